@@ -181,7 +181,7 @@ def moved():
     [
         ("MP", KNOWS, {"targets": ["r31"]}, "target 'r31' has 300 in 'w', and another record has"),
         ("MP", KNOWS | {"largest": "x"}, {}, "largest='x' is no column that the release has"),
-        ("MP", PAIR | {"other": "r99"}, {}, "other='r99' is no record label"),
+        ("MP", PAIR | {"other": "r99"}, {}, "other names 'r99', which is no record label"),
         ("MP", PAIR | {"other": TARGET}, {}, "other='r30' is the target"),
         ("MP", KNOWS, {"evidence": "refit"}, "evidence='refit' is for an intruder who knows every"),
         (

@@ -100,10 +100,10 @@ ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(
     [
         (ALL | {"w": br.Grid(additive=3, n=7)}, "C\\(w\\)"),
         (ALL | {"y": br.Grid(additive=30, n=7)}, "term 'log\\(y\\)' .*not finite .*of the guesses"),
-        ({k: ALL[k] for k in ("w", "y")}, "'v' is a number and has no grid"),
+        ({k: ALL[k] for k in ("w", "y")}, "'v' is a number, and a number needs a grid"),
         (ALL | {"x": br.Grid(additive=1)}, "names column 'x', which is not guessed"),
-        (ALL | {"w": br.Neighbourhood(1)}, "'w' is a number and was given"),
-        (None, "'w' is a number, and a neighbourhood counts levels"),
+        (ALL | {"w": br.Neighbourhood(1)}, "'w' is a number, and a number needs"),
+        (None, "'w' is a number, and a number needs a grid"),
     ],
 )
 def test_guesses(fit, guesses, message):

@@ -238,14 +238,20 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
-            r"\[attribute\] largest = .size. is no column that the release has",
+            r"\[attribute.intruder\] largest = .size. is no column that the release has",
         ),
         (
             {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
-            "knows_totals.skilled = 3 is not what the data add up to; give that, or knows_totals =",
+            r"\[attribute.intruder\] knows_totals gives 3 for column 'skilled', which is not what",
         ),
         (
-            {"attribute": {"intruder": TWO | {"other": "Q"}, "targets": ["P1"]}},
+            {
+                "attribute": {
+                    "intruder": TWO | {"other": "Q"},
+                    "targets": ["P1"],
+                    "guesses": GRID | {"truth": "nearest"},
+                }
+            },
             r"\[attribute.intruder\] other names 'Q', which is no record label; the labels",
         ),
         (
@@ -256,7 +262,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
                     "guesses": GRID | {"truth": "nearest"},
                 }
             },
-            r"\[attribute\] other = .P1. is the target; name another record",
+            r"\[attribute.intruder\] other = .P1. is the target; name another record",
         ),
         (
             {"attribute": {"intruder": None, "targets": ["P0", "Q"]}},
@@ -264,7 +270,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"guesses": "neighbourhood"}},
-            "guesses.skilled: the column is a number, and",
+            "column .skilled. is a number, and",
         ),
         (
             {"attribute": {"guesses": {"bounds": [0, 1]}}},
@@ -280,7 +286,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": None, "guesses": {"size": GRID}}},
-            r"guesses.skilled: the column is a number, and a number needs a grid",
+            r"column .skilled. is a number, and a number needs a grid",
         ),
     ],
 )

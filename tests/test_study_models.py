@@ -280,15 +280,15 @@ def test_a_run_with_draws_from_files(tmp_path, table):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"attribute": {}}, r"guesses.income: the column is a number, and a number needs a grid"),
-        ({"attribute": {"guesses": {"tax": {"percent": 5}}}}, "guesses.income: the column is a n"),
-        ({"attribute": {"guesses": GRIDS | {"tax": "levels"}}}, "guesses.tax: the column is a num"),
+        ({"attribute": {}}, r"column .income. is a number, and a number needs a grid"),
+        ({"attribute": {"guesses": {"tax": {"percent": 5}}}}, "column .income. is a n"),
+        ({"attribute": {"guesses": GRIDS | {"tax": "levels"}}}, "column .tax. is a num"),
         (
             {
                 "attribute": {"guesses": GRIDS},
                 "model": REGRESSION | {"families": {"tax": "categorical"}},
             },
-            'guesses.tax: the column is a category; give "levels"',
+            'column .tax. is a category; give "levels"',
         ),
         ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
         (

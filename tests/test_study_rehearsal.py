@@ -39,7 +39,7 @@ def begins(tmp_path, monkeypatch):
     def fitted(*_, **__):
         pytest.fail("a fit was begun")
 
-    for room in ("study.prepare", "study.declare", "run.audit"):
+    for room in ("study.prepare", "run.audit"):
         monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):

@@ -356,18 +356,18 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
             {},
             r"column 'pay' is a number, and forests synthesise",
         ),
-        (CART, {}, "guesses.pay: the column is a number, and a number needs a grid"),
+        (CART, {}, "column .pay. is a number, and a number needs a grid"),
         (
             CART,
             {},
-            r"if its \d+ whole numbers are codes .* list these in \[data.levels\]: pay = \[1, 2, ",
+            r"if its \d+ whole numbers are codes .* list these in .data. levels = {.pay. = \[1",
         ),
         (
             CART,
             {"attribute": {"guesses": {"job": {"percent": 10}, "pay": {"additive": 3}}}},
-            'guesses.job: the column is a category; give "levels"',
+            'column .job. is a category; give "levels"',
         ),
-        (PMM | {"order": ["pay", "job"]}, {}, "guesses.pay: the column is a number, and a number"),
+        (PMM | {"order": ["pay", "job"]}, {}, "column .pay. is a number, and a number"),
     ],
 )
 def test_what_does_not_suit_the_data_is_told_before_the_fit(

@@ -218,9 +218,10 @@ def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
     else:
         rows = index.get_indexer(labels)
         if (rows < 0).any():
+            kind = "text" if len(index) and isinstance(index[0], str) else "numbers"
             raise InputError(
                 f"{name} names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
-                "label of the table"
+                f"label; the labels are {kind}, those of the table's index"
             )
     if not len(rows):
         raise InputError(f"{name} selects no record; select at least one, or leave it out")

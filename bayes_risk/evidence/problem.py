@@ -49,10 +49,12 @@ class AuditProblem:
         *,
         choose: np.random.Generator,
         knowing: np.random.Generator,
+        asked: str = "targets",
     ) -> "AuditProblem":
         """Read and check all of it.
 
-        ``choose`` draws targets, ``knowing`` the records that a fraction stands for.
+        ``choose`` draws targets, ``knowing`` the records that a fraction stands for; ``asked`` is
+        what the targets are called.
         """
         intruder = Intruder() if intruder is None else intruder
         drawn(fit, release)  # refused where the model has no evidence for it
@@ -60,7 +62,7 @@ class AuditProblem:
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
         weighed = as_guesses(Neighbourhood(1) if guesses is None else guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
-        rows = rows_of(targets, encoded, intruder, choose)
+        rows = rows_of(targets, encoded, intruder, choose, asked)
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
@@ -109,7 +111,11 @@ class AuditProblem:
 
 
 def rows_of(
-    targets: Any, release: EncodedRelease, intruder: Intruder, rng: np.random.Generator
+    targets: Any,
+    release: EncodedRelease,
+    intruder: Intruder,
+    rng: np.random.Generator,
+    asked: str,
 ) -> Ints:
     """Row numbers of the targets; by default those that the intruder can ask about.
 
@@ -128,9 +134,9 @@ def rows_of(
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
         return np.array([np.argmax(values)])
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        wanted = at_least("targets", targets, 1)
+        wanted = at_least(asked, targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
-    return rows_named(targets, release.microdata.index, "targets")
+    return rows_named(targets, release.microdata.index, asked)
 
 
 def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:

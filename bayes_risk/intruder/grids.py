@@ -22,7 +22,7 @@ from bayes_risk._core.validate import at_least, is_number, one_of, positive
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet
+from .guesses import Guesses, GuessSet, no_grid
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
@@ -390,16 +390,10 @@ class JointGrid:
         variable = microdata.variables[j]
         is_number = isinstance(variable, Number)
         grid = self.grids.get(variable.name, None if is_number else Levels())
-        if grid is None:
-            raise InputError(
-                f"column {variable.name!r} is a number and has no grid; say which values the "
-                f'intruder weighs: guesses={{"{variable.name}": Grid(percent=10, n=11), ...}}'
-            )
         if not isinstance(grid, Grid if is_number else Levels):
-            kind, right = ("number", "a Grid") if is_number else ("category", "Levels()")
-            raise InputError(
-                f"column {variable.name!r} is a {kind} and was given {grid!r}; give {right}"
-            )
+            if is_number:
+                raise no_grid(microdata, variable.name)
+            raise InputError(f"column {variable.name!r} is a category; give Levels()")
         return grid
 
     def in_words(self) -> str:

@@ -16,6 +16,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
+FEW = 30  # whole numbers that may well be codes of categories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,11 +118,7 @@ class Neighbourhood:
         d = microdata.n_levels[columns]
         for name in (microdata.columns[j] for j in columns):
             if name in microdata.numbers:
-                raise InputError(
-                    f"column {name!r} is a number, and a neighbourhood counts levels; say which "
-                    f"values the intruder weighs: "
-                    f'guesses={{"{name}": Grid(percent=10, n=11), ...}}'
-                )
+                raise no_grid(microdata, name)
         guesses = _ball(d.tolist(), self.distance)
         if guesses * profiles.shape[0] * len(d) > MAX_CELLS:
             raise InputError(
@@ -199,6 +196,21 @@ def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: 
         return guesses
     impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes)
     return replace(guesses, counted=guesses.counted & ~impossible)
+
+
+def no_grid(microdata: Microdata, name: str) -> InputError:
+    """What to say of a guessed number without a grid: few whole numbers may well be codes."""
+    found = np.unique(microdata.codes[:, microdata.columns.index(name)])
+    found, codes = found[~np.isnan(found)], ""
+    if 0 < len(found) <= FEW and not (found % 1).any():
+        codes = (
+            f"; if its {len(found)} whole numbers are codes of categories, fit with these as "
+            f'levels={{"{name}": [1, 2, ...]}}'
+        )
+    return InputError(
+        f"column {name!r} is a number, and a number needs a grid: "
+        f'guesses={{"{name}": Grid(percent=10, n=11), ...}}{codes}'
+    )
 
 
 def how_many(counted: Ints) -> str:

@@ -152,7 +152,9 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Dimensions:
     words = {"classes": ("new", "own"), "parameters": fit.parameters}
     for _, value in pairs:
         if name == "m" and at_least("over: m", value, 1) > release.m:
-            raise InputError(f"over: m={value}, and the release has {release.m} data sets")
+            raise InputError(
+                f"over: m={value}, and the release has {release.m} data sets; raise its m, or give less"
+            )
         if name in words:
             one_of(f"over: {name}", value, words[name])
     if name == "guesses":

@@ -45,6 +45,11 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     return getattr(declaration, way)(df=df, **options)
 
 
+def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
+    """The fit before its draws, which has checked all that a fit checks."""
+    return fit_model(study, declaration, df, sample=False, random_seed=0, **how)
+
+
 def taken(declaration: Any, way: str = "fit", **how: Any) -> dict[str, Any]:
     """What of some options the way to the fit takes; matching, say, draws nothing."""
     takes = signature(getattr(declaration, way)).parameters.values()

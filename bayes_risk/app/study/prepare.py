@@ -6,6 +6,7 @@ synthesis, and every audit, with the table itself in the place of the release. W
 table that was released unchanged is refused of the release too.
 """
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +29,6 @@ from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.release.provenance import Provenance
-from bayes_risk.reporting.content import toml_key
 from bayes_risk.risk.full_table.risk import check_size, problem_of
 from bayes_risk.risk.full_table.tables import Table
 from bayes_risk.risk.membership.audit import membership_problem
@@ -38,6 +38,7 @@ from bayes_risk.utilities.result import checked_analyses
 from bayes_risk.utilities.tables import columns_of, tables_of
 
 from .declare import (
+    begin,
     bounds_options,
     declare,
     fit_model,
@@ -52,7 +53,7 @@ from .declare import (
     taken,
     utility_options,
 )
-from .signatures import Part
+from .sections import INTRUDER
 from .study import Study, candidate_study, changed, sorted_keys
 
 Progress = Callable[[str, int, int], None]
@@ -213,14 +214,13 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     way = getattr(declaration, study.model.way)
     if study.model.way == "fit" and "sample" not in signature(way).parameters:
         return None
-    how: dict[str, Any] = {"sample": False, "random_seed": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the fit itself
         with named(study, "model"):
-            fit = fit_model(study, declaration, df, **how)
+            fit = begin(study, declaration, df)
         if study.reweight is not None:
             with named(study, "reweight"):
-                fit = fit_model(study, declaration, df, weights=np.full(len(df), 0.5), **how)
+                fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
     return cast(Fit, fit)
 
 
@@ -231,7 +231,6 @@ def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | No
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
-        _check_labels(study, df)
         usual = stand_in(study, df, fit)
         release = read_release(study, df, usual)
         shown = usual if release is None else release
@@ -305,7 +304,6 @@ def _rehearse_audits(study: Study, df: pd.DataFrame, fit: Fit, release: br.Relea
     rng = np.random.default_rng(0)
     if (section := study.attribute) is not None:
         with named(study, "attribute"):
-            _check_grids(study, section, fit, release)
             drawn = not isinstance(section.targets, list) and section.targets != "all"
             options = (section.placed_anywhere() if drawn else section).options
             _try_audit(fit, release, options, [options.get("prior", "uniform")])
@@ -353,7 +351,7 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
                 model.model.power_scaled(float(value))
             else:
                 other = changed(study.model, key, value).declared(df)
-                fit_model(study, other, df, sample=False, random_seed=0)
+                begin(study, other, df)
     factors, options, alone = factors_of(study, fit, release)
     priors = [value for _, value in factors.axes.get("prior", [("", options.get("prior"))])]
     for setting in factors.settings(one_at_a_time=alone):
@@ -369,86 +367,12 @@ def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict
     return swept(fit, release, over, base, options), options, alone
 
 
-# --- in the words of the file -------------------------------------------------------------------
-
-FEW = 30  # whole numbers that may well be codes of categories
-
-
-def _check_grids(study: Study, section: Any, fit: Fit, release: br.Release) -> None:
-    """Guessed numbers have grids, unless they are codes of categories."""
-    guesses, data = section.guesses, fit.microdata
-    largest = section.knows.largest
-    names = [largest] if largest is not None else list(release.synthesized)
-    for name in names:
-        if name not in data.columns or name in section.knows_columns:
-            continue
-        grid = guesses.get(name) if isinstance(guesses, dict) else guesses
-        label, number = f"guesses.{name}", name in data.numbers
-        if number and not isinstance(grid, Part):
-            values = data.codes[:, data.columns.index(name)]
-            raise InputError(
-                f"{label}: the column is a number, and a number needs a grid: guesses = "
-                f"{{ {name} = {{ percent = 10, n = 11 }} }}{_if_codes(name, np.unique(values))}"
-            )
-        if not number and isinstance(guesses, dict) and isinstance(grid, Part):
-            raise InputError(f'{label}: the column is a category; give "levels"')
-
-
-def _if_codes(name: str, values: Any) -> str:
-    """What to do if these numbers are codes: few whole ones may be."""
-    values = values[~np.isnan(values)]
-    if not 0 < len(values) <= FEW or (values % 1).any():
-        return ""
-    return (
-        f"; if its {len(values)} whole numbers are codes of categories, list these in "
-        f"[data.levels]: {toml_key(name)} = [1, 2, ...]"
-    )
-
-
-def _check_labels(study: Study, df: pd.DataFrame) -> None:
-    """Records and totals that are named are those of the data."""
-    named: dict[str, Any] = {}
-    if (section := study.attribute) is not None:
-        named["[attribute] targets"] = section.targets
-        if (intruder := section.intruder) is not None:
-            named["[attribute.intruder] knows_records"] = intruder.knows_records
-            other = [] if intruder.other is None else [intruder.other]
-            named["[attribute.intruder] other"] = other
-            _check_totals(intruder.knows_totals, df)
-    if study.full_table is not None:
-        named["[full_table] targets"] = study.full_table.targets
-    if study.membership is not None:
-        named["[membership] records"] = study.membership.records
-    for where, given in named.items():
-        absent = [k for k in given if k not in df.index] if isinstance(given, list) else []
-        if absent:
-            kind = "text" if isinstance(df.index[0], str) else "numbers"
-            raise InputError(
-                f"{where} names {absent[0]!r}, which is no record label; the labels are {kind}, "
-                "those of [data] index, or the numbers of the rows from 0"
-            )
-
-
-def _check_totals(given: Any, df: pd.DataFrame) -> None:
-    """Totals are those of the data, which the message does not tell: they are confidential."""
-    for name, total in given.items() if isinstance(given, dict) else ():
-        if name not in df.columns:
-            raise InputError(
-                f"[attribute.intruder] knows_totals names column {name!r}; the data have "
-                f"{list(df.columns)}"
-            )
-        number = pd.api.types.is_numeric_dtype(df[name].dtype)
-        if not number or float(cast(Any, df[name].sum())) != total:
-            raise InputError(
-                f"[attribute.intruder] knows_totals.{name} = {total:.15g} is not what the data add "
-                "up to; give that, or knows_totals = true"
-            )
-
-
 @contextmanager
 def named(study: Study, section: str) -> Iterator[None]:
     """Name the section, and write arguments as keys."""
     try:
         yield
     except InputError as error:
-        raise InputError(study.model.said(error, f"[{section}]")) from None
+        key = re.match(r"\w+", str(error))
+        own = section == "attribute" and key is not None and key[0] in INTRUDER.model_fields
+        raise InputError(study.model.said(error, f"[{section}{'.intruder' * own}]")) from None

@@ -482,6 +482,10 @@ class ModelSection(Section):
         words = as_keys(re.sub(r"\bkind(?==)", "synthesizer", str(error)))
         words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', words)
         words = re.sub(r"\bmodels\.([A-Z]\w*)", r'kind = "\1"', words).replace("over: ", "")
+        words = words.replace("fit with these as levels = ", "list these in [data] levels = ")
+        words = words.replace(
+            "the table's index", "[data] index, or the numbers of the rows from 0"
+        )
         return words if words.startswith("[") else f"{where} {words}"
 
 

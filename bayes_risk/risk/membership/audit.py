@@ -396,7 +396,7 @@ def membership_problem(
     if fit.weights is not None:
         raise InputError("membership is not offered for a fit with record weights; fit without")
     problem = AuditProblem.prepare(
-        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )
     intruder, m = problem.intruder, problem.release.m
     if intruder.is_competitor or intruder.knows_columns:

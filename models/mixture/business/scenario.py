@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import rows_named
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.columns import Rows
@@ -66,9 +66,7 @@ class AttackScenario:
         """
         index, columns, other = fit.microdata.index, fit.columns, None
         if intruder.other is not None:
-            if intruder.other not in index:
-                raise InputError(f"other={intruder.other!r} is no record label of the table")
-            other = int(np.flatnonzero(index == intruder.other)[0])
+            other = int(rows_named("other", [intruder.other], index)[0])
         return cls(
             fit=fit,
             intruder=intruder,
