@@ -153,7 +153,7 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Dimensions:
     for _, value in pairs:
         if name == "m" and at_least("over: m", value, 1) > release.m:
             raise InputError(
-                f"over: m={value}, and the release has {release.m} data sets; raise its m, or give less"
+                f"over: m={value}, and the release has {release.m} data sets; raise its m"
             )
         if name in words:
             one_of(f"over: {name}", value, words[name])

@@ -375,7 +375,7 @@ def _attribute(
     if ready.reweighting is not None:
         risk = ready.reweighting.risk
         return risk, br.privacy_loss(risk) if lost else None
-    options = study.attribute.options | how
+    options = study.attribute.options | how | {"before": study.attribute.before}
     prior = options.pop("prior", None)
     search = {} if prior is None else {"search_prior": prior}
     evidence = br.attribute_evidence(

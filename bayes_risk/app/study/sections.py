@@ -208,7 +208,7 @@ Some = Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)]
 OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
-    keys=BY_MODEL,
+    keys=(*BY_MODEL, "before"),
     guesses=(Annotated[Any, BeforeValidator(read_guesses)], "neighbourhood"),
     prior=(Annotated[Any, BeforeValidator(lambda v: None if v is None else read_prior(v))], None),
     knows_columns=(Columns, []),
