@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cart import CART as CART
     from .dpmpm import DPMPM as DPMPM
     from .forest import Forest as Forest
+    from .marginals import Marginals as Marginals
     from .mixture_model import Mixture as Mixture
     from .pmm_model import PMM as PMM
     from .poisson_mixture import PoissonMixture as PoissonMixture
@@ -28,6 +29,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "CART": "bayes_risk.models.cart:CART",
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
     "Forest": "bayes_risk.models.forest:Forest",
+    "Marginals": "bayes_risk.models.marginals:Marginals",
     "Mixture": "bayes_risk.models.mixture_model:Mixture",
     "PMM": "bayes_risk.models.pmm_model:PMM",
     "PoissonMixture": "bayes_risk.models.poisson_mixture:PoissonMixture",

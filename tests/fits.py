@@ -58,6 +58,8 @@ def example(name: str) -> Example:
     short = seed | {"draws": 40, "tune": 20, "chains": 2}
     if name == "DPMPM":
         made = Example(br.models.DPMPM(n_classes=3), table[["sex", "job"]], short, None)
+    elif name == "Marginals":
+        made = Example(br.models.Marginals(), table[["sex", "job"]], {}, None)
     elif name == "PoissonMixture":
         made = Example(
             br.models.PoissonMixture(n_classes=3),

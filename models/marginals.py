@@ -1,0 +1,160 @@
+"""Independent columns: what a release tells that keeps nothing but the frequency of every level.
+
+y_ij ~ Multinomial(phi_j),  phi_j ~ Dirichlet(level_prior),  for each column j by itself
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import positive
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.record_weights import no_weights
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn_in_words
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.release.release import EncodedRelease
+
+EXACT = frozenset({"exact"})
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """Declaration of independent columns: the baseline at the lower end of a risk-utility map.
+
+    `DPMPM` of one class, with exact evidence.
+
+    Parameters
+    ----------
+    level_prior : float
+        Every entry of the Dirichlet prior of level probabilities, above 0.
+
+    Examples
+    --------
+    >>> Marginals()
+    Marginals(level_prior=1.0)
+    """
+
+    level_prior: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("level_prior", self.level_prior)
+
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(columns)
+
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        *,
+        weights: None = None,
+        missing: str = "error",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        sample: bool = True,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "MarginalsFit":
+        """Count the levels of every column.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table; see `Microdata.from_frame` for ``missing``, ``levels`` and
+            ``releases``, and for what it refuses.
+        weights : None
+            A baseline takes no record weights.
+        sample, random_seed
+            Taken for uniformity; nothing is sampled.
+        """
+        no_weights(weights, "Marginals", "it is a baseline, in which all records count in full")
+        if not isinstance(df, Microdata):
+            df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
+        if df.numbers:
+            raise InputError(
+                f"columns {df.numbers} are numbers, and Marginals models categories; cut them into "
+                "classes (pandas.cut), or use models.CART"
+            )
+        return MarginalsFit(model=self, microdata=df)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MarginalsFit(Synthesis):
+    """A table, and how its levels are counted; ``seen`` (n,): records that are known (all)."""
+
+    model: Marginals
+    microdata: Microdata
+    seen: Flags | None = None
+    weights: ClassVar[None] = None
+    n_draws: ClassVar[int] = 0
+    parameters: ClassVar[tuple[str, ...]] = ("independent", "shared")
+    diagnostics: ClassVar[Mapping[str, Any]] = {}
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        """How the release was drawn, one phrase for reports."""
+        return f"each column by itself, from its frequencies; {drawn_in_words(self, release)}"
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """Exact evidence; who does not know all others is answered for one draw of parameters."""
+        made_columns(release, self.microdata, self._modelled, "the fit has no column")
+        may = Capabilities(closed_form=self, factored=self, partial=self)
+        if intruder.knows_less and len(release.by_draw) > 1:
+            return may.refused(
+                f"m = {release.m} data sets with a draw of the parameters each are not offered to "
+                "an intruder who does not know all other records; give a release of one data set, "
+                'or of parameters="shared"'
+            )
+        return replace(may, methods=EXACT, computed=EXACT)
+
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> "MarginalsFit":
+        """The same with only the known records counted: Z is as exchangeable as the others are."""
+        return replace(self, seen=known)
+
+    def factors(self, evidence: str, release: Any, targets: Targets) -> tuple[str, ...]:
+        """Columns that are guessed."""
+        return tuple(str(self.microdata.columns[j]) for j in targets.columns)
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """log p(Z | y*, A) = sum_j log B(a_j + z_j) - log B(a_j), a_j the prior and what is known.
+
+        A guess adds 1 to the count a of its level alone: up to a constant log (a + z) / a.
+        """
+
+        def factor(q: int, j: int) -> Array:
+            guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
+            counts, Z = self._counts(j), release.codes[:, release.replaced, j].astype(np.int64)
+            a = counts[guess] - (targets.fitted & (guess == own))  # shape (G, U)
+            d = len(counts)
+            z = [np.bincount(Z[list(sets)].ravel(), minlength=d) for sets in release.by_draw]
+            return np.asarray(np.log1p(np.stack(z)[:, guess] / a), dtype=np.float64)  # (m, G, U)
+
+        return Simulated.product(factor(q, int(j)) for q, j in enumerate(targets.columns))
+
+    def _counts(self, j: int) -> Array:
+        """Prior and known records of each level of a column, (d,)."""
+        codes = self.microdata.codes[slice(None) if self.seen is None else self.seen, j]
+        found = np.bincount(codes.astype(np.int64), minlength=int(self.microdata.n_levels[j]))
+        return np.asarray(found + self.model.level_prior, dtype=np.float64)
+
+    @property
+    def _modelled(self) -> Sequence[str]:
+        return self.microdata.columns
+
+    def _tables(self, request: Request) -> Iterator[Codes]:
+        shares: dict[int, Array] = {}
+        for l, rng in enumerate(request.rngs):
+            table = self.microdata.codes.copy()
+            for j in map(self.microdata.columns.index, request.columns):
+                if l == 0 or request.parameters != "shared":
+                    shares[j] = rng.dirichlet(self._counts(j))
+                table[request.mask, j] = rng.choice(
+                    len(shares[j]), size=int(request.mask.sum()), p=shares[j]
+                )
+            yield table
