@@ -407,7 +407,7 @@ def test_what_is_wrong_is_told(people, given, how, message):
 
 
 def test_options_of_a_candidate_are_checked(people):
-    with pytest.raises(br.InputError, match="fit has no argument 'draw'; it takes"):
+    with pytest.raises(br.InputError, match="fit has no option 'draw'; give some of"):
         br.Candidate(DPMPM(), fit={"draw": 3})
     fit = CART(order=["job"]).fit(people, random_seed=1)
     with pytest.raises(br.InputError, match="the model is fitted already"):
@@ -415,7 +415,7 @@ def test_options_of_a_candidate_are_checked(people):
     with pytest.raises(br.InputError, match="m=0 is too small"):
         br.Candidate(fit, m=0)
     wrong = {"a": br.Candidate(fit, synthesis={"classes": "own"})}
-    with pytest.raises(br.InputError, match="candidate 'a': synthesis has no argument 'classes'"):
+    with pytest.raises(br.InputError, match="candidate 'a': synthesis has no option 'classes'"):
         br.compare(wrong, people, replicates=1)
     with pytest.raises(br.InputError, match="beside a fit stands a list; give"):
         br.compare({"a": (fit, [people])}, people)

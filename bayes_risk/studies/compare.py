@@ -1,8 +1,8 @@
 """Candidate releases made and measured side by side: audits over candidates and seeds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
-from inspect import Parameter, signature
+from inspect import signature
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -25,12 +25,14 @@ from bayes_risk.utilities.bounds import release_bounds
 from bayes_risk.utilities.result import Utility, utility
 
 from .comparison import MEASURES, SEEDS, Comparison
-from .grid import no_progress
+from .grid import no_progress, taken
 
 Files = Release | list[pd.DataFrame]
 Options = Mapping[str, Any]
 ALL: Options = MappingProxyType({})
-RESERVED = {"fit", "release", "releases", "original", "random_seed", "n_jobs", "progress"}
+RESERVED = frozenset(
+    ["fit", "df", "release", "releases", "original", "random_seed", "n_jobs", "progress"]
+)
 NAN = float("nan")
 
 
@@ -82,7 +84,7 @@ class Candidate:
                 "out"
             )
         if not self.is_fit:
-            _check_taken("fit", self.fit, self.model.fit)
+            check_names("fit", self.fit, self.model.fit)
 
     @property
     def is_fit(self) -> bool:
@@ -93,15 +95,12 @@ class Candidate:
         """The fit and its release, with a seed of each."""
         fit = self.model
         if not self.is_fit:
-            given = {**how, "random_seed": seeds[0]}
-            taken = signature(fit.fit).parameters
-            if not _takes_all(taken):
-                given = {name: value for name, value in given.items() if name in taken}
+            given = taken(fit.fit, **how, random_seed=seeds[0])
             fit = fit.fit(original, **given, **self.fit)
         options: dict[str, Any] = {"m": self.m, "random_seed": seeds[1], **self.synthesis}
         if self.columns is not None:
             options["columns"] = list(self.columns)
-        _check_taken("synthesis", options, fit.synthesize)
+        check_names("synthesis", options, fit.synthesize, frozenset())
         return fit, fit.synthesize(**options)
 
 
@@ -154,20 +153,6 @@ def _named(value: Any) -> str:
     return f"class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
-def _takes_all(arguments: Mapping[str, Parameter]) -> bool:
-    return any(p.kind is Parameter.VAR_KEYWORD for p in arguments.values())
-
-
-def _check_taken(what: str, options: Options, function: Any) -> None:
-    arguments = signature(function).parameters
-    for name in options:
-        if name not in arguments and not _takes_all(arguments):
-            raise InputError(
-                f"{what} has no argument {name!r}; it takes "
-                f"{sorted(set(arguments) - {'df', 'random_seed', 'n_jobs', 'progress'})}"
-            )
-
-
 class Number(NamedTuple):
     """A measure, its Monte Carlo error, and what it is without the release (utility: the null)."""
 
@@ -203,8 +188,9 @@ class Audit(NamedTuple):
         if self.identification is not None:
             given = self.identification
             options = given(files) if callable(given) else given
-            keys = sorted_keys(options, self.original, files)
-            found |= of_identification(identification_risk(self.original, files, **keys))
+            if isinstance(files, Release):
+                options = sorted_keys(options, files.synthesized)
+            found |= of_identification(identification_risk(self.original, files, **options))
         if self.utility is not None:
             options = {**self.utility, "random_seed": random_seed, "n_jobs": self.n_jobs}
             if isinstance(files, Release):
@@ -229,12 +215,15 @@ class Audit(NamedTuple):
             known_columns("identification", _keys(self.identification), list(self.original.columns))
 
 
-def check_names(what: str, options: Options, function: Callable[..., Any]) -> None:
-    """Options are arguments of the function that measures."""
-    takes = set(signature(function).parameters) - RESERVED
+def check_names(
+    what: str, options: Options, function: Callable[..., Any], reserved: Set[str] = RESERVED
+) -> None:
+    """Options are arguments of a function, and none of those that are given it anyway."""
+    right = sorted(set(signature(function).parameters) - RESERVED)
+    known = set(taken(function, **options)) - reserved
     for name in options:
-        if name not in takes:
-            raise InputError(f"{what} has no option {name!r}; give some of {sorted(takes)}")
+        if name not in known:
+            raise InputError(f"{what} has no option {name!r}; give some of {right}")
 
 
 def _keys(options: Options) -> list[str]:
@@ -253,12 +242,9 @@ def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> O
     return {**options, "targets": mask}
 
 
-def sorted_keys(options: Options, original: pd.DataFrame, files: Files) -> dict[str, Any]:
-    """Keys as the release has them: those that it synthesised, and the others."""
-    if not isinstance(files, Release):
-        return dict(options)
+def sorted_keys(options: Options, made: Collection[str]) -> dict[str, Any]:
+    """Keys as a release has them: those that it synthesised, and the others."""
     keys = _keys(options)
-    made = set(files.synthesized)
     return {
         **options,
         "known": [key for key in keys if key not in made],

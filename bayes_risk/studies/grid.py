@@ -360,9 +360,15 @@ class Declarations:
         wanted |= {name: getattr(has, name) for name, has in of.items() if hasattr(has, name)}
         wanted["levels"] = {v.name: v.levels for v in data.variables if isinstance(v, Variable)}
         wanted["random_seed"] = self.random_seed
-        taken = signature(model.fit).parameters
-        table = data.decode(data.codes)
-        return model.fit(table, **{k: v for k, v in wanted.items() if k in taken})
+        return model.fit(data.decode(data.codes), **taken(model.fit, **wanted))
+
+
+def taken(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """What of some options a function takes; matching, say, draws nothing."""
+    takes = signature(function).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in takes):
+        return options
+    return {one.name: options[one.name] for one in takes if one.name in options}
 
 
 def check_hyper(fit: Any, names: list[str]) -> None:

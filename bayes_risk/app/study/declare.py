@@ -1,7 +1,6 @@
 """From the sections of a study to what the library takes: models, options, and tables."""
 
 from collections.abc import Collection, Mapping, Sequence
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from bayes_risk.evidence.contract import drawn
 from bayes_risk.release.alike import aligned, read_like, text_columns, words
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
-from bayes_risk.studies.grid import SHARES
+from bayes_risk.studies.grid import SHARES, taken
 
 from .keys import FunctionName
 from .sections import DataSection, made_guesses, made_prior
@@ -39,23 +38,14 @@ def declare(study: Study, df: pd.DataFrame | None = None) -> Any:
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws or trees that the study brings."""
-    way = study.model.way
-    how |= {"missing": study.data.missing}
-    options = study.model.fit_options() | taken(declaration, way, **how)
-    return getattr(declaration, way)(df=df, **options)
+    way = getattr(declaration, study.model.way)
+    options = study.model.fit_options() | taken(way, **how, missing=study.data.missing)
+    return way(df=df, **options)
 
 
 def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """The fit before its draws, which has checked all that a fit checks."""
     return fit_model(study, declaration, df, sample=False, random_seed=0, **how)
-
-
-def taken(declaration: Any, way: str = "fit", **how: Any) -> dict[str, Any]:
-    """What of some options the way to the fit takes; matching, say, draws nothing."""
-    takes = signature(getattr(declaration, way)).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
-        return how
-    return {parameter.name: how[parameter.name] for parameter in takes if parameter.name in how}
 
 
 def membership_options(section: Any) -> dict[str, Any]:

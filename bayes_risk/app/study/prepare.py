@@ -32,7 +32,7 @@ from bayes_risk.release.provenance import Provenance
 from bayes_risk.risk.full_table.risk import check_size, problem_of
 from bayes_risk.risk.full_table.tables import Table
 from bayes_risk.risk.membership.audit import membership_problem
-from bayes_risk.studies.grid import Swept, audit_of, swept
+from bayes_risk.studies.grid import Swept, audit_of, swept, taken
 from bayes_risk.utilities.combining import inferences
 from bayes_risk.utilities.result import checked_analyses
 from bayes_risk.utilities.tables import columns_of, tables_of
@@ -50,11 +50,10 @@ from .declare import (
     read_release,
     sweep_options,
     synthesis_options,
-    taken,
     utility_options,
 )
 from .sections import INTRUDER
-from .study import Study, candidate_study, changed, sorted_keys
+from .study import Study, candidate_study, changed, with_sorted_keys
 
 Progress = Callable[[str, int, int], None]
 
@@ -159,7 +158,7 @@ def _reweight(
         df,
         **section.given_to(br.reweight),
         weights_from=br.LinearWeights(**section.given_to(br.LinearWeights)),
-        fit=study.model.fit_options() | taken(declaration, **own),
+        fit=study.model.fit_options() | taken(declaration.fit, **own),
         synthesis=synthesis_options(study),
         audit=study.attribute.options | {"n_jobs": how["n_jobs"]},
         random_seed=random_seed,
@@ -185,7 +184,7 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
 
 def _declared(study: Study, df: pd.DataFrame) -> Any:
     if study.identification is not None:  # sorted by what is synthesised, as for each release
-        keys = sorted_keys(study.identification, study.synthesized_in(df))
+        keys = with_sorted_keys(study.identification, study.synthesized_in(df))
         study = study.model_copy(update={"identification": keys})
     declaration, release = checked_inputs(study, df)
     if release is not None:

@@ -23,6 +23,7 @@ from pydantic import (
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
+from bayes_risk.studies.compare import sorted_keys
 from bayes_risk.studies.comparison import UTILITIES
 
 from .keys import (
@@ -348,6 +349,7 @@ def check_estimate(study: Study, name: str | None, where: str) -> None:
 
 # --- candidates of a comparison as studies of their own -------------------------------------------
 
+KEYS = {"known", "synthesized"}
 LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
 
 
@@ -407,19 +409,13 @@ def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
     columns = release.columns or model.modelled
     if columns is not None:
         audit = None if audit is None else _asked(audit, columns)
-        keys = None if keys is None else sorted_keys(keys, columns)
+        keys = None if keys is None else with_sorted_keys(keys, columns)
     return {"model": model, "release": release, "attribute": audit, "identification": keys}
 
 
-def sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
-    """Keys by whether they are synthesised."""
-    every = [*keys.known, *keys.synthesized]
-    return keys.model_copy(
-        update={
-            "known": [key for key in every if key not in columns],
-            "synthesized": [key for key in every if key in columns],
-        }
-    )
+def with_sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
+    """The section with its keys by whether they are synthesised."""
+    return keys.model_copy(update=sorted_keys(keys.model_dump(include=KEYS), columns))
 
 
 def _asked(audit: Any, columns: Sequence[str]) -> Any:
