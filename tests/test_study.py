@@ -10,6 +10,7 @@ import bayes_risk as br
 from bayes_risk.app.run import audit as auditing
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run import runner as run
+from bayes_risk.app.run.audit import stages_of
 from bayes_risk.app.study import prepare
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.sections import AttributeSection, IdentificationSection
@@ -160,7 +161,7 @@ def test_a_whole_run_gives_the_same_numbers_for_any_number_of_workers(tmp_path):
     assert one.identification.records.equals(two.identification.records)
     assert len(one.attribute.index) == 20
     assert one.release.m == 2 and list(one.release.synthesized) == ["job"]
-    assert {"fit", "evidence"} <= set(stages)
+    assert {"fit", "evidence", "in all"} <= set(stages)
     assert {"data", "fit", "release", "attribute risk", "identification risk"} == set(one.seconds)
     assert one.diagnostics["chains"] == 2
     assert "Verdict:" in repr(one)
@@ -270,3 +271,50 @@ def test_results_can_be_written_by_hand(tmp_path):
     with output_folder(tmp_path / "out") as folder:
         write_study(folder, study_result(risk=attribute([0.9, 0.2])))
     assert (tmp_path / "out" / "report.html").exists()
+
+
+# --- the run as a whole ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sections", "what", "stages"),
+    [
+        ({"attribute": {}}, "audit", ["data", "fit", "release", "attribute risk"]),
+        (
+            {"attribute": {}, "reweight": {"until": 0.5}, "output": {"folder": "out"}},
+            "audit",
+            ["data", "reweighting", "attribute risk", "report"],
+        ),
+        (
+            {
+                "release": {"files": ["z.csv"], "columns": ["PRO"]},
+                "identification": {"known": [], "synthesized": ["PRO"]},
+                "context": {"keys": ["AGE"]},
+            },
+            "audit",
+            ["data", "identification risk", "context measures"],
+        ),
+        ({"attribute": {}, "sweep": {"m": [1]}}, "sweep", ["data", "fit", "release", "sweep"]),
+        ({"attribute": {}, "compare": {"own": {}}}, "compare", ["data", "comparison"]),
+    ],
+    ids=["audit", "reweighting", "files", "sweep", "comparison"],
+)
+def test_stages_are_those_of_the_run(sections, what, stages):
+    study = parse_study({"data": {"demo": "italy"}} | sections)
+    assert stages_of(study, what) == stages
+
+
+def test_the_whole_goes_on_with_each_step_and_never_back():
+    told = []
+    overall = run.Overall(
+        ["data", "fit", "attribute risk", "report"], lambda *step: told.append(step)
+    )
+    steps = [("fit", 0, 1), ("fit", 5, 10), ("fit", 1, 10), ("fit", 1, 1)]
+    steps += [("attribute risk", 0, 1), ("release 1", 7, 7), ("evidence", 1, 2)]
+    steps += [("attribute risk", 1, 1), ("report", 1, 1)]
+    for step in steps:
+        overall(*step)
+    assert [step for step in told if step[0] != "in all"] == steps
+    found = [done for step, done, total in told if step == "in all" and total == 1_000]
+    assert found == sorted(found) and found[0] == int(2 / 74 * 1_000) and found[-1] == 1_000
+    assert found[1] == found[2] == int(17 / 74 * 1_000) and len(found) == len(steps) - 1

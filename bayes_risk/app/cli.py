@@ -439,13 +439,15 @@ def _run(
         check_target(folder, overwrite=how["overwrite"])
     compile_beside(folder)  # before slow imports
     if dry_run:
+        from .run.audit import stages_of
         from .run.costs import estimate
 
         with _hushed() as notes:
             cost = estimate(study, kind=what, **workers)
         for note in notes:
             _say(note, "yellow")
-        console.print(repr(cost), highlight=False, markup=False, soft_wrap=True)
+        plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
+        console.print(plan, highlight=False, markup=False, soft_wrap=True)
         return cost.check()
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
     with interrupts() as stop, _hushed() as notes, bars:
@@ -454,6 +456,7 @@ def _run(
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             bars(stage, done, total)
 
+        bars("in all", 0, 1_000)
         from .run import run
 
         result = run(study, what, progress=progress, command=_command_line(), **workers, **how)

@@ -7,7 +7,14 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +39,10 @@ SHORTEST = 8  # characters of a label that is cut off
 
 
 class Bars:
-    """One bar a stage, with the time left; where nobody watches, one line a finished stage."""
+    """A bar for the run and each stage, with the time it took and the time left.
+
+    Where nobody watches, one line a finished stage.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -40,7 +50,8 @@ class Bars:
             TextColumn("{task.description:<16}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
             console=self.console,
             disable=not self.console.is_terminal,
             transient=True,  # the result gets the screen for itself

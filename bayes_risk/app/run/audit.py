@@ -21,7 +21,14 @@ from bayes_risk.app.study.declare import (
     sweep_options,
     utility_options,
 )
-from bayes_risk.app.study.prepare import Clock, Prepared, candidates_of, prepare, synthesize
+from bayes_risk.app.study.prepare import (
+    Clock,
+    Prepared,
+    candidates_of,
+    needs_fit,
+    prepare,
+    synthesize,
+)
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.base_result import Result, Table, spread, value
 from bayes_risk.data.variables import Variable
@@ -268,9 +275,45 @@ def diagnostics_of(fit: Any) -> dict[str, Any]:
     return found if notes is None else found | {"notes": list(notes)}
 
 
+STAGES = {  # of runs, in their order, and what each takes beside the others, roughly
+    "data": 2,
+    "reweighting": 200,
+    "fit": 30,
+    "release": 1,
+    "sweep": 200,
+    "comparison": 200,
+    "attribute risk": 40,
+    "identification risk": 5,
+    "utility": 10,
+    "context measures": 5,
+    "bounds": 20,
+    "membership": 30,
+    "full table": 20,
+    "report": 2,
+}
+
+
+def stages_of(study: Study, what: str) -> list[str]:
+    """The stages of a run, in their order."""
+    fitted, weighed = what != "compare", study.reweight is not None
+    asked = {
+        "data": True,
+        "reweighting": fitted and weighed,
+        "fit": fitted and not weighed and needs_fit(study),
+        "release": fitted and not weighed and study.release.files is None,
+        "sweep": what == "sweep",
+        "comparison": what == "compare",
+        "report": study.output.folder is not None,
+    }
+    for words in STAGES if what == "audit" else ():
+        section = words.removesuffix(" risk").removesuffix(" measures").replace(" ", "_")
+        asked.setdefault(words, getattr(study, section, None) is not None)
+    return [words for words in STAGES if asked.get(words)]
+
+
 def audit_of(study: Study, seed: int, **how: Any) -> StudyResult:
     """Every audit of a study."""
-    clock, seeds = Clock(), seeds_of(seed)
+    clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
     ready = prepare(study, clock, seeds=seeds, **how)
     found = audits(study, ready, clock, seeds[2:], how)
     return StudyResult(
@@ -284,7 +327,7 @@ def audit_of(study: Study, seed: int, **how: Any) -> StudyResult:
 def sweep_of(study: Study, seed: int, **how: Any) -> SweepResult:
     """The attribute audit at every setting of ``[sweep]``; no other audit."""
     study = alone(study)
-    clock, seeds = Clock(), seeds_of(seed)
+    clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
     ready = prepare(study, clock, seeds=seeds, **how)
     weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
     given: dict[str, Any] = {} if weights is None else {"weights": weights}
@@ -303,7 +346,7 @@ def sweep_of(study: Study, seed: int, **how: Any) -> SweepResult:
 
 def compare_of(study: Study, seed: int, **how: Any) -> ComparisonResult:
     """Every replicate of the candidates of ``[compare]``."""
-    clock = Clock()
+    clock = Clock(tell=how["progress"])
     with clock("data"):
         df, sha256 = read_data(study.data)
         candidates, options = candidates_of(study, df), compare_options(study, df)

@@ -6,7 +6,7 @@ Two runs of one `identity`, the seed among it, have the same results.
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,16 @@ from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
 
-from .audit import ComparisonResult, StudyResult, SweepResult, audit_of, compare_of, sweep_of
+from .audit import (
+    STAGES,
+    ComparisonResult,
+    StudyResult,
+    SweepResult,
+    audit_of,
+    compare_of,
+    stages_of,
+    sweep_of,
+)
 from .costs import estimate
 
 
@@ -56,6 +65,30 @@ def _files(study: Study) -> Iterator[Path]:
             yield from (p for p in path.rglob("*") if p.is_file())
         elif path.is_file():
             yield path
+
+
+WHOLE = "in all"
+LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
+
+
+class Overall:
+    """Progress of a run as a whole, beside that of its stages, which weigh as they usually take."""
+
+    def __init__(self, stages: Sequence[str], progress: Progress) -> None:
+        self.stages, self.progress, self.now, self.most = list(stages), progress, "", 0.0
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Tell a step, and how far the run is."""
+        self.progress(step, done, total)
+        if step in self.stages:
+            self.now = step
+        elif self.now != "comparison" and step != LEADS.get(self.now):  # candidates have any name
+            return
+        at = self.stages.index(self.now)
+        took = float(sum(STAGES[stage] for stage in self.stages[:at]))
+        took += STAGES[self.now] * done / max(total, 1)
+        self.most = max(self.most, took / sum(STAGES[stage] for stage in self.stages))
+        self.progress(WHOLE, int(1_000 * self.most), 1_000)
 
 
 class Run(NamedTuple):
@@ -99,7 +132,8 @@ def run(
         Throw away the steps that a stopped run finished. By default the same study goes on from
         them, and ends with the same bytes as without the stop.
     progress : callable (stage, done, total), optional
-        Called as work proceeds; quiet by default.
+        Called as work proceeds, for each stage and step, and for the run as a whole (``"in all"``,
+        in thousandths); quiet by default.
     n_jobs : int
         Number of workers, 2 by default. Results do not depend on it.
     backend : {"threads", "loky", "dask"}, optional
@@ -140,10 +174,12 @@ def run(
         limits: Any = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
         estimate(study, kind=what, time=False, **limits).check()
 
+    overall = None if progress is None else Overall(stages_of(study, what), progress)
+
     def tell(stage: str, done: int, total: int) -> None:
         check_memory()
-        if progress is not None:
-            progress(stage, done, total)
+        if overall is not None:
+            overall(stage, done, total)
 
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed

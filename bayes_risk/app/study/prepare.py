@@ -60,17 +60,25 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class Clock:
-    """Time of each stage, wall time unless another clock is given."""
+    """Time of each stage, wall time unless another clock is given.
+
+    ``tell`` is told where each begins and ends, but for the first, in which a run may be refused.
+    """
 
     now: Callable[[], float] = time.perf_counter
+    tell: Progress | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         """Time what is done in the block, the steps that are kept of it under the stage's name."""
-        start = self.now()
+        start, tell = self.now(), self.tell if self.seconds else None
         with within(stage), at_stage(stage):
+            if tell is not None:
+                tell(stage, 0, 1)
             yield
+            if tell is not None:
+                tell(stage, 1, 1)
         self.seconds[stage] = self.now() - start
 
 
