@@ -149,18 +149,13 @@ def shows_all() -> bool:
 
 def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Our warnings, each once; then, of those of other packages, only which they are."""
-    chosen = [
-        w
-        for w in caught
-        if issubclass(w.category, UserWarning) and not issubclass(w.category, QUIET)
-    ]
-    ours = [str(w.message) for w in chosen if _is_ours(w)]
-    others = [
-        f"{w.category.__name__} ({Path(w.filename).name}, line {w.lineno})"
-        for w in chosen
-        if not _is_ours(w)
-    ]
-    return list(dict.fromkeys([*ours, *others]))
+    said: dict[str, bool] = {}  # by text, whether it is of another package
+    for w in caught:
+        if issubclass(w.category, UserWarning) and not issubclass(w.category, QUIET):
+            ours = _is_ours(w)
+            name, place = w.category.__name__, f"{Path(w.filename).name}, line {w.lineno}"
+            said.setdefault(str(w.message) if ours else f"{name} ({place})", not ours)
+    return sorted(said, key=lambda text: said[text])
 
 
 def _is_ours(warning: warnings.WarningMessage) -> bool:
