@@ -18,7 +18,6 @@ from traceback import extract_tb
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
@@ -46,20 +45,25 @@ ELSEWHERE = frozenset(
     ["self", "df", "columns", "levels", "releases", "missing", "weights", "records", "extra"]
     + ["numbers", "sampler", "sample", "random_seed", "n_jobs", "progress"]
 )
-WORDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    Path: "the path of a file",
-    Hashable: "the label of a record",
-    br.Impossible: "a list of rules, or the path of a table",
-    SynthpopModels: "the path of a JSON file of synthpop's models",
-    pd.DataFrame: "the path of a file",
-}
-LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
 Label = Annotated[int, Field(strict=True)] | str  # of a record
 Level = str | bool | int | float
+LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
+SIMPLE: dict[Any, tuple[Any, str]] = {  # as pydantic checks it in a file, and in words
+    int: (Annotated[int, Field(strict=True)], "a whole number"),
+    float: (Float, "a number"),
+    bool: (Annotated[bool, Field(strict=True)], "true or false"),
+    str: (str, "a text"),
+    Path: (FilePath, "the path of a file"),
+    Hashable: (Label, "the label of a record"),
+    br.Impossible: (
+        list[dict[str, Level | list[Level]]] | FilePath,
+        "a list of rules, or the path of a table",
+    ),
+    SynthpopModels: (FilePath, "the path of a JSON file of synthpop's models"),
+    pd.DataFrame: (FilePath, "the path of a file"),
+    NoneType: (None, "leave it out"),
+    **dict.fromkeys((Any, inspect.Parameter.empty), (Any, "another value")),
+}
 
 
 class Unwritable(TypeError):
@@ -80,36 +84,37 @@ def leaves(hint: Any) -> Iterator[Any]:
         yield hint
 
 
-def file_type(hint: Any) -> Any:
-    """A type as pydantic checks what stands in a file."""
-    simple: dict[Any, Any] = {
-        **{int: Annotated[int, Field(strict=True)], bool: Annotated[bool, Field(strict=True)]},
-        **{float: Float, str: str, NoneType: None, Any: Any, Hashable: Label},
-        **dict.fromkeys((Path, SynthpopModels, pd.DataFrame), FilePath),
-        br.Impossible: list[dict[str, Level | list[Level]]] | FilePath,
-        inspect.Parameter.empty: Any,
-    }
+def in_files(hint: Any) -> tuple[Any, str]:
+    """A type as pydantic checks what stands in a file, and what a value may be, in words."""
     if len(members(hint)) > 1:
-        found = [file_type(one) for one in members(hint) if one is not Any and writable(one)]
+        found = {one: in_files(one) for one in members(hint) if one is not Any and writable(one)}
         if not found:
             raise Unwritable(hint)
-        return Union[tuple(found)]  # noqa: UP007
+        found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
+        types, words = zip(*found.values(), strict=True)
+        return Union[types], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
-    if origin in simple or origin is Literal:
-        return simple.get(origin, hint)
+    if origin in SIMPLE:
+        return SIMPLE[origin]
+    if origin is Literal:
+        return hint, " or ".join(f'"{word}"' for word in inner)
     if origin is Callable:
-        return FileFunction
+        return FileFunction, '"file.py:function"'
     if origin is tuple:
-        return tuple[tuple(map(file_type, inner))]  # type: ignore[misc]
+        types, words = zip(*map(in_files, inner), strict=True)
+        return tuple[types], f"[{', '.join(said.removeprefix('a ') for said in words)}]"  # type: ignore[valid-type]
     if origin in (list, Sequence, Iterable):
-        return list[file_type(inner[0])]  # type: ignore[misc]
+        kind: Any = in_files(inner[0])
+        return list[kind[0]], LISTS.get(inner[0], f"a list: [{kind[1]}, ...]")
     if origin in (dict, Mapping):
-        return dict[str, file_type(inner[1])]  # type: ignore[misc]
+        kind = in_files(inner[1])
+        return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
     if is_part(origin):
-        words = tuple(_words(origin))
-        word: Any = Literal[words] if words else None
-        return part_of(origin) | word if words else part_of(origin)
+        part, names = part_of(origin), tuple(_words(origin))
+        said = f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}"
+        said = " or ".join([*(f'"{name}"' for name in names), said])
+        return (part | Literal[names] if names else part), said
     raise Unwritable(hint)
 
 
@@ -121,34 +126,10 @@ def is_part(hint: Any) -> bool:
 def writable(hint: Any) -> bool:
     """Whether values of a type can stand in a file."""
     try:
-        file_type(hint)
+        in_files(hint)
     except (Unwritable, IndexError):
         return False
-    return get_origin(hint) is not np.ndarray
-
-
-def right(hint: Any) -> str:
-    """What a value may be, in words."""
-    if len(members(hint)) > 1:
-        given = [h for h in members(hint) if h not in (NoneType, Any) and writable(h)]
-        return " or ".join([*map(right, given), *["leave it out"] * (NoneType in members(hint))])
-    origin: Any = get_origin(hint) or hint
-    inner = get_args(hint)
-    if origin is Callable:
-        return '"file.py:function"'
-    if origin is Literal:
-        return " or ".join(f'"{word}"' for word in inner)
-    if origin is tuple:
-        return f"[{', '.join(right(one).removeprefix('a ') for one in inner)}]"
-    if origin in (list, Sequence, Iterable):
-        return LISTS.get(inner[0], f"a list: [{right(inner[0])}, ...]")
-    if origin in (dict, Mapping):
-        return f"a table: {{ column = {right(inner[1])} }}"
-    if is_part(origin):
-        first = next(iter(part_of(origin).model_fields))
-        words = [f'"{word}"' for word in _words(origin)]
-        return " or ".join([*words, f"a table: {{ {first} = ... }}"])
-    return WORDS.get(origin, "another value")
+    return True
 
 
 # --- arguments as keys ------------------------------------------------------------------------
@@ -173,7 +154,7 @@ def field_of(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> 
     hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
     if given[0].default is inspect.Parameter.empty:
         hint = given[0].annotation
-    how: dict[str, Any] = {"description": right(hint)}
+    how: dict[str, Any] = {"description": in_files(hint)[1]}
     if given[0].default is not inspect.Parameter.empty:
         how["default"] = _default(given[0], call)
         hint = hint | None if how["default"] is None else hint
@@ -183,7 +164,7 @@ def field_of(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> 
         of_functions = single and get_origin(get_args(hint)[0]) is Callable
         return [value] if of_functions else _opened(hint, value, f"model.{key}")
 
-    return Annotated[file_type(hint), BeforeValidator(opened)], Field(**how)
+    return Annotated[in_files(hint)[0], BeforeValidator(opened)], Field(**how)
 
 
 def _default(argument: inspect.Parameter, call: Any) -> Any:
