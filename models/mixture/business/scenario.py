@@ -66,7 +66,7 @@ class AttackScenario:
         """
         index, columns, other = fit.microdata.index, fit.columns, None
         if intruder.other is not None:
-            other = int(rows_named("other", [intruder.other], index)[0])
+            other = int(rows_named([intruder.other], index, "other")[0])
         return cls(
             fit=fit,
             intruder=intruder,
