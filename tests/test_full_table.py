@@ -23,6 +23,8 @@ from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import best_first, searched
 from bayes_risk.risk.full_table.tables import Table, thinned
 
+pytestmark = pytest.mark.check
+
 LEVELS = (3, 2, 4, 3)
 NAMES = ["a", "b", "c", "d"]
 DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"

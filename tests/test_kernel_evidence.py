@@ -21,6 +21,8 @@ from bayes_risk.models.trees.kernels import (
     reference,
 )
 
+pytestmark = pytest.mark.check
+
 
 def kernels(y, z, whole):
     """K(z_r | y_i), shape (R, N): a Gaussian cut off at the range of y, or its rounded values."""

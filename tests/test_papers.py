@@ -10,6 +10,8 @@ import pytest
 from bayes_risk.matching.risk import identification_risk
 from tests.six_records import random_files
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).resolve().parents[1]
 PAPERS = ROOT / "examples" / "papers"
 DATA = ROOT.parent / "shared" / "data"

@@ -10,7 +10,7 @@ import bayes_risk as br
 from tests import count_classes as by_hand
 from tests.fits import offered
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
 PRIOR = (1.5, 0.2)
 
 

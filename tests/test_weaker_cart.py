@@ -15,6 +15,8 @@ from bayes_risk.models.trees.cart_known import IN_WORDS
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN
 from tests.fits import offered
 
+pytestmark = pytest.mark.check
+
 N = 8
 
 

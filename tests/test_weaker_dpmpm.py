@@ -16,9 +16,12 @@ Z1 = np.array([[1, 1], [0, 0], [1, 1]])
 Z2 = np.array([[0, 0], [0, 0], [1, 0]])
 GUESSES = {i: [Y[i], [1 - Y[i][0], Y[i][1]], [Y[i][0], 1 - Y[i][1]], 1 - Y[i]] for i in range(3)}
 KNOWN = [[0], [1, 2], []]  # the records that are known, whether or not they are the target
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"
-)
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.filterwarnings(
+        "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"
+    ),
+]
 
 
 def table(codes):

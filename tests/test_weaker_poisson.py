@@ -15,7 +15,7 @@ from tests import count_classes as by_hand
 from tests.fits import encoded, offered
 from tests.oracle import log_label_prior
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
 PRIOR = (1.5, 0.2)
 N = 6
 KNOWS = {

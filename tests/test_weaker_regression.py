@@ -27,6 +27,8 @@ from tests.regression_oracle import (
     with_values,
 )
 
+pytestmark = pytest.mark.check
+
 Regression, Prior = br.models.Regression, br.models.RegressionPrior
 ROUNDING = 1e-9
 N = 12
