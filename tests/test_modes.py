@@ -125,6 +125,21 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
 
 
+@pytest.mark.parametrize(("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8)])
+def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, starts, chains):
+    def apart(value, error, log_release, most, carried):
+        gone = np.arange(len(value)) < strays
+        value, log_release = value.copy(), log_release.copy()
+        value[gone] += 0.5 + np.arange(len(value))[gone].reshape(-1, *[1] * (value.ndim - 1))
+        log_release[gone] -= 60.0
+        return told_apart(value, error, log_release, most, carried)
+
+    monkeypatch.setattr("bayes_risk.evidence.runner.told_apart", apart)
+    modes = audited(CHOOSES, seed=6, draws=60).modes
+    assert len(modes.mode) == starts
+    assert len(modes.used) == chains
+
+
 def test_more_chains_span_the_modes_that_stay_open():
     how = {"draws": 60, "target_mcse": 1e-9, "max_doublings": 1}
     with pytest.warns(br.UnreliableWeightsWarning):  # the error wanted is not met
@@ -330,6 +345,25 @@ def test_chains_that_disagree_about_a_record_are_not_only_printed(led):
     apart[0] += np.repeat([0.4, -0.4, 0.3, -0.3], 2)
     assert trusted(weighed(noise, -2.0, led))
     assert not trusted(weighed(apart, -2.0, led))
+
+
+@pytest.mark.parametrize(
+    ("odds", "led", "target", "expected"),
+    [
+        (-7.0, True, 1.0, True),  # 0.001: the interval is narrow whatever chains say of the odds
+        (-7.0, True, 0.5, False),  # but the error of the odds was asked for
+        (-7.0, False, 1.0, False),  # errors of chains of modes unknown say less
+        (-1.0, True, 1.0, False),  # 0.27: the interval is wide
+    ],
+)
+def test_rough_odds_make_a_record_unreliable_where_its_interval_is_wide(
+    odds, led, target, expected
+):
+    chains = np.repeat([2.0, -2.0, 1.5, -1.5], 2)[None]
+    found, weights = weighed(chains, odds, led)
+    assert weights.disagreed[0] and weights.mcse_log_odds[0] > 0.9
+    limits = LIMITS._replace(log_odds=target)
+    assert bool(reliable(found, weights, limits, [])[0]) is expected
 
 
 def factor(deviations):
