@@ -65,7 +65,7 @@ STUDIES: dict[str, dict[str, Any]] = {
         "title": "Redbook survey of 1974: four columns synthesised",
         "random_seed": 1974,
         "data": {"demo": "fair"},
-        "model": {"n_classes": 30, "draws": 250, "tune": 500, "chains": 4, "splits": 5},
+        "model": {"n_classes": 30, "draws": 400, "tune": 800, "chains": 4, "splits": 5},
         "release": {"m": 3, "columns": ["affairs", "children", "religious", "rate_marriage"]},
         "attribute": {"guesses": "neighbourhood"},
         "identification": {

@@ -43,11 +43,12 @@ class Lengths:
     thin: int
 
     @classmethod
-    def of(cls, posterior: MixturePosterior) -> "Lengths":
+    def of(cls, posterior: MixturePosterior, moves: bool = True) -> "Lengths":
         """In proportion to a posterior's own chains: twice as many, each half as long.
 
-        Errors are between chains, and many short ones tell them better than a few long ones. Draws
-        stand half as far apart, which within a mode hardly costs precision (docs/modes.md).
+        Errors are between chains, and many short ones tell them better than a few long ones. Where
+        classes are split and merged (``moves``) draws stand half as far apart, which within a mode
+        hardly costs precision (docs/modes.md).
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
         return cls(
@@ -56,7 +57,7 @@ class Lengths:
             settle=max(sweeps // 20, SHORTEST),
             short=max(draws // 4, 4),
             draws=max(draws // 2, 4),
-            thin=max(posterior.thin // 2, 1),
+            thin=max(posterior.thin // 2, 1) if moves else posterior.thin,
         )
 
 
@@ -76,10 +77,10 @@ def led_by(
     go on y alone, and the release chooses among them. This finds modes, and no number comes from
     it.
     """
-    steps = Lengths.of(base)
     hows = [Mechanism.of(release, l, base.columns, base.prior) for l in range(release.m)]
-    rows = hows[0].y
-    if hows[0].synthesized.all():
+    rows, whole = hows[0].y, bool(hows[0].synthesized.all())
+    steps = Lengths.of(base, moves=whole)
+    if whole:
         rows = rows.below(*(how.z.take(how.replaced) for how in hows))
     more = np.ones(len(rows.positions) - len(hows[0].replaced))
     stacked = rows.units(power=None if weights is None else np.append(weights, more))
