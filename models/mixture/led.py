@@ -44,11 +44,10 @@ class Lengths:
 
     @classmethod
     def of(cls, posterior: MixturePosterior, moves: bool = True) -> "Lengths":
-        """In proportion to a posterior's own chains: twice as many, each half as long.
+        """In proportion to a posterior's own chains: twice as many, each with half the draws.
 
         Errors are between chains, and many short ones tell them better than a few long ones. Where
-        classes are split and merged (``moves``) draws stand half as far apart, which within a mode
-        hardly costs precision (docs/modes.md).
+        classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
         return cls(

@@ -31,6 +31,7 @@ from bayes_risk.app.study.prepare import (
 )
 from bayes_risk.app.study.study import Study, candidate_study
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import Capabilities
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.evidence.methods import EVIDENCE
 from bayes_risk.intruder.grids import as_guesses
@@ -198,7 +199,9 @@ def _cost(
         held = one_tree * sum(
             _held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED
         )
-        H = 0 if _closed(study, fit, release) else fit.n_draws
+        can = _can(study, fit, release)
+        H = 0 if _closed(study, fit, can) else fit.n_draws
+        chains = chains if can is None or can.led is None else can.led.led_chains
         looked_up = min(U * G, TOGETHER) * (12 * p + 48) + 20 * min(U * G * n, DISTANCES)
         beside = held + (2 * H * U if H else 32 * U * G + looked_up)  # labels of cases; or leaves
     F, B = (m + 1, 2 * chains) if H else (1, 2)
@@ -252,15 +255,23 @@ def _held(value: Any) -> int:
     return sum(map(_held, parts)) if isinstance(value, Mapping | list | tuple) else 0
 
 
-def _closed(study: Study, fit: Any, release: Release) -> bool:
-    """Whether the model computes the evidence itself."""
+def _can(study: Study, fit: Any, release: Release) -> Capabilities | None:
+    """What the model offers for the release and the intruder; None: nothing is asked."""
     if study.attribute is None:
+        return None
+    found: Capabilities = fit.capabilities(
+        EncodedRelease.of(release.first(2), fit.microdata), study.attribute.knows
+    )
+    return found
+
+
+def _closed(study: Study, fit: Any, can: Capabilities | None) -> bool:
+    """Whether the model computes the evidence itself."""
+    if study.attribute is None or can is None or not fit.n_draws:
         return not fit.n_draws
-    intruder = study.attribute.knows
-    can = fit.capabilities(EncodedRelease.of(release.first(2), fit.microdata), intruder)
     usual = [way for way in EVIDENCE if way in can.methods]
     asked = study.attribute.evidence or [*usual, ""][0]
-    return not fit.n_draws or intruder.is_competitor or asked in can.computed
+    return study.attribute.knows.is_competitor or asked in can.computed
 
 
 def _others(study: Study, data: Microdata, F: int, B: int, H: int, n_jobs: int) -> Iterator[int]:
