@@ -15,6 +15,8 @@ from bayes_risk.models.mixture.unknown import Imputed, UnknownRecords
 from bayes_risk.models.mixture.unknown_kernels import log_power_of_mean
 from tests.oracle import every_labeling
 
+pytestmark = pytest.mark.check
+
 K, LEVELS, LEVEL = 2, 2, 0.7
 CONCENTRATION = (1.5, 1.0)
 SHAPE, RATE = 1.5, 0.4
