@@ -12,6 +12,8 @@ from bayes_risk.evidence.problem import guessed
 from bayes_risk.release.release import EncodedRelease
 from tests.count_classes import class_masses, log_poisson, theta_from_prior
 
+pytestmark = pytest.mark.check
+
 RNG = np.random.default_rng(5)
 TABLE = pd.DataFrame(
     {"w": [*RNG.poisson(20, 30), 420, 300, 120, 100, 80], "v": [*RNG.poisson(40, 30), *[700] * 5]},

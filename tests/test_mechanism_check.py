@@ -19,7 +19,7 @@ from tests.test_rpart import CODED, real
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
 QUICK = sorted(set(br.models.BUILT_IN) - {"PyMCModel"})
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
+pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::UserWarning")]  # short fits
 
 
 def people(n=120, seed=3):

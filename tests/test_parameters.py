@@ -8,6 +8,8 @@ from scipy.special import gammaln
 import bayes_risk as br
 from tests.fits import example, fit_of, offered
 
+pytestmark = pytest.mark.check
+
 ROUNDING = 1e-8
 FLAT = br.models.RegressionPrior(intercept=np.inf, slopes=np.inf, sigma2=(0.0, 0.0))
 

@@ -17,6 +17,8 @@ from tests.edge_results import attribute
 from tests.every_result import every
 from tests.numeric_results import joint
 
+pytestmark = pytest.mark.check
+
 KINDS = {
     "risk": (plots.plot_attribute_risk, "attribute", {"alpha": 0.5}),
     "ranks": (plots.plot_ranks, "attribute", {"width": 0.5}),

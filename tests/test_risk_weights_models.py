@@ -22,6 +22,8 @@ from tests.test_cart import with_values
 from tests.test_tree_calibration import TABLES, moved, posterior_of, z_scores
 from tests.test_tree_calibration import with_values as with_target
 
+pytestmark = pytest.mark.check
+
 # --- the user's own model: a normal mean with known spread ---------------------------------------
 
 PRIOR_SD, SD, N = 3.0, 1.5, 12
