@@ -395,7 +395,9 @@ def attribute_risk(
     m times, so it is run about m times as long. Records are marked unreliable by k-hat
     (`khat_threshold`), a standard error of the probability above 0.05 or of its log odds above 1
     (or ``target_mcse``), chains that disagree, modes left open that differ by more than 0.05, or a
-    search of a joint grid that left out more than 2 %.
+    search of a joint grid that left out more than 2 %. Where errors are between few chains (led by
+    the release, or imputing), log odds above 1 and chains that disagree count only if the interval
+    of the probability is wider than 0.05.
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}
     del how["prior"]
