@@ -22,12 +22,12 @@ N = 5_126
 GRID = br.Grid(percent=10, n=11)
 #        case: n, H, n_jobs, evidence, modelled columns
 CASES = {
-    "one variable, reuse": (N, 50, 1, "importance", 1),
-    "one variable, reuse, m = 5": (N, 50, 1, "reuse-5", 1),
-    "two variables, reuse": (N, 50, 1, "importance", 2),
-    "two variables, reuse, n / 4": (N // 4, 50, 1, "importance", 2),
-    "two variables, reuse, 4 n": (4 * N, 50, 1, "importance", 2),
-    "two variables, reuse, H = 2,000": (N, 2000, 2, "importance", 2),
+    "one variable, importance": (N, 50, 1, "importance", 1),
+    "one variable, importance, m = 5": (N, 50, 1, "importance-5", 1),
+    "two variables, importance": (N, 50, 1, "importance", 2),
+    "two variables, importance, n / 4": (N // 4, 50, 1, "importance", 2),
+    "two variables, importance, 4 n": (4 * N, 50, 1, "importance", 2),
+    "two variables, importance, H = 2,000": (N, 2000, 2, "importance", 2),
     "two variables, exact": (N, 0, 1, "exact", 2),
     "two variables, predictive": (N, 500, 2, "predictive", 2),
     "own PyMC model, one variable": (N, 50, 1, "own", 1),
