@@ -9,7 +9,7 @@ PYTHON ?=
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint slow soak lowest newest vulnerabilities bench docs wheel clean
+.PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -22,7 +22,10 @@ lint: $(STAMP) ## ruff, ruff format, mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint ## lint, types and the tests that guard correctness: five minutes on two idle cores
+test: $(STAMP) ## lint, types and the tests that guard correctness: five minutes on two idle cores
+	@$(MAKE) --no-print-directory -j 2 lint tests
+
+tests: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
 
 check: docs ## the second tier: workers, stopped runs, whole studies, browser, documentation

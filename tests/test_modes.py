@@ -16,10 +16,13 @@ from scipy.special import betaln, gammaln
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.modes import told_apart
+from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
+from bayes_risk.models.mixture.fit import MixtureFit
+from bayes_risk.models.mixture.led import lengthened, scores, together
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, PosteriorSums, reliable, weigh
+from tests.fits import encoded
 
 COPIES = 4
 ALPHA = np.exp(np.linspace(-40, 4, 1500))  # the gamma prior of the concentration, on a grid
@@ -165,6 +168,64 @@ def test_refits_start_from_all_the_chains(monkeypatch):
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
 
 
+def fit_that_keeps_its_basins():
+    """A fit whose chains stay in either basin, and a release of all records that chooses one."""
+    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+    z = pd.DataFrame(np.tile(CHOOSES, (2, 1)), columns=y.columns).astype(str)
+    how = {"draws": 240, "tune": 50, "chains": 8, "thin": 1, "splits": 0}
+    with pytest.warns(br.TruncationWarning):
+        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=2)
+    return fit, encoded(fit, br.Release(datasets=[z], synthesized=list(y)))
+
+
+def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
+    fit, coded = fit_that_keeps_its_basins()
+    first, last = basin_of(fit.posterior) == 1, basin_of(fit.posterior) == -1
+    assert first.any() and last.any()
+    said = scores(fit.posterior, coded)
+    assert np.array_equal(outside(said), last)
+    limit = least(said[first])
+    mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
+    rng = np.random.default_rng
+    longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
+    again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
+    assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
+    assert (basin_of(again) == 1).all() and not outside(scores(again, coded), limit).any()
+    assert outside(scores(longer, coded), limit).tolist() == [False, True]
+    size = mixed.n_draws // 2  # the other never stayed: it stands where it was
+    assert np.isin(longer.draws.alpha[size:], mixed.draws.alpha[size:]).all()
+    assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
+
+
+def basin_of(posterior):
+    """1 where the classes of a chain differ more in the first four columns, -1 in the last."""
+    phi = posterior.draws.phi[:, :16].reshape(posterior.n_draws, 8, 2, 2)
+    by = np.abs(phi[:, :, 1, 0] - phi[:, :, 1, 1])
+    more = by[:, :4].sum(axis=1) - by[:, 4:].sum(axis=1)
+    return np.sign(np.median(more.reshape(posterior.n_chains, -1), axis=1)).astype(int)
+
+
+def test_chains_that_miss_the_mode_of_a_data_set_go_on_from_others():
+    fit, coded = fit_that_keeps_its_basins()
+    last = basin_of(fit.posterior) == -1
+    assert last.any() and not last.all()
+    found = together(fit.posterior, coded, [0], np.random.default_rng(1))
+    assert (basin_of(found) == 1).all() and found.put_back == last.sum()
+    size = found.n_draws // found.n_chains
+    moved = (found.draws.alpha != fit.posterior.draws.alpha).reshape(-1, size)
+    assert np.array_equal(moved.all(axis=1), last) and np.array_equal(moved.any(axis=1), last)
+
+
+def test_chains_put_back_are_counted(monkeypatch):
+    def once(self, *args, **kwargs):
+        return replace(lengthen(self, *args, **kwargs), put_back=1)
+
+    lengthen = MixtureFit.lengthened
+    monkeypatch.setattr(MixtureFit, "lengthened", once)
+    risk = audited(CHOOSES, seed=3, draws=60)
+    assert risk.modes.put_back >= 1 and "a chain left it later" in risk.assumptions["evidence"]
+
+
 def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     risk = audited(LEAVES_OPEN, seed=4)
     guesses, _ = guesses_of(risk)
@@ -235,6 +296,20 @@ def test_strays_are_told_from_the_mode_that_the_release_favours():
     assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
     assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
     assert found.sentence().startswith("3 of 4 starts") and "1 strayed" in found.sentence()
+
+
+def test_starts_that_say_the_same_are_of_two_modes_if_the_release_says_so():
+    value, error = starts((0, 0, 0, 0), noise=0.05)
+    favoured = np.array([[-100.0, -101], [-160, -161], [-102, -100], [-101, -102]])
+    found = told_apart(value, error, favoured[:, None], chains=4)
+    assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
+
+
+def test_a_start_whose_halves_differ_joins_no_others():
+    value, error = starts((0, 0, 1, 1, 2), noise=0.02)
+    value[4], error[4] = 0.5 * (value[0] + value[2]), 0.5 * (value[0] - value[2])
+    found = told_apart(value, error, np.full((5, 1, 2), -100.0), chains=4)
+    assert len(set(found.mode[[0, 2, 4]])) == 3
 
 
 def test_the_favoured_mode_need_not_be_the_commonest():

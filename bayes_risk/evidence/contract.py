@@ -290,8 +290,11 @@ class Led(Fit, Sampled, Importance, Protocol):
     def n_chains(self) -> int:
         """Number C of chains, of equal length, one after another."""
 
-    def carried(self, which: Ints, **how: Unpack[How]) -> "Led":
+    def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
+
+    def lengthened(self, release: EncodedRelease, rounds: int, **how: Unpack[How]) -> Posterior:
+        """p(Theta | y) in the mode, of chains so many times as long, in as many draws."""
 
     def of_chains(self, posterior: Any, which: Ints) -> Posterior:
         """Some of the chains of a posterior of this fit."""

@@ -28,6 +28,7 @@ from .leave_one_out import Reading, ratio_of_fit
 NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
 ERRORS = 3.0  # and by how many standard errors
+UNIT = 0.6745  # of the median of absolute normal deviates
 PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
 SCORED = 50  # draws of a start, about, that the release is weighed with
@@ -53,6 +54,8 @@ class Modes:
         -1.
     used : ndarray of int, shape (C,)
         Starts that were carried on: the chains of the audit.
+    put_back : int
+        How often a chain left the mode later, in any of the fits, and was put back.
     """
 
     mode: Ints
@@ -61,6 +64,7 @@ class Modes:
     kept: tuple[int, ...]
     chosen: Ints
     used: Ints
+    put_back: int = 0
 
     @property
     def strays(self) -> Ints:
@@ -111,7 +115,9 @@ class Modes:
         others = self.elsewhere
         if len(others):
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
-        return text + (f"; {strays} strayed and left out" if strays else "")
+        text += f"; {strays} strayed and left out" if strays else ""
+        times = f"{self.put_back} times" if self.put_back > 1 else "once"
+        return text + (f"; {times} a chain left it later and was put back" * bool(self.put_back))
 
     def shown(self, means: Sequence[float] = ()) -> Table:
         """`table` for people; ``means``: mean probability of the truth in each mode left open."""
@@ -156,10 +162,12 @@ def told_apart(
     ``log_release`` (S, m, B): log probability of each data set given its draws, batch by batch. At
     most so many ``chains`` are carried on; ``carried`` are already, and stay unless they strayed.
     """
-    distance = distances(value, error)
-    group = connected_components(distance < NEAR, directed=False)[1]  # near, or joined by such
     total = log_release.sum(axis=1)  # shape (S, B)
-    score = total.mean(axis=1)
+    score, spread = total.mean(axis=1), total.std(axis=1) if total.shape[1] > 1 else np.zeros(1)
+    distance = distances(value, error)
+    alike = CLEAR + ERRORS * np.sqrt(2.0) * float(np.median(spread)) / UNIT
+    near = (distance < NEAR) & (np.abs(score - score[:, None]) <= alike)
+    group = connected_components(near, directed=False)[1]  # near, or joined by such
     labels = np.unique(group)
     mean = np.array([score[group == g].mean() for g in labels])
     order = np.argsort(-mean, kind="stable")
@@ -197,16 +205,34 @@ def _in_turn(groups: Sequence[Ints], most: int) -> Ints:
 
 
 def distances(value: Array, error: Array) -> Array:
-    """Distance between starts (S, S): rms difference of what they say, their own noise taken out.
+    """Distance between starts (S, S): rms difference of what they say, their noise taken out.
 
-    Halves of a chain are more alike than chains, so that the noise counts twice.
+    Halves of a chain are more alike than chains, so that the noise counts twice. It is that of
+    most chains: the halves of one that changes its mode differ by more, and explain nothing.
     """
     seen = np.isfinite(value).all(axis=0) & np.isfinite(error).all(axis=0)
     value = value[:, seen]
-    noise = 2.0 * np.array([_square(e) for e in error[:, seen]])
+    noise = 4.0 * np.median([_square(e) for e in error[:, seen]])
     apart = np.array([[_square(a - b) for b in value] for a in value])
-    left: Array = np.sqrt(np.maximum(apart - noise - noise[:, None], 0.0))
+    left: Array = np.sqrt(np.maximum(apart - noise, 0.0))
     return left
+
+
+def least(log_release: Array) -> float:
+    """Log probability of a release, below which chains are not in its mode, of some that are.
+
+    Of draws (C, n): as between modes so many nats, and so many times what draws differ by, below
+    what the best chain says.
+    """
+    best, spread = np.median(log_release, axis=1).max(), np.median(log_release.std(axis=1))
+    return float(best - CLEAR - ERRORS * spread)
+
+
+def outside(log_release: Array, limit: float | None = None) -> npt.NDArray[np.bool_]:
+    """Chains most of whose draws are below the limit; by default that of the chains themselves."""
+    limit = least(log_release) if limit is None else limit
+    gone: npt.NDArray[np.bool_] = np.median(log_release, axis=1) < limit
+    return gone
 
 
 def _square(difference: Array) -> float:

@@ -341,7 +341,7 @@ class EvidenceRunner:
     ) -> Chains:
         """Some starts of a fit carried on, and the fits that go on from there."""
         key, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
-        led = self.remember(key, lambda: fit.carried(which, rng=child, **self._how))
+        led = self.remember(key, lambda: fit.carried(which, self.release, rng=child, **self._how))
         return Chains(led, self.later(led, key, rng), begin + which)
 
     def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
@@ -370,8 +370,10 @@ class EvidenceRunner:
         return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
 
     def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
-        base = fit.informed(self.release)
         rounds = int(np.ceil(np.log2(len(self.release.by_draw))))
+        if self.can.led is not None:
+            return cast(Led, fit).lengthened(self.release, 2**rounds, rng=rng, **self._how)
+        base = fit.informed(self.release)
         for k, child in enumerate(rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)
@@ -404,7 +406,11 @@ class EvidenceRunner:
 
     def _of_all(self, cases: Targets) -> Evidence:
         """Evidence of all chains, whose error is that of a few where they are led or impute."""
-        return replace(self.evidence(cases), modes=self.modes, imputed=self.imputes)
+        found = self.evidence(cases)
+        if self.modes is not None:
+            fits: Any = [held() for chains in self.chains for held in chains.posteriors]
+            self.modes = replace(self.modes, put_back=sum(fit.put_back for fit in fits))
+        return replace(found, modes=self.modes, imputed=self.imputes)
 
     def double(self, share: Array) -> None:
         """Twice as many chains of led fits; else twice as long ones.

@@ -29,7 +29,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns, Rows
 from .families import draw_row_labels
-from .led import Lengths, carried_on, led_by
+from .led import Lengths, carried_on, led_by, lengthened, together
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Units, ZeroLayout
@@ -77,6 +77,8 @@ class MixtureFit:
         Where only some are known: draws given all records, from which chains start.
     lengths : Lengths, or None
         Where a release has led the chains: how long they ran.
+    limit : float
+        And the log probability of the release below which a chain has left its mode.
     """
 
     model: Any
@@ -88,6 +90,7 @@ class MixtureFit:
     known: Flags | None = None
     whole: MixturePosterior | None = None
     lengths: Lengths | None = None
+    limit: float = -np.inf
 
     ABOUT: ClassVar[str] = "the model and its priors are known, not its parameters; drawn from "
 
@@ -249,11 +252,16 @@ class MixtureFit:
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
 
-    def carried(self, which: Ints, **how: Any) -> Any:
+    def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
         """The same fit with draws of some of these chains."""
         assert self.lengths is not None
-        carried = partial(carried_on, self.posterior, which, self.lengths, **how)
-        return replace(self, posterior=stage("base fit in the mode", carried))
+        carried = partial(carried_on, self.posterior, which, self.lengths, release, **how)
+        posterior, limit = stage("base fit in the mode", carried)
+        return replace(self, posterior=posterior, limit=limit)
+
+    def lengthened(self, release: EncodedRelease, rounds: int, **how: Any) -> MixturePosterior:
+        """Its draws of chains so many times as long, which stay in the mode."""
+        return lengthened(self.posterior, release, self.limit, rounds, **how)
 
     def of_chains(self, posterior: MixturePosterior, which: Ints) -> MixturePosterior:
         """Some of the chains of a posterior."""
@@ -411,16 +419,19 @@ class MixtureFit:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
         how = Mechanism.of_draw(release, l, self.columns, self.prior)
         base = self.whole or self.posterior
+        run, again = (rng, None) if self.lengths is None else rng.spawn(2)
         posterior = base.refitted(
             how.units(None, self.weights, self.known),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
-            rng=rng,
+            rng=run,
             n_jobs=n_jobs,
             linked=how.linked,
             conditional=how.conditional,
             tick=ticker(progress, f"release {l + 1}", base.n_draws),
         )
+        if again is not None:  # led by the release
+            posterior = together(posterior, release, release.by_draw[l], again, n_jobs)
         return replace(posterior, shown=self.posterior.shown)
 
     def imputed(

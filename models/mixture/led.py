@@ -7,6 +7,7 @@ given y alone and one given y and each data set, so that both predictives of the
 one mode. The derivation stands in `docs/modes.md`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.evidence.contract import Progress
+from bayes_risk.evidence.modes import least, outside
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .sampler import initial_state, run_chains
+from .state import Draws, joined
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
+TRIES = 4  # of a chain that leaves the mode, from where it was in it
+SCORED = 16  # draws of a chain, about, that tell whether it is in the mode
 SHORTEST = 50  # sweeps
 
 
@@ -99,13 +104,115 @@ def carried_on(
     led: MixturePosterior,
     which: npt.NDArray[np.int64],
     steps: Lengths,
+    release: EncodedRelease,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> tuple[MixturePosterior, float]:
+    """Some of these chains, each with its full number of draws; the limit of the mode.
+
+    That is the log probability of the release, below which a chain has left it.
+    """
+    chosen = led.of_chains(which)
+    limit = least(scores(chosen, release))
+    tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
+    how: Any = {"n_jobs": n_jobs, "tick": tick}
+    return _within(chosen, release, limit, steps.draws, rng, **how), limit
+
+
+def lengthened(
+    begun: MixturePosterior,
+    release: EncodedRelease,
+    limit: float,
+    rounds: int,
     *,
     rng: np.random.Generator,
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> MixturePosterior:
-    """Some of these chains, each with its full number of draws."""
-    chosen = led.of_chains(which)
-    tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
-    run: Any = {"thin": led.thin, "tune": 0, "n_draws": steps.draws, "rng": rng}
-    return chosen.refitted(chosen.units, n_jobs=n_jobs, tick=tick, **run)
+    """Chains so many times as long, in as many draws, that stay in the mode of the release.
+
+    On y alone chains leave it, and the sooner the longer they run: what they say then is not
+    p(. | y, k). One that has left in a round goes back to where it began.
+    """
+    C, size = begun.n_chains, begun.n_draws // begun.n_chains
+    tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
+    parts = [begun]
+    for child in rng.spawn(rounds - 1):
+        parts.append(_within(parts[-1], release, limit, size, child, n_jobs=n_jobs, tick=tick))
+    put_back = sum(part.put_back for part in parts)
+    each = -(-size // rounds)
+    some = (np.arange(1, each + 1) * size) // each - 1
+    chains = [[part.draws.chains()[c].take(some, 1) for part in parts] for c in range(C)]
+    draws = joined([replace(joined(chain), n_chains=1) for chain in chains])
+    return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
+
+
+def _within(
+    begin: MixturePosterior,
+    release: EncodedRelease,
+    limit: float,
+    n_draws: int,
+    rng: np.random.Generator,
+    **how: Any,
+) -> MixturePosterior:
+    """Chains that go on; those that leave the mode try again from where they were."""
+    chains = begin.draws.chains()
+    out, put_back = np.arange(len(chains)), 0
+    for child in rng.spawn(TRIES):
+        again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": child, **how}
+        new = begin.of_chains(out).refitted(begin.units, **again)
+        gone = outside(scores(new, release), limit)
+        for c, chain in zip(out[~gone], _some(new, ~gone), strict=True):
+            chains[c] = chain
+        out, how["tick"] = out[gone], lambda done: None
+        put_back += len(out)
+        if not len(out):
+            break
+    for c in out:  # never stayed: it stands where it was
+        chains[c] = chains[c].take(np.resize(np.arange(len(chains[c])), n_draws), 1)
+    return replace(begin, draws=joined(chains), put_back=put_back)
+
+
+def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Draws]:
+    """Some of its chains, one by one."""
+    return [chain for chain, chosen in zip(posterior.draws.chains(), which, strict=True) if chosen]
+
+
+def together(
+    found: MixturePosterior,
+    release: EncodedRelease,
+    sets: Sequence[int],
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+) -> MixturePosterior:
+    """Chains given data sets, all in the mode in which these are most probable.
+
+    Those that have not found it go on from where others are.
+    """
+    tune, n_draws = max(found.n_sweeps // 4, SHORTEST), found.n_draws // found.n_chains
+    for child in rng.spawn(TRIES):
+        gone = outside(scores(found, release, sets))
+        if not gone.any():
+            break
+        donors = np.resize(np.flatnonzero(~gone), gone.sum())
+        again: Any = {"thin": found.thin, "tune": tune, "n_draws": n_draws, "n_jobs": n_jobs}
+        new = found.of_chains(donors).refitted(found.units, rng=child, **again)
+        chains = found.draws.chains()
+        for c, chain in zip(np.flatnonzero(gone), new.draws.chains(), strict=True):
+            chains[c] = chain
+        found = replace(found, draws=joined(chains), put_back=found.put_back + int(gone.sum()))
+    return found
+
+
+def scores(
+    posterior: MixturePosterior, release: EncodedRelease, sets: Sequence[int] | None = None
+) -> npt.NDArray[np.float64]:
+    """Log probability of some data sets or all, given some draws of each chain, (C, n)."""
+    C = posterior.n_chains
+    size = posterior.n_draws // C
+    few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
+    draws = (size * np.arange(C)[:, None] + few).ravel()
+    total: npt.NDArray[np.float64] = posterior.log_release(release, draws, sets).sum(axis=0)
+    return total.reshape(C, len(few))

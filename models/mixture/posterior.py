@@ -3,7 +3,7 @@
 A posterior knows its data as units, its draws, and how a target is to be taken out of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,8 @@ class MixturePosterior:
     shown : ndarray of bool, shape (V,), or None
         Variables that the data hold of records that are not known: what the release leaves as it
         is. None: every record is known.
+    put_back : int
+        How often a chain left the mode that a release chose, and was put back.
     """
 
     prior: Prior
@@ -70,6 +72,7 @@ class MixturePosterior:
     conditional: Flags
     linked: Array | None = None
     shown: Flags | None = None
+    put_back: int = 0
 
     @property
     def n_draws(self) -> int:
@@ -212,10 +215,16 @@ class MixturePosterior:
             thin=thin,
             linked=linked,
             conditional=self.conditional if conditional is None else conditional,
+            put_back=0,
         )
 
-    def log_release(self, release: EncodedRelease, which: npt.NDArray[np.integer] | None) -> Array:
-        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some draws or all."""
+    def log_release(
+        self,
+        release: EncodedRelease,
+        which: npt.NDArray[np.integer] | None,
+        sets: Sequence[int] | None = None,
+    ) -> Array:
+        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some or all of both."""
         draws, prior, out = self.draws, self.prior, []
         draws = draws if which is None else draws.take(which, 1)
 
@@ -223,7 +232,7 @@ class MixturePosterior:
             logs: Array = log_masses(units, draws, prior) @ units.multiplicity
             return logs
 
-        for l in range(release.m):
+        for l in range(release.m) if sets is None else sets:
             how = Mechanism.of(release, l, self.columns, prior)
             y, z = how.y.take(how.replaced), how.z.take(how.replaced)
             p_r = prior.n_numbers
