@@ -29,6 +29,7 @@ NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, the
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
 ERRORS = 3.0  # and by how many standard errors
 UNIT = 0.6745  # of the median of absolute normal deviates
+SOME = 3  # chains of a mode, whose spread tells more than that of halves
 PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
 SCORED = 50  # draws of a start, about, that the release is weighed with
@@ -163,10 +164,9 @@ def told_apart(
     most so many ``chains`` are carried on; ``carried`` are already, and stay unless they strayed.
     """
     total = log_release.sum(axis=1)  # shape (S, B)
-    score, spread = total.mean(axis=1), total.std(axis=1) if total.shape[1] > 1 else np.zeros(1)
-    distance = distances(value, error)
-    alike = CLEAR + ERRORS * np.sqrt(2.0) * float(np.median(spread)) / UNIT
-    near = (distance < NEAR) & (np.abs(score - score[:, None]) <= alike)
+    score, distance = total.mean(axis=1), distances(value, error)
+    alike = np.abs(score - score[:, None]) <= CLEAR + ERRORS * np.sqrt(2.0) * _noise(total)
+    near = (distance < NEAR) & alike
     group = connected_components(near, directed=False)[1]  # near, or joined by such
     labels = np.unique(group)
     mean = np.array([score[group == g].mean() for g in labels])
@@ -191,7 +191,8 @@ def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
     """Which modes do not fall short of the best, of log probabilities (S, B)."""
     each = [log_release[mode == k] for k in range(int(mode.max()) + 1)]
     mean = np.array([one.mean() for one in each])
-    variance, best = np.array([_variance(one) for one in each]), int(np.argmax(mean))
+    noise, best = _noise(log_release), int(np.argmax(mean))
+    variance = np.array([_variance(one, noise) for one in each])
     error = np.sqrt(variance + variance[best])
     near: npt.NDArray[np.bool_] = mean[best] - mean <= CLEAR + ERRORS * error
     return near
@@ -239,13 +240,16 @@ def _square(difference: Array) -> float:
     return float(np.minimum(difference**2, LARGEST).mean()) if difference.size else 0.0
 
 
-def _variance(values: Array) -> float:
-    """Of the mean of (chains, batches): between chains, or between halves where that is larger."""
-    flat = values.ravel()
-    within = float(flat.var(ddof=1) / len(flat)) if len(flat) > 1 else 0.0
+def _noise(log_release: Array) -> float:
+    """Error of the mean of one chain, of all (S, B): from halves that differ, as most do."""
+    return float(np.median(log_release.std(axis=1)) / UNIT)
+
+
+def _variance(values: Array, noise: float) -> float:
+    """Of the mean of (chains, batches): of halves, or between chains where there are some."""
     chains = values.mean(axis=1)
-    between = float(chains.var(ddof=1) / len(chains)) if len(chains) > 1 else 0.0
-    return max(within, between)
+    between = float(chains.var(ddof=1)) if len(chains) >= SOME else 0.0
+    return max(noise**2, between) / len(chains)
 
 
 def probed(data: Microdata, cases: Targets) -> Targets:
