@@ -117,10 +117,8 @@ def carried_on(
     chosen = led.of_chains(which)
     limit = least(scores(chosen, release))
     tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
-    run, again = rng.spawn(2)
-    found = _within(chosen, release, limit, steps.draws, run, n_jobs=n_jobs, tick=tick)
-    found = together(found, release, None, again, n_jobs)
-    return found, max(limit, least(scores(found, release)))
+    how: Any = {"n_jobs": n_jobs, "tick": tick}
+    return _within(chosen, release, limit, steps.draws, rng, **how), limit
 
 
 def lengthened(
@@ -185,11 +183,11 @@ def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Dra
 def together(
     found: MixturePosterior,
     release: EncodedRelease,
-    sets: Sequence[int] | None,
+    sets: Sequence[int],
     rng: np.random.Generator,
     n_jobs: int = 1,
 ) -> MixturePosterior:
-    """Chains, all in the mode in which some data sets, or all, are most probable.
+    """Chains given data sets, all in the mode in which these are most probable.
 
     Those that have not found it go on from where others are.
     """
