@@ -121,7 +121,8 @@ def table(name, n, draws):
             "education": br.Levels(),
             "wage_per_hour": br.Grid(bounds=(0, 2000), n=5, truth="add"),
         }
-        return df, make, list(grids), {"guesses": grids}
+        others = br.Intruder(knows_columns=[c for c in df if c not in grids])
+        return df, make, None, {"guesses": grids, "intruder": others}
     df = survey(n)
     return df, mixed(df, MIXED, draws=draws), list(GRIDS), {"guesses": GRIDS}
 
