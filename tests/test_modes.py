@@ -7,6 +7,7 @@ Basins are cut by hand.
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.led import lengthened, scores, together
+from bayes_risk.models.mixture.led import draws_beside, lengthened, scores, together
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, PosteriorSums, reliable, weigh
 from tests.fits import encoded
@@ -214,6 +215,25 @@ def test_chains_that_miss_the_mode_of_a_data_set_go_on_from_others():
     size = found.n_draws // found.n_chains
     moved = (found.draws.alpha != fit.posterior.draws.alpha).reshape(-1, size)
     assert np.array_equal(moved.all(axis=1), last) and np.array_equal(moved.any(axis=1), last)
+
+
+def test_data_sets_of_one_mode_come_from_draws_that_find_the_first_as_probable():
+    rng = np.random.default_rng(3)
+    said = np.concatenate([rng.normal(-500, 5, 60), rng.normal(-300, 5, 40)])
+    said[70] = -100.0  # the draw that made it finds it more probable than all others
+
+    def log_release(release, which):
+        assert which.tolist() == list(range(100, 200))
+        return np.stack([said - 1, np.ones(100)])
+
+    chain = SimpleNamespace(n_draws=300, n_chains=3, log_release=log_release)
+    found = draws_beside(chain, None, 170, 4)
+    assert set(found) <= set(range(160, 200)) - {170} and len(found) >= 36
+    lone = SimpleNamespace(n_draws=10, n_chains=1, log_release=lambda release, which: -9.0 * EDGE)
+    assert sorted(draws_beside(lone, None, 0, 9)) == list(range(1, 10))
+
+
+EDGE = np.array([[0.0, 1, 1, 1, 1, 1, 1, 1, 1, 900]])
 
 
 def test_chains_put_back_are_counted(monkeypatch):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns, Rows
 from .families import draw_row_labels
-from .led import Lengths, carried_on, led_by, lengthened, together
+from .led import Lengths, carried_on, draws_beside, led_by, lengthened, together
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Units, ZeroLayout
@@ -306,8 +307,9 @@ class MixtureFit:
             all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
             keeps more of the record, and more of its risk.
         parameters : {"one-mode", "independent", "shared"}, optional
-            How Theta is drawn: for each data set anew from one chain, whose mode they share (the
-            default without structural zeros), from all chains, or once for all.
+            How Theta is drawn: for each data set anew from one chain, as long as it stays in the
+            mode that made the first (the default without structural zeros), from all chains, or
+            once for all.
         random_seed : int, Generator or None
 
         Returns
@@ -323,9 +325,17 @@ class MixtureFit:
         one_of("classes", classes, ("new", "own"))
         self._check_classes(classes)
         request = self._request(m, columns, records, parameters, random_seed)
-        return request.release(
-            (self._table(h, request, classes, rng) for h, rng in request.draws()), classes=classes
-        )
+        h, rng = next(iter(request.draws()))
+        first = self._table(h, request, classes, rng)
+        if request.parameters == "one-mode" and m > 1:
+            alone = replace(request, rngs=request.rngs[:1], draw_index=(h,))
+            release = EncodedRelease.of(alone.release([first], classes=classes), self.microdata)
+            among = draws_beside(self.posterior, release, h, m - 1)
+            others = rng.choice(among, size=m - 1, replace=False)
+            request = replace(request, draw_index=(h, *map(int, others)))
+        rest = list(request.draws())[1:]
+        tables = (self._table(h, request, classes, rng) for h, rng in rest)
+        return request.release(chain([first], tables), classes=classes)
 
     def _request(
         self, m: int, columns: Any, records: Any, parameters: Any, random_seed: Any

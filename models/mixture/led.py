@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.evidence.modes import least, outside
+from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.release.release import EncodedRelease
 
@@ -27,6 +27,7 @@ from .state import Draws, joined
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
+BESIDE = 10  # draws before and after one, which are in its mode
 SCORED = 16  # draws of a chain, about, that tell whether it is in the mode
 SHORTEST = 50  # sweeps
 
@@ -216,3 +217,20 @@ def scores(
     draws = (size * np.arange(C)[:, None] + few).ravel()
     total: npt.NDArray[np.float64] = posterior.log_release(release, draws, sets).sum(axis=0)
     return total.reshape(C, len(few))
+
+
+def draws_beside(
+    posterior: MixturePosterior, release: EncodedRelease, h: int, least_many: int
+) -> npt.NDArray[np.int64]:
+    """Draws of a chain in the mode of draw h, which has made the release; at least so many.
+
+    Those that find it as probable as the draws just before and after h do, as far as draws differ.
+    """
+    size = posterior.n_draws // posterior.n_chains
+    begin = h - h % size
+    nearest = np.argsort(np.abs(np.arange(size) - h % size), kind="stable")[1:]
+    said = posterior.log_release(release, begin + np.arange(size)).sum(axis=0)
+    beside = said[nearest[: 2 * BESIDE]]
+    limit = np.median(beside) - CLEAR - ERRORS * beside.std()
+    same = nearest[said[nearest] >= limit]
+    return begin + (same if len(same) >= least_many else nearest[:least_many])
