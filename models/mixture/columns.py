@@ -149,7 +149,8 @@ class Columns:
         step, x = float(self.width[j]), t * self.scale[j] + self.location[j]
         out: Array = np.exp(x) if self.log[j] else x
         if step > 0:
-            out = step * np.maximum(np.round(out / step), float(self.log[j]))
+            steps = np.round(out / step) + 0.0  # no -0.0
+            out = step * (np.maximum(steps, 1.0) if self.log[j] else steps)
         return out
 
     def log_volume(self, t: Array, j: int) -> Array:
