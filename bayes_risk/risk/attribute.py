@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
@@ -463,16 +464,14 @@ def gather(
         some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
         problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
+    words = _in_words(problem, method, problem.cases)
+    _check_prior(problem, method, search_prior, before=before)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
     searched = search_prior if problem.cases.guesses.finer is not None else None
     cases, log_rest = _narrowed(runner, method, budget, search_prior)
     found = method.run(runner, cases, budget)
-    if before and found.base is None:
-        raise InputError(
-            "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
-        )
     unchanged, encoded = ~problem.release.replaced[cases.record], problem.release
     check = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
@@ -495,7 +494,7 @@ def gather(
             ess=method.min_ess,
         ),
         way=method.name,
-        words=_in_words(problem, method, cases),
+        words=words,
         any_release="predictive" in problem.capabilities.methods,
         factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
@@ -503,6 +502,21 @@ def gather(
         check=check(),
         before=runner.before(cases, found) if before else None,
     )
+
+
+def _check_prior(
+    problem: AuditProblem, method: EvidenceMethod, prior: priors.Prior, *, before: bool
+) -> None:
+    """Refuse what needs a base fit where there is none, and a prior that does not suit."""
+    cases, computed = problem.cases, problem.capabilities.computed
+    has_base = method.based and method.name not in computed
+    if before and not has_base:
+        raise InputError(
+            "what was known before anything was published is asked of the model's predictive, and "
+            f"evidence {method.name!r} has none; leave before= out"
+        )
+    base = np.zeros(cases.guesses.codes.shape[:2]) if has_base else None
+    log_prior(prior, problem.release.microdata, cases, problem.release, base)
 
 
 def _narrowed(

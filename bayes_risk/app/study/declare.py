@@ -108,6 +108,12 @@ def synthesis_options(study: Study) -> dict[str, Any]:
     }
 
 
+def synthesize(fit: Any, study: Study, *, random_seed: int) -> br.Release:
+    """The release that a fit makes."""
+    release: br.Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
+    return release
+
+
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
     section = study.compare

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import in_brackets, number
 from bayes_risk._core.validate import at_least
@@ -294,6 +295,7 @@ def full_table_risk(
     cases = problem.cases
     table = Table.of(fit.microdata.n_levels[cases.columns])
     check_size(table)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
     fits, found = tabulated(

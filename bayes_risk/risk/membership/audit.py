@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
 from bayes_risk._core.validate import at_least, positive
@@ -323,6 +324,7 @@ def membership(
     problem = membership_problem(fit, release, intruder, records, choose, knowing)
     cases, case = places(problem.cases), problem.case
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     posteriors = runner.fits(cases)
     drawing = runner.led or fit  # of the mode that the release chooses
