@@ -19,12 +19,14 @@ def read_like(
     missing: Missing = "error",
     na: Collection[str] = (),
     same_rows: bool = False,
+    other_levels: bool = False,
 ) -> pd.DataFrame:
     """Read a release of `original`: what is text, a category or a date there is one here.
 
     A code list such as ``1, 2, x`` makes the original's column text; a release that happens to hold
     only ``1`` and ``2`` must not turn into numbers that match nothing. A category's levels are the
-    original's. A file of the `same_rows` may leave out the labels: they are those of the original.
+    original's, unless there may be `other_levels`: a population holds people who cannot be in the
+    file. A file of the `same_rows` may leave out the labels: they are those of the original.
     """
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
@@ -32,7 +34,8 @@ def read_like(
     table = stored_table(file, None, among=among, text=text, how=how, missing=missing, na=na)
     if same_rows and index is not None and index not in table.columns:
         return aligned(_in_order(table, original, index, file), original, repr(str(file)))
-    return aligned(indexed(table, index, file), original, repr(str(file)))
+    bound = original.select_dtypes(exclude="category") if other_levels else original
+    return aligned(indexed(table, index, file), bound, repr(str(file)))
 
 
 def _in_order(table: pd.DataFrame, original: pd.DataFrame, index: str, file: Path) -> pd.DataFrame:

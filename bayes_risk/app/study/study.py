@@ -41,7 +41,6 @@ from .keys import (
 from .sections import (
     BY_MODEL,
     INTRUDER,
-    AttributeSection,
     DataSection,
     OutputSection,
     ReleaseSection,
@@ -377,13 +376,15 @@ def candidate_study(study: Study, name: str) -> Study:
     Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
     such columns are kept.
     """
-    given = study.compare.candidates[name]
     content: dict[str, Any] = {
         key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
     }
     try:
-        content |= _changed(study, given)
-        return type(study).model_validate(content, context=study._context)
+        content |= _changed(study, study.compare.candidates[name])
+        one = type(study).model_validate(content, context=study._context)
+        one = one.model_copy(update=_suited(one.attribute, one.identification, one))
+        check_agreement(one)
+        return one
     except ValidationError as error:
         raise told(f"[compare.{name}]: {sentences(error, type(study), content, '')}") from None
     except ValueError as error:
@@ -391,52 +392,40 @@ def candidate_study(study: Study, name: str) -> Study:
 
 
 def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
-    """The sections that a candidate has for itself."""
-    model, release = study.model, study.release
-    if given.model is not None:
-        model = read_model(_model(study, given.model), context=study._context)
-    if given.release is not None:
-        made = _release(study, given.release)
-        release = read_section(ReleaseSection, made, "[release]", context=study._context)
-    audit, keys = study.attribute, study.identification
-    if given.attribute is not None:
-        if audit is None:
+    """The sections of which a candidate has keys for itself."""
+    found: dict[str, Any] = {}
+    for name, keys in given:
+        own = getattr(study, name)
+        if keys is None:
+            continue
+        if own is None:
             raise ValueError("attribute changes keys of a section [attribute], which is not there")
-        whole = {k: getattr(audit, k) for k in audit.model_fields_set} | given.attribute
-        audit = read_section(AttributeSection, whole, "[attribute]")
-    if release.files is not None:
+        kept = {key: getattr(own, key) for key in own.model_fields_set}
+        if name == "model":  # another kind takes nothing over
+            kept = kept | {"kind": own.kind} if keys.get("kind", own.kind) == own.kind else {}
+        if name == "release":
+            kept.pop("m" if "files" in keys else "files" if "m" in keys else "", None)
+        found[name] = kept | keys
+    return found
+
+
+def _suited(audit: Any, keys: Any, one: Study) -> dict[str, Any]:
+    """What is asked of a candidate: guesses and knowledge of columns that are synthesised."""
+    columns = one.synthesized
+    if one.release.files is not None:
         audit = None  # releases made elsewhere are matched and compared, without a model
-    columns = release.columns or model.modelled
-    if columns is not None:
-        audit = None if audit is None else _asked(audit, columns)
-        keys = None if keys is None else with_sorted_keys(keys, columns)
-    return {"model": model, "release": release, "attribute": audit, "identification": keys}
+    if audit is not None and columns is not None:
+        known = [name for name in audit.knows_columns if name in columns]
+        update: dict[str, Any] = {"knows_columns": known}
+        if isinstance(audit.guesses, Mapping):
+            guessed = set(columns) - set(known)
+            update["guesses"] = {k: v for k, v in audit.guesses.items() if k in guessed}
+        audit = audit.model_copy(update=update)
+    if keys is not None and columns is not None:
+        keys = with_sorted_keys(keys, columns)
+    return {"attribute": audit, "identification": keys}
 
 
 def with_sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
     """The section with its keys by whether they are synthesised."""
     return keys.model_copy(update=sorted_keys(keys.model_dump(include=KEYS), columns))
-
-
-def _asked(audit: Any, columns: Sequence[str]) -> Any:
-    """Guesses and knowledge of columns that are synthesised."""
-    known = [name for name in audit.knows_columns if name in columns]
-    update: dict[str, Any] = {"knows_columns": known}
-    if isinstance(audit.guesses, Mapping):
-        kept = set(columns) - set(known)
-        update["guesses"] = {k: v for k, v in audit.guesses.items() if k in kept}
-    return audit.model_copy(update=update)
-
-
-def _model(study: Study, given: dict[str, Any]) -> dict[str, Any]:
-    """``[model]`` with a candidate's keys; another kind takes nothing over."""
-    own = study.model
-    if given.get("kind", own.kind) != own.kind:
-        return given
-    return own.model_dump(exclude_unset=True) | {"kind": own.kind} | given
-
-
-def _release(study: Study, given: dict[str, Any]) -> dict[str, Any]:
-    own = study.release.model_dump(exclude_unset=True)
-    own.pop("m" if "files" in given else "files" if "m" in given else "", None)
-    return own | given
