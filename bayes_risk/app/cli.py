@@ -359,6 +359,14 @@ def identify(
     na: Annotated[
         list[str] | None, typer.Option(help="What means missing in a CSV, unquoted: NA.")
     ] = None,
+    days: Annotated[
+        list[str] | None, typer.Option(help="Columns of dates: a radius of them is in days.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Between fields of a CSV: ';'. Told from it if left out.")
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(help="Of its numbers: ',', likewise.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of its text: cp1250, likewise.")] = None,
     missing_codes: Annotated[
         Literal["error", "level", "blank"],
         typer.Option(help="What becomes of codes that a file declares as missing."),
@@ -393,21 +401,27 @@ def identify(
 
         _check_new(json)
         limits: Any = {} if true_match_rate is None else {"true_match_rate": true_match_rate}
-        found = run_identify(
-            original,
-            synthetic,
-            known=names(known),
-            synthesized=names(synthesized),
-            radius=radius_of(radius),
-            closed=not open_ends,
-            fallback=fallback,
-            levels=dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels"),
-            reading={"index": index, "missing": missing_codes, "na": na or []},
-            thresholds=Thresholds(**limits),
-            output=output,
-            overwrite=overwrite,
-            command=_command_line(),
-        )
+        written = {"separator": separator, "decimal": decimal, "encoding": encoding}
+        levels = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
+        with _hushed() as notes:
+            found = run_identify(
+                original,
+                synthetic,
+                known=names(known),
+                synthesized=names(synthesized),
+                radius=radius_of(radius),
+                closed=not open_ends,
+                fallback=fallback,
+                levels=levels,
+                reading={"index": index, "missing": missing_codes, "na": na or [], **written},
+                days=names(days),
+                thresholds=Thresholds(**limits),
+                output=output,
+                overwrite=overwrite,
+                command=_command_line(),
+            )
+        for note in notes:
+            _say(note, "yellow")
         console = Console()
         print_matches(found, console=console, folder=output)
         if json is not None:

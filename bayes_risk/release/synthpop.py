@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.delimited import Dialect, read_delimited
 from bayes_risk.data.kinds import SUFFIXES, checked_file
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.data.statistical import checked_missing
-from bayes_risk.data.table import COMMA, Dialect, Missing, indexed, read_delimited, stored_table
+from bayes_risk.data.table import Missing, indexed, stored_table
 
 from .alike import aligned, read_like, text_columns, words
 from .release import Release
@@ -183,7 +184,7 @@ def _readable(path: Path) -> Path:
 Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 NA = ("NA",)
-DIALECTS = {".csv": COMMA, ".tab": Dialect("\t", "\\"), ".txt": Dialect(" ", "\\")}
+DIALECTS = {".csv": Dialect(","), ".tab": Dialect("\t", "\\"), ".txt": Dialect(" ", "\\")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -400,7 +401,7 @@ def read_releases(
     *,
     index: str | None = None,
     missing: Missing = "error",
-    na: Collection[str] = (),
+    **written: Any,
 ) -> list[pd.DataFrame]:
     """Read the releases of `original`: each path a data set, or what synthpop left.
 
@@ -412,7 +413,7 @@ def read_releases(
         if _of_synthpop(path):
             tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
         else:
-            how: dict[str, Any] = {"index": index, "missing": missing, "na": na}
+            how: dict[str, Any] = {"index": index, "missing": missing, **written}
             tables.append(read_like(path, original, **how, same_rows=True))
     return tables
 

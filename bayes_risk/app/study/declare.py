@@ -208,7 +208,8 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
     else:
-        df = read_table(data.path, columns=data.columns, levels=data.levels, **data.reading)
+        how = data.reading | {"columns": data.columns, "levels": data.levels, "days": data.days}
+        df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
     absent = [c for c in data.columns or [] if c not in df.columns]
     if absent:
