@@ -331,6 +331,29 @@ for _what, _help, _argument in (
 
 
 @app.command()
+def init(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="The confidential file: CSV, Parquet, Stata, ...")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The study file to write; must not exist.")
+    ] = None,
+) -> None:
+    """Say what each column of a file is taken for, and write a study of it that runs."""
+    with _plain_errors():
+        from rich.console import Console
+
+        from bayes_risk.studies.first_study import study_of
+
+        path = output or Path(f"{data.name.split('.')[0]}.toml")
+        there = os.path.relpath(data, path.absolute().parent)
+        found = study_of(data, path=there)
+        found.save(path)
+        go = f"Study: {path}\nNext: {shlex.join(['bayes-risk', 'audit', str(path)])}"
+        Console().print(f"{found!r}\n{go}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
 def identify(
     original: Annotated[
         Path, typer.Argument(help="The confidential file: CSV, Parquet, Stata, SAS or SPSS.")
@@ -403,7 +426,7 @@ def identify(
         limits: Any = {} if true_match_rate is None else {"true_match_rate": true_match_rate}
         written = {"separator": separator, "decimal": decimal, "encoding": encoding}
         levels = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
-        with _hushed() as notes:
+        with _hushed() as caught:
             found = run_identify(
                 original,
                 synthetic,
@@ -420,8 +443,7 @@ def identify(
                 overwrite=overwrite,
                 command=_command_line(),
             )
-        for note in notes:
-            _say(note, "yellow")
+        _say_all(told(caught))
         console = Console()
         print_matches(found, console=console, folder=output)
         if json is not None:
@@ -451,24 +473,28 @@ def _run(
         from .run.audit import stages_of
         from .run.costs import estimate
 
-        with _hushed() as notes:
+        with _hushed() as caught:
             cost = estimate(study, kind=what, **workers)
-        for note in notes:
-            _say(note, "yellow")
+        _say_all(told(caught))
         plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
         console.print(plan, highlight=False, markup=False, soft_wrap=True)
         return cost.check()
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
-    with interrupts() as stop, _hushed() as notes, bars:
+    early: list[list[str]] = []
+    with interrupts() as stop, _hushed() as caught, bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
+            if not early and stage != "in all":  # what reading said, before anything takes long
+                early.append([] if quiet else told(caught))
+                _say_all(early[0])
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
         from .run import run
 
         result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
+    notes = [note for note in told(caught) if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, notes, console=console)
 
 
@@ -519,19 +545,20 @@ def _say(text: str, style: str) -> None:
     Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
 
 
-@contextmanager
-def _hushed() -> Iterator[list[str]]:
-    """Silence PyMC's chatter, and hold warnings back while bars are drawn.
+def _say_all(notes: Sequence[str]) -> None:
+    for note in notes:
+        _say(note, "yellow")
 
-    Gives the warnings at the end, each once, in plain words.
-    """
-    before, notes = logging.root.manager.disable, list[str]()
+
+@contextmanager
+def _hushed() -> Iterator[list[warnings.WarningMessage]]:
+    """Silence PyMC's chatter, and hold warnings back while bars are drawn: `told` words them."""
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield notes
-        notes.extend(told(caught))
+            yield caught
     finally:
         logging.disable(before)
 

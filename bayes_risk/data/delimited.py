@@ -21,6 +21,7 @@ from .levels import chosen, holds_text
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
+SETTLED = "; say it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 NO_NUMBER = ("NA", ".", "NaN", "nan", "N/A", "#N/A", "NULL", "null", "-", "?")
 # Letters and signs of Western languages: what text in Windows-1252 holds, and damaged files do not
@@ -67,7 +68,7 @@ def read_delimited(
     with _read_errors(file):
         if packed:
             _check_packed(file)
-        dialect = dialect or _told(file, separator, decimal, encoding)
+        dialect = dialect or dialect_of(file, separator, decimal, encoding)
         header = _checked_header(file, dialect)
         wanted = None if columns is None else chosen(columns, header, file)
         source: Any = file
@@ -109,7 +110,12 @@ def word_among_numbers(column: pd.Series) -> str | None:
 # --- what the file looks like -----------------------------------------------------------------
 
 
-def _told(file: Path, separator: str | None, decimal: str | None, encoding: str | None) -> Dialect:
+def dialect_of(
+    file: Path,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> Dialect:
     """What is given, and of the rest what the beginning of the file looks like."""
     _check_given(separator, decimal, encoding)
     if encoding is not None and codecs.lookup(encoding).name == "utf-8":
@@ -131,7 +137,7 @@ def _told(file: Path, separator: str | None, decimal: str | None, encoding: str 
     given = {"separator": separator, "decimal": decimal, "encoding": encoding}
     told = [f"{k}={v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
     if told:
-        _say(f"{str(file)!r} looks as if {', '.join(told)}, and was read so; say it to be sure")
+        _say(f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}")
     return found
 
 

@@ -6,6 +6,7 @@ two kinds of variable stand in `variables.py`.
 """
 
 import re
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 
-from .variables import Number, Variable, scalar
+from .variables import Number, Variable, is_numeric, scalar
 
 __all__ = [
     "MAX_LEVELS",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 MAX_LEVELS = 1_000
+MANY_NUMBERS, MANY_LEVELS = 30, 100  # of a category: more are said
 _NOT_WRITABLE = re.compile(r"[\0\ud800-\udfff]")
 
 Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
@@ -345,6 +347,7 @@ def _variable(
     own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
     _check_levels(name, levels, has_missing, columns[0].dtype, own)
     dtype = columns[0].dtype
+    _warn_of_many(name, len(levels), dtype)
     if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level
         dtype = pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
     return Variable(name, levels, has_missing, dtype)
@@ -370,9 +373,22 @@ def _check_levels(
     if len(levels) > MAX_LEVELS:
         raise InputError(
             f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; "
-            f"it looks continuous: cut it into categories first (pandas.cut), or leave it out with "
-            "columns="
+            "give it to a model for numbers (Mixture with families, CART, Regression), cut it into "
+            "ranges, or leave it out with columns="
         )
+
+
+def _warn_of_many(name: str, n: int, dtype: Any) -> None:
+    """Say before a model is fitted what it would learn little of."""
+    if is_numeric(dtype) and n > MANY_NUMBERS:
+        what = f"{n} different numbers are taken for as many categories without an order"
+        cure = 'take Mixture, families={"' + name + '": "normal"}, or CART; or cut it into ranges'
+    elif n > MANY_LEVELS:
+        what = f"{n} levels, of most of which there will be few records, tell little and cost time"
+        cure = "join levels, or leave the column out with columns="
+    else:
+        return
+    warnings.warn(f"column {name!r}: {what}; {cure}", UserWarning, stacklevel=2)
 
 
 def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:

@@ -187,13 +187,11 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     way = getattr(declaration, study.model.way)
     if study.model.way == "fit" and "sample" not in signature(way).parameters:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they come with the fit itself
-        with named(study, "model"):
-            fit = begin(study, declaration, df)
-        if study.reweight is not None:
-            with named(study, "reweight"):
-                fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
+    with named(study, "model"):
+        fit = begin(study, declaration, df)
+    if study.reweight is not None:
+        with named(study, "reweight"):
+            fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
     return cast(Fit, fit)
 
 
