@@ -20,10 +20,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -40,7 +41,7 @@ FAMILIES = ("category", "count", "normal", "lognormal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Mixture:
+class Mixture(Shown):
     """Declaration of a truncated Dirichlet-process mixture of categories, counts and amounts.
 
     Parameters
@@ -126,6 +127,7 @@ class Mixture:
         """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c != self.exposure]
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -144,7 +146,7 @@ class Mixture:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> MixtureFit:
         """Sample p(Theta | y) through PyMC.
 

@@ -20,6 +20,7 @@ import typer
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.progress import no_bars
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -38,6 +39,7 @@ def own_process() -> None:
     """
     os.umask(0o077)
     os.environ["PYTHONSAFEPATH"] = "1"
+    no_bars()
     _own.append(True)
 
 

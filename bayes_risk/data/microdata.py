@@ -19,6 +19,7 @@ from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
 from .variables import Number, Variable, is_numeric, scalar
@@ -87,7 +88,7 @@ class ZeroRegion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Microdata:
+class Microdata(Shown):
     """A confidential table, coded: categories by the number of their level, numbers as they are.
 
     Attributes
@@ -169,6 +170,10 @@ class Microdata:
         )
         codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
         return cls(codes=codes, variables=variables, index=df.index)
+
+    def __repr__(self) -> str:
+        kinds = [f"{v.name} ({v.n_levels or 'number'})" for v in self.variables]
+        return f"Microdata: {len(self.codes):,} records; levels of columns:\n  {', '.join(kinds)}"
 
     @property
     def columns(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk.data.delimited import Dialect, read_delimited
 from bayes_risk.data.kinds import SUFFIXES, checked_file
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
@@ -188,7 +189,7 @@ DIALECTS = {".csv": Dialect(","), ".tab": Dialect("\t", "\\"), ".txt": Dialect("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SynthpopRelease:
+class SynthpopRelease(Shown):
     """The m synthetic data sets that synthpop wrote.
 
     Attributes
@@ -213,6 +214,10 @@ class SynthpopRelease:
     def m(self) -> int:
         """Number of data sets."""
         return len(self.datasets)
+
+    def __repr__(self) -> str:
+        names = ", ".join(file.name for file in self.files)
+        return f"SynthpopRelease: m = {self.m} of {len(self.datasets[0]):,} records\n  {names}"
 
     def release(
         self, synthesized: Sequence[str] | None = None, *, proper: bool | None = None

@@ -15,11 +15,13 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column, factors_of
-from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
+from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
@@ -55,7 +57,7 @@ SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttributeEvidence:
+class AttributeEvidence(Shown):
     """What the release says of every guess, before any prior.
 
     Attributes
@@ -309,6 +311,7 @@ def measures(risk: AttributeRisk) -> dict[str, float]:
     return found | {"truth_excluded": float(excluded)}
 
 
+@shows_progress
 def attribute_risk(
     fit: Fit,
     release: Release,
@@ -324,7 +327,7 @@ def attribute_risk(
     before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> AttributeRisk:
     """Posterior probability that the intruder gives to the confidential values of each target.
 
@@ -376,8 +379,9 @@ def attribute_risk(
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
         Workers: threads, unless joblib's ``parallel_config`` says something else.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(stage, done, total)``.
+        By default a bar in terminals and notebooks; False: none.
 
     Raises
     ------
@@ -405,6 +409,7 @@ def attribute_risk(
     return gather(**how).risk(prior)  # all other arguments as they came
 
 
+@shows_progress
 def attribute_evidence(
     fit: Fit, release: Release, *, search_prior: priors.Prior = "uniform", **options: Any
 ) -> AttributeEvidence:
@@ -445,7 +450,7 @@ def gather(
     before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
     memory: Memory | None = None,
     under: Under | None = None,
 ) -> AttributeEvidence:

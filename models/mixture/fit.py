@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
@@ -55,7 +56,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixtureFit:
+class MixtureFit(Shown):
     """A fitted mixture.
 
     Attributes

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import bayes_risk as br
+from bayes_risk._core.shown import Shown
 from bayes_risk.app.study.audits import AUDITS, Prepared
 from bayes_risk.app.study.declare import (
     compare_options,
@@ -24,7 +25,7 @@ from bayes_risk.utilities.context_result import ContextMeasures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RunResult:
+class RunResult(Shown):
     """What every run of a study says of itself.
 
     ``diagnostics`` are those of the fit: chains, draws, R-hat and effective sample size of the log
