@@ -22,9 +22,8 @@ from bayes_risk.models.mixture.split_merge import (
     new_sides,
     split_merge,
 )
-from bayes_risk.models.mixture.state import Prior, ZeroLayout
+from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
 from tests.exact_counts import log_gamma
-from tests.latent_classes import units_of
 
 ALPHA, A, LEVELS, K = 0.7, 0.8, (3, 2), 3
 UNUSUAL = 1e-4  # the chance that a correct sampler fails one test
@@ -488,11 +487,11 @@ def test_where_classes_are_split_everybody_starts_together():
     n, M = np.zeros(6), np.zeros((prior.n_sums, 6))
     label, flags = np.zeros(len(units.multiplicity), np.int64), np.zeros((0, 0), bool)
     rng = np.random.default_rng(2)
-    draw_labels(rng, units.arrays, state.pi[0], state.phi[0], prior.layout, n, M, label, flags)
+    draw_labels(rng, units.arrays, state.pi, state.phi, prior.layout, n, M, label, flags)
     assert n[0] == 44
-    assert np.isclose(state.phi[0, 0, 0], (0.5 + units.data.counts.sum()) / (0.2 + 44))
-    assert np.isclose(state.phi[0, 2, 0], units.data.reals.mean())
-    assert np.isclose(1 / state.phi[0, 3, 0], (0.6 + 22 * units.data.reals.var()) / (1.5 + 22))
+    assert np.isclose(state.phi[0, 0], (0.5 + units.counts.sum()) / (0.2 + 44))
+    assert np.isclose(state.phi[2, 0], units.reals.mean())
+    assert np.isclose(1 / state.phi[3, 0], (0.6 + 22 * units.reals.var()) / (1.5 + 22))
 
 
 def test_elsewhere_classes_are_scattered_and_the_far_have_some():

@@ -14,7 +14,6 @@ import xarray as xr
 
 from bayes_risk._core import __version__
 from bayes_risk.app.study.study import files_in
-from bayes_risk.data.table import as_dates
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import IdentificationRisk
@@ -64,8 +63,7 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     risks, output = (result.attribute, result.identification), result.study.output
     written: tuple[DataFile, ...] = ()
     if output.release:
-        days = result.study.data.days
-        write_release(folder, result.release, labels=output.keep_labels, days=days)
+        write_release(folder, result.release, labels=output.keep_labels)
         written = written_files(folder, result.release)
     record = manifest(result, command, written)
     text = render_study(result, record=record)
@@ -83,18 +81,15 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     write_json(folder / MANIFEST, record)
 
 
-def write_release(
-    folder: Path, release: Release, *, labels: bool = False, days: Sequence[str] = ()
-) -> None:
+def write_release(folder: Path, release: Release, *, labels: bool = False) -> None:
     """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
 
     Rows stand in the original's order. Record labels may identify people: they are left out unless
-    they are asked for. Columns that were read as ``days`` have dates again.
+    they are asked for.
     """
     for l, table in enumerate(release.datasets, start=1):
         label = str(table.index.name or "record")
         path = folder / synthetic_name(l)
-        table = table.assign(**{name: as_dates(table[name]) for name in days if name in table})
         table.to_csv(path, index=labels, index_label=label, lineterminator="\n")
 
 

@@ -17,7 +17,6 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, in_words, resident
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.study.declare import declare, read_data
 from bayes_risk.app.study.prepare import (
@@ -52,7 +51,7 @@ SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost(Shown):
+class Cost:
     """What a run will take, of the audit that takes most."""
 
     records: int
