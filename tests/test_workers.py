@@ -339,9 +339,10 @@ def begun(folder, k):
 def test_a_job_whose_worker_died_is_done_again_and_finished_ones_are_kept(chosen, tmp_path, kind):
     found = np.concatenate(list(dying(chosen, tmp_path, kind)))
     assert found.tolist() == [0, 1, 2, 3]
-    assert [begun(tmp_path, k) for k in range(2)] == [1, 1]
-    assert begun(tmp_path, 2) == 1 or kind == "dask"  # whose dead worker may take with it what it
-    assert begun(tmp_path, 3) >= 2  # still held, though it has been fetched
+    times = [begun(tmp_path, k) for k in range(4)]
+    assert times[3] >= 2
+    # Dask itself computes again what a dead worker held, though it has been fetched
+    assert times[:3] == [1, 1, 1] or (kind == "dask" and min(times) >= 1)
 
 
 @pytest.mark.parametrize("kind", ["loky", "forks", pytest.param("dask", marks=pytest.mark.slow)])
