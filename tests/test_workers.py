@@ -336,13 +336,25 @@ def begun(folder, k):
 
 
 @pytest.mark.parametrize("kind", [*AWAY, "forks"])
-def test_a_job_whose_worker_died_is_done_again_and_finished_ones_are_kept(chosen, tmp_path, kind):
+def test_a_job_whose_worker_died_is_done_again_and_finished_ones_are_kept(
+    chosen, tmp_path, kind, monkeypatch
+):
+    handed, results = [], parallel._results
+
+    def counted(jobs, *how):
+        handed.append(len(jobs))
+        return results(jobs, *how)
+
+    monkeypatch.setattr(parallel, "_results", counted)
     found = np.concatenate(list(dying(chosen, tmp_path, kind)))
     assert found.tolist() == [0, 1, 2, 3]
+    assert handed == [4, 1]  # those that came home are not asked for again
     times = [begun(tmp_path, k) for k in range(4)]
     assert times[3] >= 2
-    # Dask itself computes again what a dead worker held, though it has been fetched
-    assert times[:3] == [1, 1, 1] or (kind == "dask" and min(times) >= 1)
+    if kind == "dask":  # joblib holds the last result; if it lay on the dead worker, Dask makes it
+        assert sorted(times[:3])[:2] == [1, 1] and max(times[:3]) <= 2  # again, asked or not
+    else:
+        assert times[:3] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["loky", "forks", pytest.param("dask", marks=pytest.mark.slow)])
