@@ -198,6 +198,17 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
 
 
+def test_a_chain_is_outside_that_ends_there_or_was_there_for_a_quarter():
+    inside = np.random.default_rng(2).normal(-300, 5, (5, 16))
+    assert not outside(inside).any()
+    for begin in (0, 6, 12):
+        some = inside.copy()
+        some[3, begin : begin + 4 + 2 * (begin == 6)] -= 200
+        assert outside(some).tolist() == [False, False, False, True, False]
+    inside[1, 7] -= 200  # one draw is none
+    assert not outside(inside).any()
+
+
 def basin_of(posterior):
     """1 where the classes of a chain differ more in the first four columns, -1 in the last."""
     phi = posterior.draws.phi[:, :16].reshape(posterior.n_draws, 8, 2, 2)

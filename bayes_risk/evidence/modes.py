@@ -220,19 +220,23 @@ def distances(value: Array, error: Array) -> Array:
 
 
 def least(log_release: Array) -> float:
-    """Log probability of a release, below which chains are not in its mode, of some that are.
+    """Log probability of a release, below which a chain is not in the mode of the best of some.
 
     Of draws (C, n): as between modes so many nats, and so many times what draws differ by, below
-    what the best chain says.
+    what most draws of the best chain say.
     """
     best, spread = np.median(log_release, axis=1).max(), np.median(log_release.std(axis=1))
     return float(best - CLEAR - ERRORS * spread)
 
 
 def outside(log_release: Array, limit: float | None = None) -> npt.NDArray[np.bool_]:
-    """Chains most of whose draws are below the limit; by default that of the chains themselves."""
+    """Chains that are below the limit in most of any quarter of their draws, the last one too.
+
+    By default the limit is that of the chains themselves.
+    """
     limit = least(log_release) if limit is None else limit
-    gone: npt.NDArray[np.bool_] = np.median(log_release, axis=1) < limit
+    quarters = np.array_split(log_release, min(4, log_release.shape[1]), axis=1)
+    gone: npt.NDArray[np.bool_] = np.any([np.median(q, axis=1) < limit for q in quarters], axis=0)
     return gone
 
 

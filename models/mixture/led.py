@@ -137,16 +137,18 @@ def lengthened(
     On y alone chains leave it, and the sooner the longer they run: what they say then is not
     p(. | y, k). One that has left in a round goes back to where it began.
     """
-    C, size = begun.n_chains, begun.n_draws // begun.n_chains
-    tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
-    parts = [begun]
-    for child in rng.spawn(rounds - 1):
-        parts.append(_within(parts[-1], release, limit, size, child, n_jobs=n_jobs, tick=tick))
-    put_back = sum(part.put_back for part in parts)
+    size = begun.n_draws // begun.n_chains
     each = -(-size // rounds)
     some = (np.arange(1, each + 1) * size) // each - 1
-    chains = [[part.draws.chains()[c].take(some, 1) for part in parts] for c in range(C)]
-    draws = joined([replace(joined(chain), n_chains=1) for chain in chains])
+    tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
+    now, put_back = begun, begun.put_back
+    parts = [[chain.take(some, 1)] for chain in begun.draws.chains()]
+    for child in rng.spawn(rounds - 1):
+        now = _within(now, release, limit, size, child, n_jobs=n_jobs, tick=tick)
+        put_back += now.put_back
+        for part, chain in zip(parts, now.draws.chains(), strict=True):
+            part.append(chain.take(some, 1))
+    draws = joined([replace(joined(part), n_chains=1) for part in parts])
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
 
 
