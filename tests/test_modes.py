@@ -20,7 +20,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.led import draws_beside, lengthened, scores, together
+from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, PosteriorSums, reliable, weigh
 from tests.fits import encoded
@@ -184,8 +184,8 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     first, last = basin_of(fit.posterior) == 1, basin_of(fit.posterior) == -1
     assert first.any() and last.any()
     said = scores(fit.posterior, coded)
-    assert np.array_equal(outside(said), last)
     limit = least(said[first])
+    assert np.array_equal(outside(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
     rng = np.random.default_rng
     longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
@@ -200,13 +200,14 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
 
 def test_a_chain_is_outside_that_ends_there_or_was_there_for_a_quarter():
     inside = np.random.default_rng(2).normal(-300, 5, (5, 16))
-    assert not outside(inside).any()
+    limit = least(inside)
+    assert not outside(inside, limit).any()
     for begin in (0, 6, 12):
         some = inside.copy()
         some[3, begin : begin + 4 + 2 * (begin == 6)] -= 200
-        assert outside(some).tolist() == [False, False, False, True, False]
+        assert outside(some, limit).tolist() == [False, False, False, True, False]
     inside[1, 7] -= 200  # one draw is none
-    assert not outside(inside).any()
+    assert not outside(inside, limit).any()
 
 
 def basin_of(posterior):
@@ -215,17 +216,6 @@ def basin_of(posterior):
     by = np.abs(phi[:, :, 1, 0] - phi[:, :, 1, 1])
     more = by[:, :4].sum(axis=1) - by[:, 4:].sum(axis=1)
     return np.sign(np.median(more.reshape(posterior.n_chains, -1), axis=1)).astype(int)
-
-
-def test_chains_that_miss_the_mode_of_a_data_set_go_on_from_others():
-    fit, coded = fit_that_keeps_its_basins()
-    last = basin_of(fit.posterior) == -1
-    assert last.any() and not last.all()
-    found = together(fit.posterior, coded, [0], np.random.default_rng(1))
-    assert (basin_of(found) == 1).all() and found.put_back == last.sum()
-    size = found.n_draws // found.n_chains
-    moved = (found.draws.alpha != fit.posterior.draws.alpha).reshape(-1, size)
-    assert np.array_equal(moved.all(axis=1), last) and np.array_equal(moved.any(axis=1), last)
 
 
 def test_data_sets_of_one_mode_come_from_draws_that_find_the_first_as_probable():

@@ -220,7 +220,7 @@ def distances(value: Array, error: Array) -> Array:
 
 
 def least(log_release: Array) -> float:
-    """Log probability of a release, below which a chain is not in the mode of the best of some.
+    """Log probability of a release below which a chain is not in the mode that some are in.
 
     Of draws (C, n): as between modes so many nats, and so many times what draws differ by, below
     what most draws of the best chain say.
@@ -229,12 +229,8 @@ def least(log_release: Array) -> float:
     return float(best - CLEAR - ERRORS * spread)
 
 
-def outside(log_release: Array, limit: float | None = None) -> npt.NDArray[np.bool_]:
-    """Chains that are below the limit in most of any quarter of their draws, the last one too.
-
-    By default the limit is that of the chains themselves.
-    """
-    limit = least(log_release) if limit is None else limit
+def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
+    """Chains that are below the limit in most of any quarter of their draws, the last one too."""
     quarters = np.array_split(log_release, min(4, log_release.shape[1]), axis=1)
     gone: npt.NDArray[np.bool_] = np.any([np.median(q, axis=1) < limit for q in quarters], axis=0)
     return gone

@@ -30,7 +30,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns, Rows
 from .families import draw_row_labels
-from .led import Lengths, carried_on, draws_beside, led_by, lengthened, together
+from .led import Lengths, carried_on, draws_beside, led_by, lengthened
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Units, ZeroLayout
@@ -429,19 +429,16 @@ class MixtureFit:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
         how = Mechanism.of_draw(release, l, self.columns, self.prior)
         base = self.whole or self.posterior
-        run, again = (rng, None) if self.lengths is None else rng.spawn(2)
         posterior = base.refitted(
             how.units(None, self.weights, self.known),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
-            rng=run,
+            rng=rng,
             n_jobs=n_jobs,
             linked=how.linked,
             conditional=how.conditional,
             tick=ticker(progress, f"release {l + 1}", base.n_draws),
         )
-        if again is not None:  # led by the release
-            posterior = together(posterior, release, release.by_draw[l], again, n_jobs)
         return replace(posterior, shown=self.posterior.shown)
 
     def imputed(

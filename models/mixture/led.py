@@ -7,7 +7,6 @@ given y alone and one given y and each data set, so that both predictives of the
 one mode. The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -183,41 +182,13 @@ def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Dra
     return [chain for chain, chosen in zip(posterior.draws.chains(), which, strict=True) if chosen]
 
 
-def together(
-    found: MixturePosterior,
-    release: EncodedRelease,
-    sets: Sequence[int],
-    rng: np.random.Generator,
-    n_jobs: int = 1,
-) -> MixturePosterior:
-    """Chains given data sets, all in the mode in which these are most probable.
-
-    Those that have not found it go on from where others are.
-    """
-    tune, n_draws = max(found.n_sweeps // 4, SHORTEST), found.n_draws // found.n_chains
-    for child in rng.spawn(TRIES):
-        gone = outside(scores(found, release, sets))
-        if not gone.any():
-            break
-        donors = np.resize(np.flatnonzero(~gone), gone.sum())
-        again: Any = {"thin": found.thin, "tune": tune, "n_draws": n_draws, "n_jobs": n_jobs}
-        new = found.of_chains(donors).refitted(found.units, rng=child, **again)
-        chains = found.draws.chains()
-        for c, chain in zip(np.flatnonzero(gone), new.draws.chains(), strict=True):
-            chains[c] = chain
-        found = replace(found, draws=joined(chains), put_back=found.put_back + int(gone.sum()))
-    return found
-
-
-def scores(
-    posterior: MixturePosterior, release: EncodedRelease, sets: Sequence[int] | None = None
-) -> npt.NDArray[np.float64]:
-    """Log probability of some data sets or all, given some draws of each chain, (C, n)."""
+def scores(posterior: MixturePosterior, release: EncodedRelease) -> npt.NDArray[np.float64]:
+    """Log probability of the release, given some draws of each chain, (C, n)."""
     C = posterior.n_chains
     size = posterior.n_draws // C
     few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
     draws = (size * np.arange(C)[:, None] + few).ravel()
-    total: npt.NDArray[np.float64] = posterior.log_release(release, draws, sets).sum(axis=0)
+    total: npt.NDArray[np.float64] = posterior.log_release(release, draws).sum(axis=0)
     return total.reshape(C, len(few))
 
 

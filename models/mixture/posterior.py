@@ -3,7 +3,7 @@
 A posterior knows its data as units, its draws, and how a target is to be taken out of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -218,13 +218,8 @@ class MixturePosterior:
             put_back=0,
         )
 
-    def log_release(
-        self,
-        release: EncodedRelease,
-        which: npt.NDArray[np.integer] | None,
-        sets: Sequence[int] | None = None,
-    ) -> Array:
-        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some or all of both."""
+    def log_release(self, release: EncodedRelease, which: npt.NDArray[np.integer] | None) -> Array:
+        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some draws or all."""
         draws, prior, out = self.draws, self.prior, []
         draws = draws if which is None else draws.take(which, 1)
 
@@ -232,7 +227,7 @@ class MixturePosterior:
             logs: Array = log_masses(units, draws, prior) @ units.multiplicity
             return logs
 
-        for l in range(release.m) if sets is None else sets:
+        for l in range(release.m):
             how = Mechanism.of(release, l, self.columns, prior)
             y, z = how.y.take(how.replaced), how.z.take(how.replaced)
             p_r = prior.n_numbers
