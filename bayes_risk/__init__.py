@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from bayes_risk.studies.compare import Candidate as Candidate
     from bayes_risk.studies.compare import compare as compare
     from bayes_risk.studies.comparison import Comparison as Comparison
+    from bayes_risk.studies.first_study import study_of as study_of
     from bayes_risk.studies.identification_sweep import IdentificationSweep as IdentificationSweep
     from bayes_risk.studies.identification_sweep import identification_sweep as identification_sweep
     from bayes_risk.studies.reweighting import LinearWeights as LinearWeights
@@ -107,6 +108,7 @@ _LAZY_IMPORTS = {
     "utilities.combining": ["CombinedEstimates", "combine"],
     "studies.comparison": ["Comparison"],
     "studies.compare": ["Candidate", "compare"],
+    "studies.first_study": ["study_of"],
     "risk.dominance_rules": ["dominance"],
     "matching.exposure": ["exposure"],
     "matching.exposure_result": ["Exposure"],

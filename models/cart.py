@@ -12,12 +12,13 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
@@ -25,7 +26,7 @@ from bayes_risk.models.trees.tree import grow
 
 
 @dataclass(frozen=True, slots=True)
-class CART:
+class CART(Shown):
     """Declaration of trees in sequence.
 
     Parameters
@@ -78,6 +79,7 @@ class CART:
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.order)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame,
@@ -89,7 +91,7 @@ class CART:
         weights: Any = None,
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> CARTFit:
         """Grow the trees.
 
@@ -111,8 +113,9 @@ class CART:
             Taken for uniformity; nothing is sampled.
         random_seed : int, Generator or None
             Decides between splits that separate equally well.
-        progress : callable, optional
+        progress : callable or bool, optional
             Called as ``progress("fit", trees grown, trees)``.
+            By default a bar in terminals and notebooks; False: none.
 
         Raises
         ------

@@ -14,11 +14,13 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive, positives
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.evidence.contract import Capabilities, Progress
+from bayes_risk.evidence.contract import Capabilities
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
@@ -29,7 +31,7 @@ from bayes_risk.release.release import EncodedRelease
 
 
 @dataclass(frozen=True, slots=True)
-class DPMPM:
+class DPMPM(Shown):
     """Declaration of a truncated Dirichlet-process mixture of products of multinomials.
 
     Parameters
@@ -80,6 +82,7 @@ class DPMPM:
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(columns)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -97,7 +100,7 @@ class DPMPM:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> "DPMPMFit":
         """Sample p(Theta | y) through PyMC.
 
@@ -130,8 +133,9 @@ class DPMPM:
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int
             Processes for the chains.
-        progress : callable, optional
+        progress : callable or bool, optional
             Called as ``progress(stage, done, total)``.
+            By default a bar in terminals and notebooks; False: none.
 
         Raises
         ------

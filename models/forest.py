@@ -16,10 +16,11 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.trees.forest_fit import ForestFit
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
@@ -33,7 +34,7 @@ MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Forest:
+class Forest(Shown):
     """Declaration of random forests in sequence.
 
     Parameters
@@ -103,6 +104,7 @@ chain='all-others')
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(columns if self.order == "amount" else self.order)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame,
@@ -116,7 +118,7 @@ chain='all-others')
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> ForestFit:
         """Grow the forests.
 
@@ -136,8 +138,9 @@ chain='all-others')
             Decides bootstrap samples and the predictors that each split may use.
         n_jobs : int
             Threads, here and whenever the fit is used. Results do not depend on it.
-        progress : callable, optional
+        progress : callable or bool, optional
             Called as ``progress("fit", trees grown, trees)``.
+            By default a bar in terminals and notebooks; False: none.
 
         Raises
         ------

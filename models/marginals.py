@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import no_weights
@@ -24,7 +25,7 @@ EXACT = frozenset({"exact"})
 
 
 @dataclass(frozen=True, slots=True)
-class Marginals:
+class Marginals(Shown):
     """Declaration of independent columns: the baseline at the lower end of a risk-utility map.
 
     `DPMPM` of one class, with exact evidence.

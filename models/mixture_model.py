@@ -20,9 +20,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
-from bayes_risk.evidence.contract import Progress
+from bayes_risk.data.variables import stand_ins
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -39,15 +41,16 @@ FAMILIES = ("category", "count", "normal", "lognormal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Mixture:
+class Mixture(Shown):
     """Declaration of a truncated Dirichlet-process mixture of categories, counts and amounts.
 
     Parameters
     ----------
     families : mapping of column to {"category", "count", "normal", "lognormal"}
         Columns that it does not name are categories; a column of many different numbers must be
-        named. "lognormal": the logarithm is normal. A number with a value that stands for "missing"
-        (``missing_numbers`` of `fit`) has a chance of being missing in every class.
+        named. "lognormal": the logarithm is normal. A number that is missing for some
+        (``missing="level"`` of `fit`, or ``missing_numbers``: a value that stands for it) has a
+        chance of being missing in every class.
     n_classes : int
         Truncation K, at least 1. One class: independent columns.
     exposure : str, optional
@@ -124,6 +127,7 @@ class Mixture:
         """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c != self.exposure]
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -142,7 +146,7 @@ class Mixture:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> MixtureFit:
         """Sample p(Theta | y) through PyMC.
 
@@ -150,7 +154,7 @@ class Mixture:
         ----------
         df : DataFrame or Microdata
             The confidential table; see `Microdata.from_frame` for ``missing``, ``missing_numbers``,
-            ``levels`` and ``releases``.
+            ``levels`` and ``releases``. With ``missing="level"`` numbers may be missing too.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the complete-data likelihood
             (docs/sensitivity.md); not with ``zeros``.
@@ -181,7 +185,8 @@ class Mixture:
             known_columns("families", list(self.families), list(df.columns))
             tables: Any = {"levels": levels, "releases": releases, "missing": missing}
             numbers += [] if self.exposure is None else [self.exposure]
-            tables |= {"numbers": numbers, "missing_numbers": missing_numbers}
+            absent = stand_ins(df, numbers) if missing == "level" else {}
+            tables |= {"numbers": numbers, "missing_numbers": absent | dict(missing_numbers or {})}
             df = Microdata.from_frame(df, **tables)
         data, columns = self._read(df)
         alpha = powers_of(self, weights, data)

@@ -14,11 +14,12 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.pmm.fit import PMMFit
 from bayes_risk.models.pmm.mechanism import (
     KINDS,
@@ -32,7 +33,7 @@ from .cart import column_order, microdata
 
 
 @dataclass(frozen=True, slots=True)
-class PMM:
+class PMM(Shown):
     """Declaration of predictive mean matching.
 
     Parameters
@@ -102,6 +103,7 @@ class PMM:
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.order)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame,
@@ -113,7 +115,7 @@ class PMM:
         missing: str = "error",
         weights: None = None,
         sample: bool = True,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> PMMFit:
         """Choose the sensitive records, and fit the prediction models to the others.
 
@@ -128,8 +130,9 @@ class PMM:
             Predictive mean matching takes no record weights.
         sample : bool
             Taken for uniformity; nothing is sampled.
-        progress : callable, optional
+        progress : callable or bool, optional
             Called as ``progress("fit", done, total)``.
+            By default a bar in terminals and notebooks; False: none.
 
         Returns
         -------

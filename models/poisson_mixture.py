@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.mixture.business.totals import checked_quantile
 from bayes_risk.models.mixture.columns import (
     Columns,
@@ -35,7 +36,7 @@ PAIR = (0.5, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonMixture:
+class PoissonMixture(Shown):
     """Declaration of a truncated Dirichlet-process mixture of products of Poissons.
 
     Parameters
@@ -104,6 +105,7 @@ class PoissonMixture:
         """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -121,7 +123,7 @@ class PoissonMixture:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> PoissonMixtureFit:
         """Sample p(Theta | y) through PyMC.
 

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.pymc.density import Builder
@@ -21,7 +22,7 @@ from .cart import microdata
 
 
 @dataclass(frozen=True, slots=True)
-class PyMCModel:
+class PyMCModel(Shown):
     """Declaration of a synthesis model that is written in PyMC.
 
     Parameters
@@ -68,6 +69,7 @@ class PyMCModel:
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.columns)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -83,7 +85,7 @@ class PyMCModel:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> PyMCFit:
         """Sample p(Theta | y) by `pymc.sample`.
 

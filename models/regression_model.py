@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.regression.families import (
     Binomial,
@@ -35,7 +36,7 @@ SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regression:
+class Regression(Shown):
     """Declaration of regressions in sequence.
 
     Parameters
@@ -101,6 +102,7 @@ class Regression:
         """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.formulas)
 
+    @shows_progress
     def fit(
         self,
         df: pd.DataFrame,
@@ -116,7 +118,7 @@ class Regression:
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Progress | None = None,
+        progress: Asked = None,
     ) -> RegressionFit:
         """Sample p(Theta | y): normal and log-normal regressions exactly, the others by NUTS.
 

@@ -8,9 +8,8 @@ from scipy import stats
 from scipy.special import betaln, gammaln
 
 from bayes_risk.models.mixture.business.class_posterior import ClassPosterior
-from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.sampler import run_chains, start_at
-from bayes_risk.models.mixture.state import Prior
+from bayes_risk.models.mixture.state import Prior, Rows
 
 CONCENTRATION = (1.0, 1.0)
 NODES = stats.gamma.ppf((np.arange(4000) + 0.5) / 4000, CONCENTRATION[0], scale=1.0)

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
-from bayes_risk.models.mixture.state import Draws, Prior, Units
+from bayes_risk.models.mixture.state import Draws, Prior, Rows, Units
 from tests.oracle import log_label_prior
 
 LEVELS = (3, 2)  # of two covariates
@@ -28,14 +28,13 @@ def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.
 def count_units(counts, exposure=None, positions=None):
     counts = np.asarray(counts, float)
     n = len(counts)
-    return Units(
+    data = Rows(
+        positions=np.zeros((n, 0), np.int32) if positions is None else positions,
         counts=counts,
         exposure=np.ones(counts.shape) if exposure is None else np.asarray(exposure, float),
-        positions=np.zeros((n, 0), np.int32) if positions is None else positions,
         reals=np.zeros((n, 0)),
-        multiplicity=np.ones(n, np.int64),
-        unit=np.arange(n),
     )
+    return Units(data=data, multiplicity=np.ones(n, np.int64), unit=np.arange(n))
 
 
 def random_draws(rng, prior, scale, H):
@@ -87,12 +86,12 @@ def predictive_by_hand(prior, units, alpha, labels, structural, i, rows):
     for k in range(K):
         here = others & (labels == k)
         for j in range(p):
-            e = units.exposure[i, j]
+            e = units.data.exposure[i, j]
             if e == 0:
                 continue
-            alive = here & ~structural[:, j] & (units.exposure[:, j] > 0)
-            A = prior.shape[j] + units.counts[alive, j].sum()
-            B = prior.rate[j] + units.exposure[alive, j].sum()
+            alive = here & ~structural[:, j] & (units.data.exposure[:, j] > 0)
+            A = prior.shape[j] + units.data.counts[alive, j].sum()
+            B = prior.rate[j] + units.data.exposure[alive, j].sum()
             mass = log_gamma_poisson(rows[:, j], A, B, e)
             if prior.inflation is not None:
                 zeros = (here & structural[:, j]).sum() + prior.inflation[0]
@@ -101,7 +100,7 @@ def predictive_by_hand(prior, units, alpha, labels, structural, i, rows):
                 mass = np.where(rows[:, j] == 0, np.logaddexp(np.log(psi), mass), mass)
             out[:, k] += mass
         for q, (begin, end) in enumerate(zip(prior.starts[:-1], prior.starts[1:], strict=True)):
-            level = units.positions[:, q]
+            level = units.data.positions[:, q]
             counted = np.array([(here & (level == r)).sum() for r in range(begin, end)])
             chances = (counted + prior.level) / (counted + prior.level).sum()
             out[:, k] += np.log(chances[level[i] - begin])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayes_risk.models.mixture.state import Draws, Prior
+from bayes_risk.models.mixture.state import Draws, Prior, Rows
 
 LEVELS = (3, 2, 4)
 K = 3  # classes
@@ -20,6 +20,12 @@ def random_theta(rng, K, levels=LEVELS):
     for k in range(K):
         rows[:-1, k] = np.concatenate(phi[k])
     return pi, phi, rows
+
+
+def units_of(positions, *, numbers=None, power=None):
+    """Distinct rows of levels, and of counts, exposures and reals if there are any."""
+    nothing = (np.empty((len(positions), 0)),) * 3
+    return Rows(positions, *(numbers or nothing)).units(power=power)
 
 
 def draws_of(pi, phi):

@@ -278,9 +278,7 @@ def quoted() -> None:
 
 
 def not_utf8() -> None:
-    Path("people.csv").write_bytes(
-        Path("people.csv").read_bytes() + "LABELä,x,y,1\n".encode("latin1")
-    )
+    Path("people.csv").write_bytes(Path("people.csv").read_bytes() + b"LABEL\xfe,x,y,1\n")
 
 
 def text_among_numbers() -> None:

@@ -1,6 +1,7 @@
 """The DPMPM's kernels and its collapsed predictive against plain NumPy."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,13 +9,13 @@ from scipy.special import logsumexp
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.models.mixture.levels.predictive import Tables, log_masses
+from bayes_risk.models.mixture.columns import Columns
+from bayes_risk.models.mixture.levels.predictive import LatentPredictive, log_masses
 from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
-from bayes_risk.models.mixture.posterior import predictive_of_levels as predictive_of
+from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import collapse
-from bayes_risk.models.mixture.state import units_of
 from bayes_risk.models.mixture.sweep import class_masses, draw_levels, draw_sticks
-from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta
+from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, units_of
 from tests.oracles import collapsed, label_probabilities, stick_weights
 
 # --- the sampler's kernels -------------------------------------------------------------------
@@ -90,6 +91,7 @@ def test_log_masses_do_not_underflow():
 
 A = 0.8
 N = 12
+UNTIED = {"linked": None, "given": np.zeros(3, dtype=bool)}
 
 
 def tables_by_hand(rng, units, prior, *, fixed, integrate=True, labels=None):
@@ -104,7 +106,7 @@ def tables_by_hand(rng, units, prior, *, fixed, integrate=True, labels=None):
     for j, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
         tau[0, j] = M[begin:end].sum(axis=0) + LEVELS[j] * A
         Q[0, begin:end] = rows[begin:end] if fixed[j] else (M[begin:end] + A) / tau[0, j]
-    tables = Tables(
+    tables = SimpleNamespace(
         Q=Q,
         tau=tau,
         n=np.bincount(labels[:N], minlength=K)[None].astype(float),
@@ -132,8 +134,10 @@ def targets_of(y, columns):
 def predictions(tables, labels, prior, targets, *, linked=None, given=None):
     """log p(y_i) and p(y*) / p(y_i) of one draw, shapes (U,) and (G, U)."""
     label, given = labels[None, :N].astype(np.int16), np.zeros(3, bool) if given is None else given
-    batch = np.zeros(1, np.int64)
-    predictive = predictive_of(tables, prior, targets, label, batch, linked, given)
+    batch, columns = np.zeros(1, np.int64), Columns.of(levels=range(3))
+    linked = None if linked is None else np.where(linked < 0, np.nan, linked)
+    cases = Cases.of(prior, columns, targets, linked=linked, given=given)
+    predictive = LatentPredictive(**vars(tables), cases=cases, label=label, batch=batch)
     everything = slice(0, N)
     ratios = np.exp(predictive.log_sums(everything, np.zeros((1, N)))[0])
     return predictive.log_truth(everything)[0], ratios
@@ -247,7 +251,7 @@ def test_predict_of_a_target_left_out_is_the_mixture_itself():
     rng, prior = np.random.default_rng(11), layout(K)
     y = rng.integers(0, LEVELS, (N, 3))
     pi, phi, rows = random_theta(rng, K)
-    tables = Tables(
+    tables = SimpleNamespace(
         Q=rows[None],
         tau=np.ones((1, 3, K)),
         n=np.zeros((1, K)),
@@ -256,13 +260,10 @@ def test_predict_of_a_target_left_out_is_the_mixture_itself():
         fixed=np.ones(3, dtype=bool),
     )
     targets = targets_of(y, [0, 1, 2])
-    nobody, batch = np.full((1, N), K, np.int16), np.zeros(1, np.int64)
-    predictive = predictive_of(
-        tables, prior, targets, nobody, batch, linked=None, given=np.zeros(3, dtype=bool)
-    )
+    log_truth, _ = predictions(tables, np.full(N, K), prior, targets)
     for i, row in enumerate(y):
         p = sum(pi[k] * np.prod([phi[k][j][c] for j, c in enumerate(row)]) for k in range(K))
-        assert np.isclose(predictive.log_truth(slice(0, N))[0, i], np.log(p), rtol=1e-10)
+        assert np.isclose(log_truth[i], np.log(p), rtol=1e-10)
 
 
 def test_collapse_counts_the_labels_that_it_draws():
@@ -275,7 +276,8 @@ def test_collapse_counts_the_labels_that_it_draws():
     draws = draws_of(np.stack([t[0] for t in thetas]), np.stack([t[2] for t in thetas]))
     free = np.zeros(3, dtype=bool)
     sums, labels, _ = collapse(prior, units, draws, free, units.unit, rng=rng)
-    tables = Tables.of(sums, prior)
+    cases = Cases.of(prior, Columns.of(levels=range(3)), targets_of(cells, [0]), **UNTIED)
+    tables = LatentPredictive.of(sums, cases, labels, np.zeros(400, np.int64))
     expected, observed = np.zeros(K), np.zeros(K)
     for h, (pi, phi, _) in enumerate(thetas):
         label = labels[h]

@@ -13,9 +13,8 @@ from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.levels.predictive import log_masses
 from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.pymc_model import build
-from bayes_risk.models.mixture.state import units_of
 from tests.fits import encoded
-from tests.latent_classes import LEVELS, K, layout
+from tests.latent_classes import LEVELS, K, layout, units_of
 from tests.oracles import codes_of, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")

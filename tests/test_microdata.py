@@ -174,7 +174,7 @@ BAD = {
     "continuous": (
         frame(v=np.linspace(0, 1, MAX_LEVELS + 1)),
         {},
-        r"column 'v' \(float64\) has 1001 distinct values.*pandas.cut",
+        r"column 'v' \(float64\) has 1001 distinct values.*model for numbers",
     ),
     "names of the records": (
         frame(v=[f"P{i}" for i in range(MAX_LEVELS + 1)]),

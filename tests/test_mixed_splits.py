@@ -22,8 +22,9 @@ from bayes_risk.models.mixture.split_merge import (
     new_sides,
     split_merge,
 )
-from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
+from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from tests.exact_counts import log_gamma
+from tests.latent_classes import units_of
 
 ALPHA, A, LEVELS, K = 0.7, 0.8, (3, 2), 3
 UNUSUAL = 1e-4  # the chance that a correct sampler fails one test
@@ -452,7 +453,7 @@ def test_moves_stay_out_where_they_do_not_know_the_law():
     boxes = np.zeros((1, 5), bool)
     boxes[0, [1, 4]] = True
     zeros = ZeroLayout.of_boxes(boxes, table.prior.starts)
-    phi = initial_state(replace(table.prior, splits=0), table.units, np.random.default_rng(1)).phi
+    phi = initial_state(replace(table.prior, splits=0), table.units, np.random.default_rng(1)).phi[0]
     drawn = [
         run_chains(
             replace(table.prior, splits=splits, zeros=zeros), table.units, [start_at(phi)],
@@ -487,18 +488,18 @@ def test_where_classes_are_split_everybody_starts_together():
     n, M = np.zeros(6), np.zeros((prior.n_sums, 6))
     label, flags = np.zeros(len(units.multiplicity), np.int64), np.zeros((0, 0), bool)
     rng = np.random.default_rng(2)
-    draw_labels(rng, units.arrays, state.pi, state.phi, prior.layout, n, M, label, flags)
+    draw_labels(rng, units.arrays, state.pi[0], state.phi[0], prior.layout, n, M, label, flags)
     assert n[0] == 44
-    assert np.isclose(state.phi[0, 0], (0.5 + units.counts.sum()) / (0.2 + 44))
-    assert np.isclose(state.phi[2, 0], units.reals.mean())
-    assert np.isclose(1 / state.phi[3, 0], (0.6 + 22 * units.reals.var()) / (1.5 + 22))
+    assert np.isclose(state.phi[0, 0, 0], (0.5 + units.data.counts.sum()) / (0.2 + 44))
+    assert np.isclose(state.phi[0, 2, 0], units.data.reals.mean())
+    assert np.isclose(1 / state.phi[0, 3, 0], (0.6 + 22 * units.data.reals.var()) / (1.5 + 22))
 
 
 def test_elsewhere_classes_are_scattered_and_the_far_have_some():
     for seed in range(20):
         prior, units = wide_table(0)
-        phi = initial_state(prior, units, np.random.default_rng(seed)).phi
+        phi = initial_state(prior, units, np.random.default_rng(seed)).phi[0]
         assert phi[0].max() > 1e5 and phi[0].min() < 100
         assert len(np.unique(phi[3])) == 1  # all as wide as the table
         prior, units = wide_table(0, n_large=0)
-        assert (initial_state(prior, units, np.random.default_rng(seed)).phi[2] == 60.0).any()
+        assert (initial_state(prior, units, np.random.default_rng(seed)).phi[0, 2] == 60.0).any()

@@ -224,6 +224,14 @@ def test_rounding_leaves_a_lognormal_amount_its_logarithm():
             assert (risk.records["mcse"] > 0).all()
 
 
+def test_rounded_amounts_may_be_negative():
+    """They were released as 0."""
+    df = pd.DataFrame({"sex": [0, 1] * 20, "gain": np.arange(-50, -10)})
+    fit = br.models.Mixture(families={"gain": "normal"}, n_classes=2).fit(df, sample=False)
+    (made,) = fit.synthesize(1, random_seed=2).datasets
+    assert made["gain"].max() < 0 and (made["gain"] == made["gain"].round()).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

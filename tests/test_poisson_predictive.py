@@ -1,5 +1,7 @@
 """The collapsed predictive of counts against NumPy; masses of huge counts against sixty digits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
@@ -7,6 +9,7 @@ from scipy.special import gammaln, logsumexp
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.models.mixture import masses
 from bayes_risk.models.mixture.business.class_posterior import binomial_masses
+from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.mixed_predictive import Cases, MixedPredictive
 from bayes_risk.models.mixture.posterior import log_masses
@@ -47,24 +50,24 @@ def setting(seed, *, zeros=None, levels=(), scale=1.0):
 
 def predictive(prior, units, sums, label, structural, columns, guesses, tied=None):
     """The library's; ``tied`` (U, 3): own synthetic counts, NaN where there are none."""
-    U, q = guesses.shape[1], units.positions.shape[1]
-    levels, ones = units.positions[:U].astype(float), np.ones((U, q))
-    values, rest = np.hstack([units.counts[:U], levels]), np.full((U, q), np.nan)
+    U, q = guesses.shape[1], units.data.positions.shape[1]
+    levels, ones = units.data.positions[:U].astype(float), np.ones((U, q))
+    values, rest = np.hstack([units.data.counts[:U], levels]), np.full((U, q), np.nan)
     nothing = np.zeros(values.shape, bool)
     cases = Cases(
+        prior=prior,
+        table=Columns.of(counts=range(3), levels=range(3, 3 + q)),
+        targets=SimpleNamespace(
+            columns=np.array(columns), guesses=SimpleNamespace(codes=guesses), weight=np.ones(U)
+        ),
         values=values,
-        exposure=np.hstack([units.exposure[:U], ones]),
+        exposure=np.hstack([units.data.exposure[:U], ones]),
         linked=np.full(values.shape, np.nan) if tied is None else np.hstack([tied, rest]),
         held=values,
         given=nothing,
         given_linked=nothing,
-        power=np.ones(U),
-        columns=np.array(columns),
-        guesses=guesses,
-        volume=np.zeros((len(guesses) + 1, U, len(columns))),
     )
     return MixedPredictive(
-        prior=prior,
         sums=sums,
         cases=cases,
         label=label,
@@ -86,12 +89,12 @@ def test_collapsed_predictive_is_that_of_numpy(zeros, levels, scale):
     rng, prior, units, draws = setting(3, zeros=zeros, levels=levels, scale=scale)
     U, columns = 5, [0, 2]
     tables, label, structural = collapse(prior, units, draws, np.arange(N), rng=rng)
-    guesses = np.floor(units.counts[:U, columns] * rng.uniform(0, 3, (G, U, 2)))
+    guesses = np.floor(units.data.counts[:U, columns] * rng.uniform(0, 3, (G, U, 2)))
     part = predictive(prior, units, tables, label[:, :U], structural[:, :U], columns, guesses)
     terms, truth = np.empty((H, U, G)), np.empty((H, U))
     for h in range(H):
         for u in range(U):
-            rows = np.repeat(units.counts[u][None], G + 1, axis=0)
+            rows = np.repeat(units.data.counts[u][None], G + 1, axis=0)
             rows[1:, columns] = guesses[:, u]
             found = by_hand.predictive_by_hand(
                 prior, units, draws.alpha[h], label[h], structural[h], u, rows
@@ -108,17 +111,19 @@ def test_class_sums_are_those_of_the_labels():
     tables, label, structural = collapse(prior, units, draws, np.arange(N), rng=rng)
     D, p = prior.width, 3
     structural = structural[..., :p]
-    assert structural.any() and not structural[:, units.counts > 0].any()
+    assert structural.any() and not structural[:, units.data.counts > 0].any()
     for h in range(H):
         for k in range(K):
             here = label[h] == k
             alive = here[:, None] & ~structural[h]
             assert tables.n[h, k] == here.sum()
-            assert tables.M[h, :p, k] == pytest.approx(units.counts[here].sum(axis=0))
+            assert tables.M[h, :p, k] == pytest.approx(units.data.counts[here].sum(axis=0))
             assert tables.M[h, p : 2 * p, k] == pytest.approx(
                 (here[:, None] & structural[h]).sum(0)
             )
-            assert tables.M[h, D : D + p, k] == pytest.approx((units.exposure * alive).sum(axis=0))
+            assert tables.M[h, D : D + p, k] == pytest.approx(
+                (units.data.exposure * alive).sum(axis=0)
+            )
             assert tables.M[h, D + p :, k] == pytest.approx(alive.sum(axis=0))
 
 
@@ -157,10 +162,10 @@ def test_fixed_at_theta(zeros):
     terms, truth = np.empty((H, U, G)), np.empty((H, U))
     for h in range(H):
         for u in range(U):
-            rows = np.repeat(units.counts[u][None], G + 1, axis=0)
+            rows = np.repeat(units.data.counts[u][None], G + 1, axis=0)
             rows[1:, 1] = guesses[:, u, 0]
             found = by_hand.mixture_by_hand(
-                prior, draws, h, rows, units.exposure[u], units.positions[u]
+                prior, draws, h, rows, units.data.exposure[u], units.data.positions[u]
             )
             truth[h, u], terms[h, u] = found[0], found[1:]
     assert part.log_truth(slice(0, U)) == pytest.approx(truth, rel=1e-10)
@@ -178,13 +183,13 @@ def test_tied_counts_share_the_class():
     label, structural = np.full((H, 1), K, np.int16), np.zeros((H, 1, 6), bool)
     part = predictive(prior, units, tables, label, structural, [0], guesses, tied=z)
     for h in range(H):
-        rows = np.repeat(units.counts[:1], 61, axis=0)
+        rows = np.repeat(units.data.counts[:1], 61, axis=0)
         rows[1:, 0] = guesses[:, 0, 0]
         terms = np.repeat(by_hand.log_class_weights(tables.n[h], draws.alpha[h])[None], 61, 0)
         for j in range(3):
             A = prior.shape[j] + tables.M[h, j]
             B = prior.rate[j] + tables.M[h, prior.width + j]
-            y, e = rows[:, j : j + 1], units.exposure[0, j]
+            y, e = rows[:, j : j + 1], units.data.exposure[0, j]
             terms += by_hand.log_gamma_poisson(y, A, B, e)
             if not np.isnan(z[0, j]):
                 terms += by_hand.log_gamma_poisson(z[0, j], A + y, B + e, e)

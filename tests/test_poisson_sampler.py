@@ -6,7 +6,6 @@ from scipy import stats
 from scipy.special import softmax
 
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.families import (
     draw_labels,
     draw_parameters,
@@ -18,6 +17,7 @@ from bayes_risk.models.mixture.families import (
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
+from bayes_risk.models.mixture.state import Rows
 from tests import exact_counts
 from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta
 
@@ -303,6 +303,8 @@ def test_units_are_distinct_rows_and_can_leave_one_out():
     e = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
     units = units_of(x, e, none(4))
     assert sorted(units.multiplicity) == [1, 1, 2] and units.unit[0] == units.unit[2]
-    assert (units.counts[units.unit] == x).all() and (units.exposure[units.unit] == e).all()
+    assert (units.data.counts[units.unit] == x).all() and (
+        units.data.exposure[units.unit] == e
+    ).all()
     without = units_of(x, e, none(4), left_out=0)
     assert without.unit[0] == -1 and without.multiplicity.sum() == 3

@@ -27,7 +27,7 @@ from bayes_risk.models.mixture.split_merge import (
     new_sides,
     split_merge,
 )
-from bayes_risk.models.mixture.state import Prior, State, units_of
+from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.sweep import (
     draw_alpha,
     draw_levels,
@@ -35,7 +35,7 @@ from bayes_risk.models.mixture.sweep import (
     swap_neighbours,
 )
 from tests.fits import encoded
-from tests.latent_classes import LEVELS, layout, random_theta
+from tests.latent_classes import LEVELS, layout, random_theta, units_of
 from tests.oracles import simulate
 
 ALPHA, A = 0.7, 0.8
@@ -93,7 +93,7 @@ class Table:
         size = np.bincount(z, minlength=self.K).astype(np.int64)
         M = np.zeros((self.prior.width, self.K))
         for i, k in enumerate(z):
-            np.add.at(M, (self.units.positions[self.owner[i]], k), 1)
+            np.add.at(M, (self.units.data.positions[self.owner[i]], k), 1)
         return size.astype(float), size, M
 
     @property
@@ -315,7 +315,7 @@ def test_sweeps_with_moves_have_the_posterior_of_alpha_and_classes(splits):
 
     prior = replace(table.prior, splits=splits)
     pi, _, phi = random_theta(np.random.default_rng(1), K, levels)
-    start = State(alpha=1.0, log_left=np.log(1 - np.full(K - 1, 0.3)), pi=pi, phi=phi)
+    start = Draws.point(1.0, np.log(1 - np.full(K - 1, 0.3)), pi, phi)
     draws = run_chains(
         prior, table.units, [start] * 40, draws=800, tune=100, thin=2,
         rng=np.random.default_rng(40 + splits),
@@ -350,7 +350,8 @@ def test_moves_and_new_tables_keep_the_prior():
             M = np.zeros((prior.width, K))
             np.add.at(M, (y, np.repeat(z[:, None], 2, axis=1)), 1)
             N = np.bincount(z, minlength=K).astype(np.int64)
-            units = replace(units_of(y), positions=y, multiplicity=np.ones(n, np.int64))
+            units = units_of(y)
+            units = units.only(units.unit)
             rows, _ = individuals(units.arrays, of_kernel, True)
             classes, tally = (N.astype(float), N, M), np.zeros((2, 2), np.int64)
             split_merge(rng, 3, rows, of_kernel, ALPHA, classes, z, tally)
@@ -383,7 +384,7 @@ def test_no_splits_is_the_sweep_by_hand():
     rng, prior = np.random.default_rng(61), layout(3)
     pi, _, phi = random_theta(rng, 3)
     units = units_of((rng.integers(0, LEVELS, (80, 3)) + prior.starts[:-1]).astype(np.int32))
-    start = State(alpha=1.0, log_left=np.log(1 - np.full(2, 0.3)), pi=pi, phi=phi)
+    start = Draws.point(1.0, np.log(1 - np.full(2, 0.3)), pi, phi)
     (child,) = np.random.default_rng(9).spawn(1)
     drawn = run_chains(prior, units, [start], draws=1, tune=0, thin=1, rng=np.random.default_rng(9))
     n, M, label = np.zeros(3), np.zeros((prior.width, 3)), np.zeros(80, int)
@@ -467,7 +468,7 @@ def test_plain_sweeps_keep_what_the_moves_found():
     without = run_chains(plain, units, ends, tune=0, rng=rng, **how)
     means = []
     for draws in (with_moves, without):
-        x = np.exp(log_masses(units.positions[::15], draws))
+        x = np.exp(log_masses(units.data.positions[::15], draws))
         x = np.column_stack([x, draws.n_occupied, np.log(draws.alpha)])
         means.append(x.reshape(32, 40, -1).mean(axis=1))
     difference = means[1] - means[0]

@@ -15,7 +15,7 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import cases_of
 from bayes_risk.models.mixture.sampler import run_chains, start_at
-from bayes_risk.models.mixture.state import Prior, ZeroLayout, n_normalised, units_of
+from bayes_risk.models.mixture.state import Prior, ZeroLayout, n_normalised
 from bayes_risk.models.mixture.zeros import (
     log_possible,
     log_possible_given,
@@ -23,7 +23,7 @@ from bayes_risk.models.mixture.zeros import (
 )
 from tests import zeros_oracle as oracle
 from tests.fits import encoded
-from tests.latent_classes import draws_of, random_theta
+from tests.latent_classes import draws_of, random_theta, units_of
 
 RULES = [{"x0": ["b"], "x1": ["b"]}, {"x1": "b", "x2": ["b"]}]
 NAMES = ["x0", "x1", "x2"]

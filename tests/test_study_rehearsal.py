@@ -7,8 +7,8 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.declare import declare, fit_model
-from bayes_risk.app.study.prepare import synthesize, unsampled
+from bayes_risk.app.study.declare import declare, fit_model, synthesize
+from bayes_risk.app.study.prepare import unsampled
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered
@@ -39,7 +39,7 @@ def begins(tmp_path, monkeypatch):
     def fitted(*_, **__):
         pytest.fail("a fit was begun")
 
-    for room in ("study.prepare", "run.audit"):
+    for room in ("study.prepare", "study.audits"):
         monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):

@@ -101,6 +101,7 @@ def test_what_is_locked_is_allowed_and_not_lowest(need):
 
 
 EXTRAS = {"pyarrow", "duckdb", "pyreadstat", "distributed", "dask", "nutpie"}
+NOTEBOOK = {"IPython"}  # where one runs this process
 BROUGHT = {"pytensor", "arviz_stats", "pydantic_core", "markupsafe"}  # by what they belong to
 
 
@@ -116,7 +117,7 @@ def top_names(path):
 def test_everything_that_is_imported_is_a_dependency():
     files = [path for folder in ("bayes_risk", "models") for path in (ROOT / folder).rglob("*.py")]
     found = {name for path in files for name in top_names(path)}
-    found -= sys.stdlib_module_names | EXTRAS | BROUGHT | {"bayes_risk"}
+    found -= sys.stdlib_module_names | EXTRAS | NOTEBOOK | BROUGHT | {"bayes_risk"}
     names = {need.name.replace("scikit-learn", "sklearn") for need in CORE}
     unseen = {"h5netcdf", "h5py"}  # xarray finds the first by its name, and it needs the second
     assert names == found | unseen

@@ -263,8 +263,10 @@ def test_an_original_that_took_na_for_a_text_is_named(tmp_path):
     (tmp_path / "s.csv").write_text('"pay"\n1\nNA\n3\n')
     (tmp_path / "o.csv").write_text('"pay"\n2\nNA\n3\n')
     files = [tmp_path / "s.csv"]
+    with pytest.warns(UserWarning, match=r"'pay' of .* numbers and 'NA', so it is text; .*na="):
+        original = read_table(tmp_path / "o.csv")
     with pytest.raises(InputError, match=r"column 'pay' .*read the original with na=\[\"NA\"\]"):
-        read_synthpop(files, original=read_table(tmp_path / "o.csv"))
+        read_synthpop(files, original=original)
     original = read_table(tmp_path / "o.csv", na=["NA"])
     assert original["pay"].isna().tolist() == [False, True, False]
     assert read_synthpop(files, original=original).datasets[0]["pay"].tolist()[0] == 1

@@ -85,6 +85,31 @@ def _entered(place: _Place) -> Iterator[None]:
         _place.reset(before)
 
 
+class Rehearsed(Exception):
+    """Raised in a rehearsal where the work would begin."""
+
+
+_rehearsal: ContextVar[bool] = ContextVar("rehearsal", default=False)
+
+
+@contextmanager
+def rehearsal() -> Iterator[None]:
+    """What is called in this block refuses what it would refuse, and stops before its work."""
+    held = _rehearsal.set(True)
+    try:
+        yield
+    except Rehearsed:
+        pass
+    finally:
+        _rehearsal.reset(held)
+
+
+def begin_work() -> None:
+    """All that can be refused beforehand has been: here a rehearsal ends."""
+    if _rehearsal.get():
+        raise Rehearsed
+
+
 @contextmanager
 def within(name: str) -> Iterator[None]:
     """Stages in this block lie below a name."""

@@ -20,6 +20,7 @@ import typer
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.progress import no_bars
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -38,6 +39,7 @@ def own_process() -> None:
     """
     os.umask(0o077)
     os.environ["PYTHONSAFEPATH"] = "1"
+    no_bars()
     _own.append(True)
 
 
@@ -331,6 +333,29 @@ for _what, _help, _argument in (
 
 
 @app.command()
+def init(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="The confidential file: CSV, Parquet, Stata, ...")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The study file to write; must not exist.")
+    ] = None,
+) -> None:
+    """Say what each column of a file is taken for, and write a study of it that runs."""
+    with _plain_errors():
+        from rich.console import Console
+
+        from bayes_risk.studies.first_study import study_of
+
+        path = output or Path(f"{data.name.split('.')[0]}.toml")
+        there = os.path.relpath(data, path.absolute().parent)
+        found = study_of(data, path=there)
+        found.save(path)
+        go = f"Study: {path}\nNext: {shlex.join(['bayes-risk', 'audit', str(path)])}"
+        Console().print(f"{found!r}\n{go}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
 def identify(
     original: Annotated[
         Path, typer.Argument(help="The confidential file: CSV, Parquet, Stata, SAS or SPSS.")
@@ -359,6 +384,14 @@ def identify(
     na: Annotated[
         list[str] | None, typer.Option(help="What means missing in a CSV, unquoted: NA.")
     ] = None,
+    days: Annotated[
+        list[str] | None, typer.Option(help="Columns of dates: a radius of them is in days.")
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Between fields of a CSV: ';'. Told from it if left out.")
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(help="Of its numbers: ',', likewise.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of its text: cp1250, likewise.")] = None,
     missing_codes: Annotated[
         Literal["error", "level", "blank"],
         typer.Option(help="What becomes of codes that a file declares as missing."),
@@ -393,21 +426,26 @@ def identify(
 
         _check_new(json)
         limits: Any = {} if true_match_rate is None else {"true_match_rate": true_match_rate}
-        found = run_identify(
-            original,
-            synthetic,
-            known=names(known),
-            synthesized=names(synthesized),
-            radius=radius_of(radius),
-            closed=not open_ends,
-            fallback=fallback,
-            levels=dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels"),
-            reading={"index": index, "missing": missing_codes, "na": na or []},
-            thresholds=Thresholds(**limits),
-            output=output,
-            overwrite=overwrite,
-            command=_command_line(),
-        )
+        written = {"separator": separator, "decimal": decimal, "encoding": encoding}
+        levels = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
+        with _hushed() as caught:
+            found = run_identify(
+                original,
+                synthetic,
+                known=names(known),
+                synthesized=names(synthesized),
+                radius=radius_of(radius),
+                closed=not open_ends,
+                fallback=fallback,
+                levels=levels,
+                reading={"index": index, "missing": missing_codes, "na": na or [], **written},
+                days=names(days),
+                thresholds=Thresholds(**limits),
+                output=output,
+                overwrite=overwrite,
+                command=_command_line(),
+            )
+        _say_all(told(caught))
         console = Console()
         print_matches(found, console=console, folder=output)
         if json is not None:
@@ -437,24 +475,28 @@ def _run(
         from .run.audit import stages_of
         from .run.costs import estimate
 
-        with _hushed() as notes:
+        with _hushed() as caught:
             cost = estimate(study, kind=what, **workers)
-        for note in notes:
-            _say(note, "yellow")
+        _say_all(told(caught))
         plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
         console.print(plan, highlight=False, markup=False, soft_wrap=True)
         return cost.check()
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
-    with interrupts() as stop, _hushed() as notes, bars:
+    early: list[list[str]] = []
+    with interrupts() as stop, _hushed() as caught, bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
+            if not early and stage != "in all":  # what reading said, before anything takes long
+                early.append([] if quiet else told(caught))
+                _say_all(early[0])
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
         from .run import run
 
         result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
+    notes = [note for note in told(caught) if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, notes, console=console)
 
 
@@ -505,19 +547,20 @@ def _say(text: str, style: str) -> None:
     Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
 
 
-@contextmanager
-def _hushed() -> Iterator[list[str]]:
-    """Silence PyMC's chatter, and hold warnings back while bars are drawn.
+def _say_all(notes: Sequence[str]) -> None:
+    for note in notes:
+        _say(note, "yellow")
 
-    Gives the warnings at the end, each once, in plain words.
-    """
-    before, notes = logging.root.manager.disable, list[str]()
+
+@contextmanager
+def _hushed() -> Iterator[list[warnings.WarningMessage]]:
+    """Silence PyMC's chatter, and hold warnings back while bars are drawn: `told` words them."""
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield notes
-        notes.extend(told(caught))
+            yield caught
     finally:
         logging.disable(before)
 

@@ -28,6 +28,7 @@ from bayes_risk._core.formats import (
     plain,
     significant,
 )
+from bayes_risk._core.shown import as_html
 
 from .variables import Number, Variable
 
@@ -234,6 +235,10 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}\n{self._told()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
+
+    def _repr_html_(self) -> str:
+        table = self.screen() or Result.tables(self)["summary"]
+        return as_html(type(self).__name__, self._told(), table.heads, table.rows)
 
     def _told(self) -> str:
         """What stands above the table when the result is printed."""

@@ -15,6 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import disjoint, sizes
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 
 from .microdata import Microdata, ZeroRegion
 from .variables import Number, Variable, scalar
@@ -25,7 +26,7 @@ SHOWN = 3  # levels of a rule in messages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Impossible:
+class Impossible(Shown):
     """Combinations of values that nobody can have (structural zeros).
 
     Manrique-Vallier & Reiter (2014), JCGS 23, 1061-1079.

@@ -6,6 +6,7 @@ two kinds of variable stand in `variables.py`.
 """
 
 import re
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,9 +19,10 @@ from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
-from .variables import Number, Variable, scalar
+from .variables import Number, Variable, is_numeric, scalar
 
 __all__ = [
     "MAX_LEVELS",
@@ -39,6 +41,7 @@ __all__ = [
 ]
 
 MAX_LEVELS = 1_000
+MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said
 _NOT_WRITABLE = re.compile(r"[\0\ud800-\udfff]")
 
 Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
@@ -85,7 +88,7 @@ class ZeroRegion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Microdata:
+class Microdata(Shown):
     """A confidential table, coded: categories by the number of their level, numbers as they are.
 
     Attributes
@@ -167,6 +170,10 @@ class Microdata:
         )
         codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
         return cls(codes=codes, variables=variables, index=df.index)
+
+    def __repr__(self) -> str:
+        kinds = [f"{v.name} ({v.n_levels or 'number'})" for v in self.variables]
+        return f"Microdata: {len(self.codes):,} records; levels of columns:\n  {', '.join(kinds)}"
 
     @property
     def columns(self) -> list[str]:
@@ -345,6 +352,8 @@ def _variable(
     own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
     _check_levels(name, levels, has_missing, columns[0].dtype, own)
     dtype = columns[0].dtype
+    if declared is None:
+        _warn_of_many(name, len(levels), dtype)
     if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level
         dtype = pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
     return Variable(name, levels, has_missing, dtype)
@@ -370,9 +379,22 @@ def _check_levels(
     if len(levels) > MAX_LEVELS:
         raise InputError(
             f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; "
-            f"it looks continuous: cut it into categories first (pandas.cut), or leave it out with "
-            "columns="
+            "give it to a model for numbers (Mixture with families, CART, Regression), cut it into "
+            "ranges, or leave it out with columns="
         )
+
+
+def _warn_of_many(name: str, n: int, dtype: Any) -> None:
+    """Say before a model is fitted what it would learn little of."""
+    if is_numeric(dtype) and n > MANY_NUMBERS:
+        what = f"{n} different numbers are taken for as many categories without an order"
+        cure = 'take Mixture, families={"' + name + '": "normal"}, or CART; or cut it into ranges'
+    elif n > MANY_LEVELS:
+        what = f"{n} levels, of most of which there will be few records, tell little and cost time"
+        cure = "join levels, or leave the column out with columns="
+    else:
+        return
+    warnings.warn(f"column {name!r}: {what}; {cure}", UserWarning, stacklevel=2)
 
 
 def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:

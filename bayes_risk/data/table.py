@@ -1,25 +1,29 @@
 """One table from one file, whatever its kind: what others would repair in silence is an error."""
 
-import csv
-import gzip
-import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from io import StringIO
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
+from .delimited import read_delimited
 from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
-from .levels import Levels, checked_levels, chosen, declare_levels, texts
+from .levels import Levels, checked_levels, chosen, declare_levels, holds_text, texts
 from .statistical import checked_missing, labelled_table, stored_columns
 
 Missing = str | Mapping[str, str]
+DATES = (
+    "ISO8601",
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+)  # ways in which text writes them
 
 
 def read_table(
@@ -30,6 +34,10 @@ def read_table(
     levels: Mapping[str, Sequence[Hashable] | str] | None = None,
     missing: Missing = "error",
     na: Collection[str] = (),
+    days: Collection[str] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> pd.DataFrame:
     r"""Read a table from a CSV, Parquet, Stata, SAS or SPSS file; value labels become levels.
 
@@ -58,6 +66,12 @@ def read_table(
     na : collection of str
         Texts of a CSV field without quotes that mean a missing value, besides the empty field:
         ``["NA"]`` for files that R wrote.
+    days : collection of str
+        Columns of dates that become numbers: days since 1970-01-01, with fractions where a time of
+        day stands beside the date. Text may be 2020-01-31, 31.1.2020, 31/1/2020 or 1/31/2020.
+    separator, decimal, encoding : str, optional
+        How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is told from the
+        file, with a warning unless it is comma, point, UTF-8.
 
     Returns
     -------
@@ -75,7 +89,7 @@ def read_table(
 
     Notes
     -----
-    CSV files are UTF-8, comma, one header line; they are read twice.
+    CSV files have one header line, and are read three times.
 
     Examples
     --------
@@ -90,9 +104,14 @@ def read_table(
     """
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
     text = [name for name, given in how.items() if texts(given)]
-    table = stored_table(file, _wanted(columns, index), text=text, how=how, missing=missing, na=na)
+    written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
+    wanted = _wanted(columns, index)
+    table = stored_table(file, wanted, text=text, how=how, missing=missing, **written)
     _check_named("levels", how, table, file)
     _check_named("missing", {} if isinstance(missing, str) else missing, table, file)
+    _check_named("days", dict.fromkeys(days), table, file)
+    for name in days:
+        table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
     lists = {name: given for name, given in how.items() if not isinstance(given, str)}
     table = indexed(declare_levels(table, lists, repr(str(file))), index, file)
     return table if columns is None else table[[c for c in columns if c != index]]
@@ -106,12 +125,12 @@ def stored_table(
     text: Collection[str] = (),
     how: Levels | None = None,
     missing: Missing = "error",
-    na: Collection[str] = (),
+    **written: Any,
 ) -> pd.DataFrame:
     """What a file holds, by the kind that its name says; labels as levels, rows numbered.
 
     Of a file with labels only what is `among` some columns is looked at: the others may leave
-    questions open.
+    questions open. ``written`` is how delimited text is: see `read_delimited`.
     """
     suffix, how = kind_of(file), how or {}
     if suffix in STATISTICAL:
@@ -124,7 +143,36 @@ def stored_table(
         )
     if suffix == ".parquet":
         return read_parquet(file, columns)
-    return read_delimited(file, COMMA, columns=columns, text=text, na=na)
+    return read_delimited(file, columns=columns, text=text, **written)
+
+
+def in_days(column: pd.Series, where: str) -> pd.Series:
+    """Dates as days since 1970-01-01; text that is no date, or may be two, is an error."""
+    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+        read = [_dates(column, how) for how in DATES]
+        found = [dates for dates in read if dates is not None]
+        if not found or any(not found[0].equals(other) for other in found[1:]):
+            what = "text that is no date" if not found else "dates whose day may be their month"
+            raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
+        column = found[0]
+    days: pd.Series = (column.dt.tz_localize(None) - pd.Timestamp(0)) / pd.Timedelta(1, "D")
+    return days if days.isna().any() or (days % 1 != 0).any() else days.astype(np.int64)
+
+
+def as_dates(days: pd.Series) -> pd.Series:
+    """Days since 1970-01-01 as text again: dates, with the second where a day has a fraction."""
+    times = pd.to_datetime(days, unit="D").dt.round("s")
+    whole = (times.dropna() == times.dropna().dt.normalize()).all()
+    return times.dt.strftime("%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S")
+
+
+def _dates(column: pd.Series, how: str) -> pd.Series | None:
+    if not holds_text(column):
+        return None
+    try:
+        return pd.to_datetime(column, format=how)
+    except (ValueError, TypeError):
+        return None
 
 
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
@@ -219,115 +267,3 @@ def _check_text(table: pd.DataFrame, file: Path) -> None:
                     f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
                     "damaged, or was written wrongly: write it again"
                 ) from None
-
-
-class Dialect(NamedTuple):
-    """How fields are kept apart, and how a quote inside quotes is written (None: twice)."""
-
-    separator: str
-    escape: str | None = None
-
-
-COMMA = Dialect(",")
-
-
-def read_delimited(
-    file: Path,
-    dialect: Dialect,
-    *,
-    columns: Sequence[str] | None = None,
-    text: Collection[str] = (),
-    na: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read delimited text (UTF-8, one header line), plain or gzipped."""
-    with _read_errors(file):
-        if file.name.lower().endswith(".gz"):
-            _check_packed(file)
-        header = _checked_header(file, dialect)
-        wanted = None if columns is None else chosen(columns, header, file)
-        source: Any = file
-        if na:
-            with _opened(file) as opened:
-                source = StringIO(_emptied(opened.read(), dialect, _checked_na(na)))
-        table = pd.read_csv(
-            source,
-            sep=dialect.separator,
-            escapechar=dialect.escape,
-            doublequote=dialect.escape is None,
-            names=header,
-            header=0,
-            usecols=wanted,
-            keep_default_na=False,
-            na_values=[""],
-            dtype=dict.fromkeys(text, str),
-        )
-    return table if wanted is None else table[wanted]
-
-
-def _checked_header(file: Path, dialect: Dialect) -> list[str]:
-    """Every row has as many fields as the header, and the header names each column once."""
-    with _opened(file) as opened:
-        rows = csv.reader(
-            opened,
-            delimiter=dialect.separator,
-            escapechar=dialect.escape,
-            doublequote=dialect.escape is None,
-        )
-        header = next(_without_nul(rows, file), None)
-        if not header:
-            raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
-        check_header(header, file)
-        for row in _without_nul(rows, file):
-            if row and len(row) != len(header):
-                raise InputError(
-                    f"line {rows.line_num} of {str(file)!r} has {len(row)} fields and the header "
-                    f"{len(header)}; quote fields that hold commas, and fill or delete the row"
-                )
-    return header
-
-
-def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
-    """NUL characters end a field without a word: an error."""
-    for row in rows:
-        if any("\0" in field for field in row):
-            raise InputError(
-                f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
-            )
-        yield row
-
-
-def _checked_na(na: Any) -> list[str]:
-    if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
-        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
-    return list(na)
-
-
-def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
-    """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
-    end = re.escape(dialect.separator)
-    quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
-    words = "|".join(re.escape(word) for word in na)
-    field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
-    return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
-
-
-def _opened(file: Path) -> Any:
-    opener = gzip.open if file.name.lower().endswith(".gz") else open
-    return opener(file, "rt", encoding="utf-8-sig", newline="")
-
-
-def _check_packed(file: Path) -> None:
-    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
-    with gzip.open(file) as opened:
-        while opened.read(1 << 20):
-            check_unpacked(opened.tell(), file, ".csv.gz")
-
-
-@contextmanager
-def _read_errors(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise broken(file, f"is not UTF-8 text ({error.reason}); save it as UTF-8") from None
-    except (gzip.BadGzipFile, EOFError, csv.Error, pd.errors.ParserError) as error:
-        raise broken(file, f"could not be read: {error}; is it whole, and a CSV?") from None

@@ -1,6 +1,6 @@
 """The two kinds of variable: categories, with their levels, and numbers."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,7 +141,8 @@ class Number:
         if bad.any():
             raise InputError(
                 f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
-                f"values; fill them or drop those records"
+                'values; fill them, drop those records, or take Mixture with missing="level", '
+                "in which an amount may be missing"
             )
         check_magnitude(values, self.name, source)
         check_whole(column, values, self.name, source)
@@ -155,6 +156,16 @@ class Number:
         exact = not self.whole or bool((values == np.round(values)).all())
         column = pd.Series(values, index=index, name=self.name)
         return column.astype(self.dtype) if exact else column
+
+
+def stand_ins(df: pd.DataFrame, numbers: Sequence[str]) -> dict[str, float]:
+    """Of numbers that are missing for some: one that nobody has, far below all of them."""
+    found = {}
+    for name in numbers:
+        if name in df and is_numeric(df[name].dtype) and df[name].isna().any():
+            largest = float(df[name].abs().max())
+            found[name] = -(10.0 ** (2 + np.ceil(np.log10(max(largest, 1.0)))))
+    return found
 
 
 def check_whole(column: pd.Series, values: Array, name: str, source: str) -> None:

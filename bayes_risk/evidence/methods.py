@@ -26,6 +26,7 @@ class EvidenceMethod:
     by_release: bool = True  # Whether its evidence comes release by release
     # Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`
     balanced: bool = False
+    based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of every case."""
@@ -52,6 +53,7 @@ METHODS = {
             in_words="predictive: leave-one-out predictives before and after seeing the release",
             cure=_MORE,
             balanced=True,
+            based=True,
         ),
         EvidenceMethod(
             name="imputed",
@@ -60,6 +62,7 @@ METHODS = {
             "are not known imputed in the sampler",
             cure=_LONGER,
             by_release=False,
+            based=True,
         ),
         EvidenceMethod(
             name="independent-releases",
@@ -68,6 +71,7 @@ METHODS = {
             "multiplied as if the releases did not share the records that are not known (an "
             "approximation)",
             cure=_MORE,
+            based=True,
         ),
         EvidenceMethod(
             name="monte-carlo",
@@ -84,6 +88,7 @@ METHODS = {
             in_words="refit: models fitted anew, without the target or for each of its guesses",
             cure=_LONGER,
             balanced=True,
+            based=True,
         ),
         EvidenceMethod(
             name="importance",

@@ -160,7 +160,8 @@ class Grid:
     additive : float, optional
         From the truth less this much to the truth plus this much.
     bounds : tuple of two floats, optional
-        From the first to the second, the same for every target, wherever the truth is.
+        From the first to the second, the same for every target, wherever the truth is; of a number
+        that may be missing, "missing" too.
     values : sequence of float, optional
         These, the same for every target.
     n : int
@@ -230,7 +231,7 @@ class Grid:
         grid, truth = self._with_truth(grid, y, number)
         check_magnitude(grid[np.abs(grid) > 1], number.name, "the guesses")
         true: Array = grid[truth, np.arange(len(y))]
-        return np.where(grid < number.lowest, true, grid), truth
+        return np.where(_can_be(grid, number), grid, true), truth
 
     def _centred(self, y: Array, number: Number) -> Array:
         width = np.full(len(y), self.additive, dtype=float)
@@ -265,12 +266,14 @@ class Grid:
                 "are none; give whole numbers"
             )
         line = np.round(line) if number.whole else line
+        if self.bounds is not None and number.missing is not None:
+            line = np.append(line, number.missing)  # for everybody, or its place would tell of it
         return np.repeat(line[:, None], len(y), axis=1)
 
     def _with_truth(self, grid: Array, y: Array, number: Number) -> tuple[Array, Ints]:
         """Find the place of the truth in the grid, or make one in the way that was chosen."""
         name, wide = number.name, 0.0 if self.bounds is None else self.bounds[1] - self.bounds[0]
-        far = np.where(grid >= number.lowest, np.abs(grid - y), np.inf)
+        far = np.where(_can_be(grid, number), np.abs(grid - y), np.inf)
         nearest = far.argmin(axis=0)
         at = np.arange(len(y))
         here = far[nearest, at] <= SAME * np.maximum(np.abs(y), wide)
@@ -302,6 +305,12 @@ class Grid:
             where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"
         stand_in = {"error": "", "add": " and the truth", "nearest": ", the nearest for the truth"}
         return f"{count} values {where}{stand_in[self.truth]}"
+
+
+def _can_be(grid: Array, number: Number) -> Flags:
+    """Which guesses are no less than the least value, or stand for a missing one."""
+    possible: Flags = grid >= number.lowest
+    return possible if number.missing is None else possible | (grid == number.missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import is_number, one_of
 from bayes_risk.data.microdata import rows_named
 
@@ -37,7 +38,7 @@ _CURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Intruder:
+class Intruder(Shown):
     """What the intruder knows of the records (A) and of the target.
 
     Parameters

@@ -14,12 +14,13 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 from bayes_risk.data.microdata import same_records
 
 from .input import checked_keys, release_tables
-from .parquet_counts import Plan, Progress, count_files
+from .parquet_counts import Plan, count_files
 from .parquet_files import ParquetTable
 from .replicates import standard_error
 from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
@@ -106,6 +107,7 @@ class FileRisk(Matching):
         return self.matched(knows, f"{self.n:,} records", error)
 
 
+@shows_progress
 def identification_risk_of_files(
     original: File,
     releases: File | Sequence[File],
@@ -115,7 +117,7 @@ def identification_risk_of_files(
     id: str | None = None,
     fallback: bool = True,
     batch: int = 500_000,
-    progress: Progress | None = None,
+    progress: Asked = None,
     max_memory: str | None = None,
 ) -> FileRisk:
     r"""Compute the risk that an intruder finds records of files in their releases, batch by batch.
@@ -142,8 +144,9 @@ def identification_risk_of_files(
         What the intruder does where nothing matches, as in `identification_risk`.
     batch : int
         Records of the files that are put side by side at a time. The numbers do not depend on it.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(stage, done, total)``, in records.
+        By default a bar in terminals and notebooks; False: none.
     max_memory : str, optional
         What DuckDB may hold in memory, ``"2GiB"``; beyond it, it writes to a temporary folder. By
         default 80 % of the machine's. The numbers do not depend on it.

@@ -15,6 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import cell_codes
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import MAX_LEVELS, require_columns
 from bayes_risk.data.variables import Variable, scalar
@@ -263,7 +264,7 @@ def drawn(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Population:
+class Population(Shown):
     """Population counts F_t of every key t: counted, or estimated from a sample.
 
     Made by `counted`, `table`, `log_linear` or `weighted`, not by itself.

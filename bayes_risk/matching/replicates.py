@@ -15,6 +15,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least
 from bayes_risk.release.release import Release
 
@@ -70,7 +71,7 @@ def parts_of_draws(release_of: Ints) -> list[Ints]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replicates:
+class Replicates(Shown):
     """Tables drawn from the intruder's model (Y_rep): a list that knows where each came from.
 
     Tables drawn given one release are no further releases: `identification_risk` pools over them,

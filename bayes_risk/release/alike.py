@@ -1,14 +1,16 @@
 """A release in the terms of its original: the same text, levels and dates."""
 
-from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
 from bayes_risk.data.levels import Levels, holds_text
-from bayes_risk.data.table import Missing, indexed, stored_table
+from bayes_risk.data.table import Missing, in_days, indexed, stored_table
+from bayes_risk.data.variables import is_numeric
 
 
 def read_like(
@@ -17,22 +19,25 @@ def read_like(
     *,
     index: str | None = None,
     missing: Missing = "error",
-    na: Collection[str] = (),
     same_rows: bool = False,
+    other_levels: bool = False,
+    **written: Any,
 ) -> pd.DataFrame:
     """Read a release of `original`: what is text, a category or a date there is one here.
 
     A code list such as ``1, 2, x`` makes the original's column text; a release that happens to hold
     only ``1`` and ``2`` must not turn into numbers that match nothing. A category's levels are the
-    original's. A file of the `same_rows` may leave out the labels: they are those of the original.
+    original's, unless there may be `other_levels`: a population holds people who cannot be in the
+    file. A file of the `same_rows` may leave out the labels: they are those of the original.
     """
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
     among = [*map(str, original.columns), *([index] if index else [])]
-    table = stored_table(file, None, among=among, text=text, how=how, missing=missing, na=na)
+    table = stored_table(file, None, among=among, text=text, how=how, missing=missing, **written)
     if same_rows and index is not None and index not in table.columns:
         return aligned(_in_order(table, original, index, file), original, repr(str(file)))
-    return aligned(indexed(table, index, file), original, repr(str(file)))
+    bound = original.select_dtypes(exclude="category") if other_levels else original
+    return aligned(indexed(table, index, file), bound, repr(str(file)))
 
 
 def _in_order(table: pd.DataFrame, original: pd.DataFrame, index: str, file: Path) -> pd.DataFrame:
@@ -67,6 +72,9 @@ def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
                 f"{where} holds text that is no date such as 2020-01-31, and the original holds "
                 "dates; write the dates so"
             ) from None
+    if is_numeric(original.dtype) and holds_text(column):
+        with suppress(InputError):  # it is no column of dates, and is told elsewhere
+            return in_days(column, where)
     return column
 
 

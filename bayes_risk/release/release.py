@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
 
@@ -24,7 +25,7 @@ SAME = 1e-12  # relative: what a number may lose on its way through a text file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Release:
+class Release(Shown):
     """m synthetic data sets of the same records, however they were made.
 
     Parameters
@@ -109,6 +110,16 @@ class Release:
     def m(self) -> int:
         """Number of data sets."""
         return len(self.datasets)
+
+    def __repr__(self) -> str:
+        rows, columns = self.datasets[0].shape
+        part = "" if self.records is None else f", values of {int(self.records.sum()):,} replaced"
+        return (
+            f"Release: m = {self.m} data sets of {rows:,} records and {columns:,} columns{part}\n"
+            f"  synthesised: {', '.join(map(str, self.synthesized))}\n"
+            f"  parameters: {PARAMETERS.get(self.parameters or '', 'not stated')}; classes: "
+            f"{self.classes}"
+        )
 
     @property
     def by_draw(self) -> tuple[tuple[int, ...], ...]:

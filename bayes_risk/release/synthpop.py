@@ -11,10 +11,12 @@ from typing import Any
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
+from bayes_risk.data.delimited import Dialect, read_delimited
 from bayes_risk.data.kinds import SUFFIXES, checked_file
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.data.statistical import checked_missing
-from bayes_risk.data.table import COMMA, Dialect, Missing, indexed, read_delimited, stored_table
+from bayes_risk.data.table import Missing, indexed, stored_table
 
 from .alike import aligned, read_like, text_columns, words
 from .release import Release
@@ -183,11 +185,11 @@ def _readable(path: Path) -> Path:
 Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 NA = ("NA",)
-DIALECTS = {".csv": COMMA, ".tab": Dialect("\t", "\\"), ".txt": Dialect(" ", "\\")}
+DIALECTS = {".csv": Dialect(","), ".tab": Dialect("\t", "\\"), ".txt": Dialect(" ", "\\")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SynthpopRelease:
+class SynthpopRelease(Shown):
     """The m synthetic data sets that synthpop wrote.
 
     Attributes
@@ -212,6 +214,10 @@ class SynthpopRelease:
     def m(self) -> int:
         """Number of data sets."""
         return len(self.datasets)
+
+    def __repr__(self) -> str:
+        names = ", ".join(file.name for file in self.files)
+        return f"SynthpopRelease: m = {self.m} of {len(self.datasets[0]):,} records\n  {names}"
 
     def release(
         self, synthesized: Sequence[str] | None = None, *, proper: bool | None = None
@@ -400,7 +406,7 @@ def read_releases(
     *,
     index: str | None = None,
     missing: Missing = "error",
-    na: Collection[str] = (),
+    **written: Any,
 ) -> list[pd.DataFrame]:
     """Read the releases of `original`: each path a data set, or what synthpop left.
 
@@ -412,7 +418,7 @@ def read_releases(
         if _of_synthpop(path):
             tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
         else:
-            how: dict[str, Any] = {"index": index, "missing": missing, "na": na}
+            how: dict[str, Any] = {"index": index, "missing": missing, **written}
             tables.append(read_like(path, original, **how, same_rows=True))
     return tables
 

@@ -1,8 +1,10 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_risk._core.formats import number
+from bayes_risk._core.progress import in_notebook
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reasons import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
@@ -82,6 +85,40 @@ class Bars:
             self._rich.update(task.id, completed=done, total=total)
             if self._rich.disable and task.finished and not said:
                 self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
+
+
+class NotebookBars:
+    """A bar for each stage in a notebook; nothing of it stays."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, tuple[int, int]] = {}
+        self._shown, self._lock = 0.0, Lock()
+
+    def __enter__(self) -> "NotebookBars":
+        from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
+
+        self._html, self._place = HTML, display(HTML(""), display_id=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._place.update(self._html(""))
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` of `total` units of a stage are done; at most five times a second."""
+        with self._lock:
+            self._done[stage] = (done, total)
+            if monotonic() > self._shown + 0.2:
+                self._shown = monotonic()
+                rows = [
+                    f'<div><progress value="{n}" max="{of}"></progress> {escape(name)}</div>'
+                    for name, (n, of) in self._done.items()
+                ]
+                self._place.update(self._html("".join(rows)))
+
+
+def bars() -> Bars | NotebookBars:
+    """What shows the progress of a call from Python."""
+    return NotebookBars() if in_notebook() else Bars()
 
 
 def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:

@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column, factors_of
-from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
+from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
@@ -54,7 +57,7 @@ SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttributeEvidence:
+class AttributeEvidence(Shown):
     """What the release says of every guess, before any prior.
 
     Attributes
@@ -308,6 +311,7 @@ def measures(risk: AttributeRisk) -> dict[str, float]:
     return found | {"truth_excluded": float(excluded)}
 
 
+@shows_progress
 def attribute_risk(
     fit: Fit,
     release: Release,
@@ -323,7 +327,7 @@ def attribute_risk(
     before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> AttributeRisk:
     """Posterior probability that the intruder gives to the confidential values of each target.
 
@@ -375,8 +379,9 @@ def attribute_risk(
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
         Workers: threads, unless joblib's ``parallel_config`` says something else.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(stage, done, total)``.
+        By default a bar in terminals and notebooks; False: none.
 
     Raises
     ------
@@ -404,6 +409,7 @@ def attribute_risk(
     return gather(**how).risk(prior)  # all other arguments as they came
 
 
+@shows_progress
 def attribute_evidence(
     fit: Fit, release: Release, *, search_prior: priors.Prior = "uniform", **options: Any
 ) -> AttributeEvidence:
@@ -444,7 +450,7 @@ def gather(
     before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
     memory: Memory | None = None,
     under: Under | None = None,
 ) -> AttributeEvidence:
@@ -463,16 +469,14 @@ def gather(
         some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
         problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
+    words = _in_words(problem, method, problem.cases)
+    _check_prior(problem, method, search_prior, before=before)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
     searched = search_prior if problem.cases.guesses.finer is not None else None
     cases, log_rest = _narrowed(runner, method, budget, search_prior)
     found = method.run(runner, cases, budget)
-    if before and found.base is None:
-        raise InputError(
-            "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
-        )
     unchanged, encoded = ~problem.release.replaced[cases.record], problem.release
     check = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
@@ -495,7 +499,7 @@ def gather(
             ess=method.min_ess,
         ),
         way=method.name,
-        words=_in_words(problem, method, cases),
+        words=words,
         any_release="predictive" in problem.capabilities.methods,
         factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
@@ -503,6 +507,21 @@ def gather(
         check=check(),
         before=runner.before(cases, found) if before else None,
     )
+
+
+def _check_prior(
+    problem: AuditProblem, method: EvidenceMethod, prior: priors.Prior, *, before: bool
+) -> None:
+    """Refuse what needs a base fit where there is none, and a prior that does not suit."""
+    cases, computed = problem.cases, problem.capabilities.computed
+    has_base = method.based and method.name not in computed
+    if before and not has_base:
+        raise InputError(
+            "what was known before anything was published is asked of the model's predictive, and "
+            f"evidence {method.name!r} has none; leave before= out"
+        )
+    base = np.zeros(cases.guesses.codes.shape[:2]) if has_base else None
+    log_prior(prior, problem.release.microdata, cases, problem.release, base)
 
 
 def _narrowed(

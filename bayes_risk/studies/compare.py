@@ -12,8 +12,8 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.result import IdentificationRisk
@@ -305,6 +305,7 @@ def of_utility(found: Utility) -> dict[str, Number]:
     }
 
 
+@shows_progress
 def compare(
     candidates: Mapping[str, Any],
     original: pd.DataFrame,
@@ -316,7 +317,7 @@ def compare(
     bounds: bool | Options = False,
     random_seed: int | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> Comparison:
     """Risk and utility of several ways to make a release, replicated over seeds.
 
@@ -347,8 +348,9 @@ def compare(
         not on what it is compared with.
     n_jobs : int
         Workers of each fit, audit and utility.
-    progress : callable, optional
+    progress : callable or bool, optional
         Called as ``progress(candidate, replicates done, replicates in all)``.
+        By default a bar in terminals and notebooks; False: none.
 
     Raises
     ------

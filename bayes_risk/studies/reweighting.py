@@ -19,6 +19,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.formats import NONE, error, number
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
@@ -373,6 +374,7 @@ class LinearWeights:
         )
 
 
+@shows_progress
 def reweight(
     model: Any,
     df: Any,
@@ -385,7 +387,7 @@ def reweight(
     synthesis: Mapping[str, Any] | None = None,
     audit: Mapping[str, Any] | None = None,
     random_seed: int | np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> Reweighting:
     """Fit, synthesise and audit; weigh records down by their risk; again, until a threshold holds.
 

@@ -12,6 +12,7 @@ import xarray as xr
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
+from bayes_risk._core.progress import shows_progress
 from bayes_risk.data.base_result import Result, Table, draw, spread
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import Release
@@ -264,6 +265,7 @@ OPTIONS = frozenset(
 )
 
 
+@shows_progress
 def sensitivity(
     fit: Fit,
     release: Release,

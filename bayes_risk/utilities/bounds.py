@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.variables import looks_continuous
@@ -20,7 +21,7 @@ Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReleaseBounds:
+class ReleaseBounds(Shown):
     """Releases at the ends of the scale of risk; made by `release_bounds`.
 
     Attributes

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, number, plain
 from bayes_risk._core.validate import at_least, one_of
@@ -496,9 +497,10 @@ def utility(
     level, rng = checked_confidence(confidence), np.random.default_rng(random_seed)
     tables = tables_of(original, release, columns, synthesized)
     coded = columns_of(tables, numbers, groups, missing)
+    found = inferences(checked_analyses(analyses), tables, rules, confidence)
+    begin_work()
     margin_names, margin = margins(coded, tables.replaced)
     pair_names, pair = pairs(coded, tables.replaced, n_jobs)
-    found = inferences(checked_analyses(analyses), tables, rules, confidence)
     return Utility(
         margin_names=tuple(margin_names),
         pair_names=tuple(pair_names),

@@ -13,13 +13,14 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit, Progress, Targets
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 
-class Synthesis(ABC):
+class Synthesis(Shown, ABC):
     """Synthesis of a fit that knows how one table is drawn, or several together."""
 
     __slots__ = ()

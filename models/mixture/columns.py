@@ -5,7 +5,7 @@ Variables are numbered counts, reals, levels, each in the table's order.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,64 +16,9 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import checked_weights
 
-from .state import Given, Prior, Units, units_of
+from .state import Prior, Rows
 
 LARGEST = 2.0**53
-
-
-class Rows(NamedTuple):
-    """Values of some rows: levels as rows of phi (n, q), counts and exposures (n, p), reals (n, r).
-
-    What a row does not tell is the padding row, exposure 0, or NaN.
-    """
-
-    positions: npt.NDArray[np.int32]
-    counts: Array
-    exposure: Array
-    reals: Array
-
-    def take(self, which: npt.NDArray[Any]) -> "Rows":
-        """Some of the rows."""
-        return Rows(*(x[which] for x in self))
-
-    def below(self, *others: "Rows") -> "Rows":
-        """These and other rows below one another."""
-        return Rows(*(np.vstack(parts) for parts in zip(self, *others, strict=True)))
-
-    def beside(self, other: "Rows", levels: Flags) -> "Rows":
-        """Two values of every number, and of the ``levels`` (q,)."""
-        right = other._replace(positions=other.positions[:, levels])
-        pairs: Any = zip(self, right, strict=True)
-        return Rows(*(np.hstack(pair) for pair in pairs))
-
-    def without(self, hidden: Flags, padding: int) -> "Rows":
-        """The same, the ``hidden`` (n, V) or (V,) values not told."""
-        p, r = self.counts.shape[1], self.reals.shape[1]
-        hidden = np.broadcast_to(hidden, (len(self.positions), p + r + self.positions.shape[1]))
-        return Rows(
-            positions=np.where(hidden[:, p + r :], padding, self.positions).astype(np.int32),
-            counts=np.where(hidden[:, :p], 0.0, self.counts),
-            exposure=np.where(hidden[:, :p], 0.0, self.exposure),
-            reals=np.where(hidden[:, p : p + r], np.nan, self.reals),
-        )
-
-    @property
-    def values(self) -> Array:
-        """All values (n, V), levels by their rows of phi; NaN where a number is not told."""
-        counts = np.where(self.exposure > 0, self.counts, np.nan)
-        return np.hstack([counts, self.reals, self.positions.astype(np.float64)])
-
-    def units(
-        self,
-        given: Given | None = None,
-        left_out: int | None = None,
-        power: Array | None = None,
-        kept: Flags | None = None,
-    ) -> Units:
-        """Distinct rows; see `units_of`."""
-        numbers = (self.counts, self.exposure, self.reals)
-        some = numbers if self.counts.shape[1] + self.reals.shape[1] else None
-        return units_of(self.positions, given, left_out, power, numbers=some, kept=kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -188,30 +133,24 @@ class Columns:
                 elif level >= 0:
                     out.append(prior.starts[level] + x)
                 else:
-                    inside = x if v < p else self.only(v - p).inside(x[..., None])[..., 0]
+                    inside = x if v < p else self.inside(x, v - p)
                     out.append(np.where(x == self.missing[v], np.nan, inside))
         return np.stack(out, axis=-1)
 
-    def only(self, j: int) -> "Columns":
-        """Real j alone."""
-        some = slice(j, j + 1)
-        how = {name: getattr(self, name)[some] for name in ("location", "scale", "log", "width")}
-        return Columns.of(reals=self.reals[some], **how)
-
-    def inside(self, x: Array) -> Array:
-        """Reals (..., r) on the scale of the family; what has no logarithm is minus infinity."""
+    def inside(self, x: Array, j: Any = slice(None)) -> Array:
+        """Reals (..., r), or of real j alone, on the family's scale; no logarithm: -infinity."""
         logs = np.full(x.shape, -np.inf)
         np.log(x, out=logs, where=x > 0)
-        out: Array = (np.where(self.log, logs, x) - self.location) / self.scale
+        out: Array = (np.where(self.log[j], logs, x) - self.location[j]) / self.scale[j]
         return out
 
-    def outside(self, t: Array) -> Array:
-        """And back, rounded; to one step at least where there is a logarithm."""
-        x = t * self.scale + self.location
-        x = np.where(self.log, np.exp(np.where(self.log, x, 0.0)), x)
-        step = np.where(self.width > 0, self.width, 1.0)
-        steps = np.maximum(np.round(x / step), self.log)
-        out: Array = np.where(self.width > 0, steps * step, x)
+    def outside(self, t: Array, j: int) -> Array:
+        """Real j back, rounded; to one step at least where there is a logarithm."""
+        step, x = float(self.width[j]), t * self.scale[j] + self.location[j]
+        out: Array = np.exp(x) if self.log[j] else x
+        if step > 0:
+            steps = np.round(out / step) + 0.0  # no -0.0
+            out = step * (np.maximum(steps, 1.0) if self.log[j] else steps)
         return out
 
     def log_volume(self, t: Array, j: int) -> Array:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
@@ -28,12 +29,12 @@ from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .columns import Columns, Rows
+from .columns import Columns
 from .families import draw_row_labels
 from .led import Lengths, carried_on, draws_beside, led_by, lengthened
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .state import Draws, Prior, Units, ZeroLayout
+from .state import Draws, Prior, Rows, Units, ZeroLayout
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
@@ -55,7 +56,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixtureFit:
+class MixtureFit(Shown):
     """A fitted mixture.
 
     Attributes
@@ -411,7 +412,7 @@ class MixtureFit:
             j = v - p
             noise = rng.standard_normal(len(label)) / np.sqrt(phi[2 * p + r + j, label])
             t = phi[2 * p + j, label] + noise
-            return self.columns.only(j).outside(t[:, None])[:, 0]
+            return self.columns.outside(t, j)
         begin, end = prior.starts[v - p - r], prior.starts[v - p - r + 1]
         below = phi[begin : end - 1].cumsum(axis=0)[:, label]  # shape (d - 1, n)
         drawn: Array = (rng.random(len(label)) >= below).sum(axis=0).astype(np.float64)
@@ -452,7 +453,7 @@ class MixtureFit:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)): half the fit's draws, half its sweeps."""
         start, size = self.whole or self.posterior, self.n_draws // self.n_chains
         known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
-        hows = [self._mechanism(release, l) for l in range(release.m)]
+        hows = [Mechanism.of(release, l, start.columns, start.prior) for l in range(release.m)]
         draws = max(size // IMPUTED_SHARE, 4)
         return Imputed.sampled(
             UnknownRecords(prior=start.prior, columns=start.columns, hows=hows, known=known),
@@ -491,7 +492,7 @@ class MixtureFit:
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
-        linked = None if l is None else self._mechanism(release, l).linked
+        linked = None if l is None else Mechanism.of(release, l, self.columns, self.prior).linked
         predictive: Predictive = self.posterior.at_theta(targets, linked)
         return predictive
 
@@ -509,9 +510,6 @@ class MixtureFit:
             return rows.units(left_out=left_out, power=self.weights)
         rows = rows.without(~known[:, None] & ~shown, self.prior.width - 1)
         return rows.units(left_out=left_out, kept=known | bool(shown.any()))
-
-    def _mechanism(self, release: EncodedRelease, l: int) -> Mechanism:
-        return Mechanism.of(release, l, self.columns, self.prior)
 
     def __repr__(self) -> str:
         d, p = self.diagnostics, len(np.unique(self.columns.order))

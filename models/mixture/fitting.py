@@ -22,7 +22,7 @@ from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses
 from .sampler import initial_state
-from .state import Draws, Prior, State, Units
+from .state import DRAWN, Draws, Prior, Units
 from .zeros import log_possible
 
 DIAGNOSED = 300
@@ -118,14 +118,12 @@ def fitted(
     )
 
 
-def repeated(start: State, length: Length) -> Draws:
+def repeated(start: Draws, length: Length) -> Draws:
     """One point in the place of all draws, in the memory of one."""
+    arrays = {name: getattr(start, name) for name in DRAWN}
     H = length.draws * length.chains
-    values = {
-        name: np.broadcast_to(getattr(start, name), (H, *np.shape(getattr(start, name))))
-        for name in ("alpha", "log_left", "pi", "phi")
-    }
-    return Draws(**values, n_occupied=np.ones(H, np.int64), n_chains=length.chains)
+    same = {name: np.broadcast_to(x, (H, *x.shape[1:])) for name, x in arrays.items()}
+    return Draws(**same, n_chains=length.chains)
 
 
 def _record(

@@ -7,8 +7,8 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk.release.release import EncodedRelease
 
-from .columns import Columns, Rows
-from .state import Given, Prior, Units
+from .columns import Columns
+from .state import Given, Prior, Rows, Units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -96,6 +96,9 @@ class Cases:
 
     Attributes
     ----------
+    prior : Prior
+    table : Columns
+    targets : Targets
     values, exposure : ndarray, shape (U, V)
         The target's own values, and their exposures.
     linked : ndarray, shape (U, V)
@@ -104,25 +107,17 @@ class Cases:
         Its own values as far as they are among the data; else NaN.
     given, given_linked : ndarray of bool, shape (U, V)
         Values, own and synthetic, that the density is conditional on.
-    power : ndarray, shape (U,)
-        Weights of the targets.
-    columns : ndarray of int, shape (q',)
-        The guessed variables.
-    guesses : ndarray, shape (G, U, q')
-    volume : ndarray, shape (G + 1, U, q')
-        log of what a density of each guess, and of the truth, is multiplied with.
     """
 
+    prior: Prior
+    table: Columns
+    targets: Targets
     values: Array
     exposure: Array
     linked: Array
     held: Array
     given: Flags
     given_linked: Flags
-    power: Array
-    columns: Ints
-    guesses: Array
-    volume: Array
 
     @classmethod
     def of(
@@ -140,75 +135,73 @@ class Cases:
         Of targets that are not ``fitted`` the data hold the values that are ``shown`` (V,), and the
         synthetic ones that are linked: the density is conditional on these.
         """
-        rows, guessed = columns.rows(targets.profiles, prior), columns.variables(targets.columns)
-        values, p, r = rows.values, prior.n_counts, prior.n_reals
+        values, fitted = columns.rows(targets.profiles, prior).values, targets.fitted[:, None]
         exposure = np.ones(values.shape)
-        exposure[:, :p] = columns.exposures(targets.profiles)
-        tied = np.full(values.shape, np.nan) if linked is None else linked[targets.record]
-        fitted = targets.fitted[:, None]
+        exposure[:, : prior.n_counts] = columns.exposures(targets.profiles)
         told = np.broadcast_to(given if shown is None else shown, values.shape)
-        guesses = columns.points(targets.guesses.codes, targets.columns, prior)
-        every = np.concatenate([guesses, values[None][:, :, guessed]])
-        volume = np.zeros(every.shape)
-        for i, v in enumerate(guessed.tolist()):
-            if p <= v < p + r:
-                volume[..., i] = columns.log_volume(every[..., i], v - p)
         return cls(
+            prior=prior,
+            table=columns,
+            targets=targets,
             values=values,
             exposure=exposure,
-            linked=tied,
+            linked=np.full(values.shape, np.nan) if linked is None else linked[targets.record],
             held=np.where(fitted | told, values, np.nan),
             given=given | (~fitted & told),
             given_linked=np.broadcast_to(~fitted, values.shape),
-            power=targets.weight,
-            columns=guessed,
-            guesses=guesses,
-            volume=volume,
         )
 
-    def arrays(self, block: slice, p: int) -> tuple[npt.NDArray[Any], ...]:
+    @property
+    def columns(self) -> Ints:
+        """The guessed variables, shape (q',)."""
+        return self.table.variables(self.targets.columns)
+
+    def log_volume(self, x: Array, v: int) -> Array:
+        """log of what a density of values of variable v is multiplied with; 0 if it has none."""
+        p, r = self.prior.n_counts, self.prior.n_reals
+        return self.table.log_volume(x, v - p) if p <= v < p + r else np.zeros(x.shape)
+
+    def arrays(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
         """What the kernels take after labels and structural zeros."""
-        x, z, w = self.values[block], self.linked[block], self.power[block]
-        constants, of_z = np.zeros((*x.shape, 2)), np.zeros((*x.shape, 2))
+        x, z, w = self.values[block], self.linked[block], self.targets.weight[block]
+        p, constants, of_z = self.prior.n_counts, *(np.zeros((*x.shape, 2)) for _ in range(2))
         for u in range(len(x)):
             count_constants(x[u, :p], w[u], constants[u])
             count_constants(np.nan_to_num(z[u, :p], nan=0.0), 1.0, of_z[u])
-        for i, v in enumerate(self.columns.tolist()):
-            if v >= p:
-                constants[:, v, 0] = self.volume[-1, block, i]
+        for v in self.columns[self.columns >= p].tolist():
+            constants[:, v, 0] = self.log_volume(x[:, v], v)
         some = (self.exposure, self.linked, self.held, self.given, self.given_linked)
         return (x, *(np.ascontiguousarray(y[block]) for y in some), w, constants, of_z)
 
-    def points(self, block: slice, p: int) -> tuple[Any, ...]:
+    def points(self, block: slice) -> tuple[Any, ...]:
         """Guessed variables, their distinct values, and which each guess and the truth has."""
-        own = self.values[block][:, self.columns]
-        w = self.power[block]
-        G, U, q = self.guesses[:, block].shape
-        every = np.concatenate([self.guesses[:, block], own[None]])
-        cells, found, volume = np.empty((U, G + 1, q), np.int32), [], []
+        columns, w, targets = self.columns, self.targets.weight[block], self.targets
+        own, guessed = self.values[block][:, columns], targets.guesses.codes[:, block]
+        every = np.concatenate([self.table.points(guessed, targets.columns, self.prior), own[None]])
+        G, U, q = len(guessed), *own.shape
+        cells, found, highest = np.empty((U, G + 1, q), np.int32), [], 0.0
         for u in range(U):
             for i in range(q):
-                values, at, cells[u, :, i] = np.unique(
-                    every[:, u, i], return_index=True, return_inverse=True, equal_nan=True
+                values, cells[u, :, i] = np.unique(
+                    every[:, u, i], return_inverse=True, equal_nan=True
                 )
                 found.append(values)
-                volume.append(self.volume[at, block][:, u, i])
         n_points = np.array([len(v) for v in found], np.int64).reshape(U, q)
         values = np.zeros((U, q, int(n_points.max(initial=1))))
         constants = np.zeros((*values.shape, 2))
-        for place, (v, log_volume) in enumerate(zip(found, volume, strict=True)):
+        for place, x in enumerate(found):
             u, i = divmod(place, q)
-            values[u, i, : len(v)] = v
-            if self.columns[i] < p:
-                count_constants(v, w[u], constants[u, i])
+            values[u, i, : len(x)] = x
+            if columns[i] < self.prior.n_counts:
+                count_constants(x, w[u], constants[u, i])
             else:
-                constants[u, i, : len(v), 0] = log_volume
+                constants[u, i, : len(x), 0] = self.log_volume(x, columns[i])
+                highest = max(highest, constants[u, i].max())
         true, chosen = np.ascontiguousarray(cells[:, -1:]), np.ascontiguousarray(cells[:, :-1])
         first = np.zeros((U, G), np.int64)  # the first column in which a guess is not as the last
         changed = chosen[:, 1:, : q - 1] != chosen[:, :-1, : q - 1]
         first[:, 1:] = np.where(changed.any(axis=2), changed.argmax(axis=2), q - 1) if q > 1 else 0
-        highest = float(self.volume[:, block].max(initial=0.0)) * q
-        return self.columns, values, constants, n_points, true, chosen, max(highest, 0.0), first
+        return columns, values, constants, n_points, true, chosen, float(highest) * q, first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -217,7 +210,6 @@ class MixedPredictive:
 
     Attributes
     ----------
-    prior : Prior
     sums : Sums
         Of the H draws.
     cases : Cases
@@ -229,7 +221,6 @@ class MixedPredictive:
         Batch of each draw.
     """
 
-    prior: Prior
     sums: Sums
     cases: Cases
     label: npt.NDArray[np.int16]
@@ -246,8 +237,8 @@ class MixedPredictive:
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         targets, B = self._targets(block), int(self.batch.max()) + 1
-        out = np.empty((targets[0].shape[1], B, len(self.cases.guesses)))
-        guesses = self.cases.points(block, self.prior.n_counts)
+        out = np.empty((targets[0].shape[1], B, len(self.cases.targets.guesses.codes)))
+        guesses = self.cases.points(block)
         weights = np.ascontiguousarray(log_weights)
         fill_masses(*self._draws, targets, guesses, weights, self.batch, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
@@ -257,9 +248,9 @@ class MixedPredictive:
         """What the kernels take first: draws, families, fixed variables."""
         s, d = self.sums, self.sums.draws
         tables = s.n, d.alpha, d.pi, s.M, d.phi, s.integrated
-        return tables, self.prior.layout, s.fixed
+        return tables, self.cases.prior.layout, s.fixed
 
     def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
         some = (self.label[:, block], self.structural[:, block])
         kept = (np.ascontiguousarray(x) for x in some)
-        return *kept, *self.cases.arrays(block, self.prior.n_counts)
+        return *kept, *self.cases.arrays(block)

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.mixture.levels.predictive import LatentPredictive, Tables
+from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 from bayes_risk.models.mixture.levels.predictive import log_masses as log_masses_of_levels
 from bayes_risk.release.release import EncodedRelease
 
@@ -24,20 +23,15 @@ from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .sampler import Sums, collapse, doubled, run_chains
 from .state import Draws, Prior, Units, joined
-from .zeros import (
-    TruncatedPredictive,
-    log_factors,
-    log_possible,
-    log_possible_release,
-)
+from .zeros import log_factors, log_possible, log_possible_release
 
 
 def log_masses(units: Units, draws: Draws, prior: Prior) -> Array:
     """log p(values of one individual of each unit | theta_h), shape (H, U)."""
-    if not units.has_numbers:
-        return log_masses_of_levels(units.positions, draws)
+    if not units.data.has_numbers:
+        return log_masses_of_levels(units.data.positions, draws)
     out = np.empty((len(draws), len(units.multiplicity)))
-    fill_log_masses(units.data, draws.pi, draws.phi, prior.layout, out)
+    fill_log_masses(tuple(units.data), draws.pi, draws.phi, prior.layout, out)
     return out
 
 
@@ -92,7 +86,7 @@ class MixturePosterior:
     @property
     def tabulates(self) -> bool:
         """Whether predictives are mixtures of products over all cells of a table."""
-        return self.units.power is None and not self.units.has_numbers
+        return self.units.power is None and not self.units.data.has_numbers
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictive, one part: parameters integrated out given labels."""
@@ -103,8 +97,9 @@ class MixturePosterior:
         data = self.prior, self.units, self.draws, self.conditional
         sums, label, structural = collapse(*data, self.units.unit[targets.record], rng=rng)
         how: Any = {"linked": self.linked, "given": self.conditional, "shown": self.shown}
-        part = self._part(sums, targets, label, structural, **how)
-        return self._possible(part, targets, sums.fallen)
+        cut = self.prior.zeros is not None and not self.conditional.any()
+        factor = log_factors(self.units, sums.fallen) if cut else None
+        return self._part(sums, targets, label, structural, factor, **how)
 
     def _part(
         self,
@@ -112,51 +107,16 @@ class MixturePosterior:
         targets: Targets,
         label: npt.NDArray[np.int16],
         structural: Flags,
+        factor: Array | None,
         **how: Any,
     ) -> Any:
         """Join draws and targets; ``how``: linked, given and shown values."""
-        prior, batch = self.prior, batch_of_draws(len(self.draws), self.draws.n_chains)
+        batch = batch_of_draws(len(self.draws), self.draws.n_chains)
+        cases = Cases.of(self.prior, self.columns, targets, **how)
         if self.tabulates:
-            return predictive_of_levels(Tables.of(sums, prior), prior, targets, label, batch, **how)
+            return LatentPredictive.of(sums, cases, label, batch, factor)
         return MixedPredictive(
-            prior=prior,
-            sums=sums,
-            cases=Cases.of(prior, self.columns, targets, **how),
-            label=label,
-            structural=structural,
-            batch=batch,
-        )
-
-    def _possible(
-        self,
-        part: Any,
-        targets: Targets,
-        fallen: npt.NDArray[np.int64],
-        log_factor: Array | None = None,
-    ) -> Any:
-        """The same of what is possible; ``fallen`` (H,) records fell into the structural zeros."""
-        prior, columns = self.prior, self.columns
-        if prior.zeros is None:
-            return part
-        guessed = columns.variables(targets.columns)
-        of_levels = guessed >= prior.n_numbers
-        guesses = columns.points(targets.guesses.codes, targets.columns, prior)[..., of_levels]
-        impossible = guesses_held(
-            prior.zeros.boxes,
-            columns.rows(targets.profiles, prior).positions.astype(np.int64),
-            guessed[of_levels] - prior.n_numbers,
-            guesses.astype(np.int32),
-        )
-        given = self.conditional[prior.n_numbers :]
-        if log_factor is None and not given.any():
-            log_factor = log_factors(self.units, fallen)
-        return TruncatedPredictive(
-            inner=part,
-            zeros=prior.zeros,
-            impossible=impossible,
-            left_out=part.label[0] < prior.n_classes,
-            log_factor=log_factor,
-            given=given,
+            sums=sums, cases=cases, label=label, structural=structural, batch=batch
         )
 
     def at_theta(self, targets: Targets, linked: Array | None) -> Predictive:
@@ -164,14 +124,12 @@ class MixturePosterior:
         prior, draws, (H, K), U = self.prior, self.draws, self.draws.pi.shape, len(targets)
         sums, nobody = Sums.at_theta(draws, prior), np.full((H, U), K, np.int16)
         structural = np.zeros((H, U, 2 * prior.n_counts), dtype=bool)
-        given = np.zeros(len(self.conditional), dtype=bool)
-        part = self._part(sums, targets, nobody, structural, linked=linked, given=given)
-        if prior.zeros is None:
-            whole: Predictive = part
-            return whole
-        factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
-        cut: Predictive = self._possible(part, targets, sums.fallen, factor)
-        return cut
+        factor = None
+        if prior.zeros is not None:
+            factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
+        how: Any = {"linked": linked, "given": np.zeros(len(self.conditional), dtype=bool)}
+        part: Predictive = self._part(sums, targets, nobody, structural, factor, **how)
+        return part
 
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
         """Some of the chains."""
@@ -241,41 +199,3 @@ class MixturePosterior:
             left = log_possible_release(prior, draws, y.positions, ~how.synthesized[p_r:])
             out.append(total(joint.units()) - condition - left)
         return np.stack(out)
-
-
-def predictive_of_levels(
-    tables: Tables,
-    prior: Prior,
-    targets: Targets,
-    label: npt.NDArray[np.int16],
-    batch: npt.NDArray[np.int64],
-    linked: Array | None,
-    given: Flags,
-    shown: Flags | None = None,
-) -> LatentPredictive:
-    """Join tables of draws and targets.
-
-    Of targets that are ``fitted`` the data hold all values. Of the others they hold those that are
-    ``shown`` (p,), and their synthetic values where linked: the predictive is conditional on them.
-    """
-    begin = prior.starts[:-1]
-    truth = targets.profiles + begin
-    z = np.full(truth.shape, -1)
-    if linked is not None:
-        z = np.nan_to_num(linked[targets.record], nan=-1.0).astype(np.int64)
-    known = targets.fitted[:, None]
-    in_part = ~known & (given if shown is None else shown)
-    held, conditioned = np.where(known | in_part, truth, -1), np.where(known, -1, z)
-    in_data = (held >= 0).any(axis=1) | (conditioned >= 0).any(axis=1)
-    return LatentPredictive(
-        tables=tables,
-        label=np.where(in_data, label, np.int16(prior.n_classes)),
-        truth=truth,
-        linked=z,
-        columns=targets.columns,
-        guesses=targets.guesses.codes + begin[targets.columns].astype(np.int32),
-        held=held,
-        observed=np.where(given | in_part, truth, -1),
-        conditioned=conditioned,
-        batch=batch,
-    )

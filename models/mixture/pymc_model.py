@@ -24,7 +24,7 @@ from bayes_risk.data.microdata import Microdata
 
 from .columns import Columns
 from .sampler import run_chain
-from .state import Draws, Prior, State, Units, ZeroLayout, n_normalised
+from .state import Draws, Prior, Units, ZeroLayout, n_normalised
 
 Blocks = Mapping[str, slice]
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
@@ -102,23 +102,21 @@ class BlockedSweep(BlockedStep):
         phi = empty_phi(self.prior, ())
         for name, rows in self.blocks.items():
             phi[rows] = point[name].T
-        start = State(
-            alpha=float(point["alpha"]), log_left=log_left, pi=weights_of(log_left), phi=phi
-        )
+        start = Draws.point(float(point["alpha"]), log_left, weights_of(log_left), phi)
         draw = run_chain(
             self.prior, self.units, start, draws=1, tune=0, thin=self.thin, rng=self.rng
         )
         new = self.point(draw.last(0))  # in the order of `point`: PyMC records by position
         return {name: new[name] for name in point}, [{"n_occupied": int(draw.n_occupied[0])}]
 
-    def point(self, state: State) -> dict[str, Array]:
+    def point(self, state: Draws) -> dict[str, Array]:
         """A state under the names that PyMC knows."""
         point = {
-            name: np.ascontiguousarray(state.phi[rows].T) for name, rows in self.blocks.items()
+            name: np.ascontiguousarray(state.phi[0, rows].T) for name, rows in self.blocks.items()
         }
-        point["alpha"] = np.asarray(state.alpha)
+        point["alpha"] = np.asarray(state.alpha[0])
         if self.prior.n_classes > 1:
-            point["stick"] = np.minimum(-np.expm1(state.log_left), BELOW_ONE)
+            point["stick"] = np.minimum(-np.expm1(state.log_left[0]), BELOW_ONE)
         return point
 
 
@@ -195,7 +193,7 @@ def build(
             concentration = np.full((K, len(labels)), prior.level)
             dims = ("class", draws_name(f"level_{name}"))
             chances = pm.Dirichlet(levels_name(name), concentration, dims=dims, **plain)
-            log_mass = log_mass + pt.log(chances).T[units.positions[:, j] - prior.starts[j]]
+            log_mass = log_mass + pt.log(chances).T[units.data.positions[:, j] - prior.starts[j]]
             every.append(chances)
         if units.power is not None:  # a pseudo-posterior: sum_k [pi_k f_k(y)]^power
             log_mass = units.power[:, None] * log_mass
@@ -212,7 +210,7 @@ def build(
 
 def _log_counts(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     """Log probability of each unit's counts in each class, shape (U, K)."""
-    dims, x, e = ("class", "count"), units.counts[:, None, :], units.exposure[:, None, :]
+    dims, x, e = ("class", "count"), units.data.counts[:, None, :], units.data.exposure[:, None, :]
     rates = pm.Gamma("rates", prior.shape, prior.rate, dims=dims, **plain)
     mean = e * rates[None]
     told, mean = e > 0, pt.switch(e > 0, mean, 1.0)
@@ -226,7 +224,7 @@ def _log_counts(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
 
 def _log_reals(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     """Log density of each unit's reals in each class, shape (U, K)."""
-    dims, x = ("class", "real"), units.reals[:, None, :]
+    dims, x = ("class", "real"), units.data.reals[:, None, :]
     m, kappa, a, b = prior.reals.T
     precision = pm.Gamma("precisions", a, b, dims=dims, **plain)
     mean = pm.Normal("means", m, tau=kappa * precision, dims=dims, **plain)

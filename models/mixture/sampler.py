@@ -25,7 +25,7 @@ from bayes_risk._core.parallel import Ticks, in_order
 from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
 from .split_merge import draw_each_label, individuals, split_merge
-from .state import Draws, Prior, State, Units, joined, n_normalised, sampled
+from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
 from .sweep import draw_alpha, draw_sticks, swap_neighbours
 from .zeros import fall, fall_given
 
@@ -179,7 +179,7 @@ def collapse(
     (H, K), p = draws.pi.shape, prior.n_counts
     kept, place = np.unique(wanted[wanted >= 0], return_inverse=True)
     n, M = np.empty((H, K)), np.empty((H, prior.n_sums, K))
-    c = 0 if prior.inflation is None else units.counts.shape[1]
+    c = 0 if prior.inflation is None else units.data.counts.shape[1]
     label, flags = np.empty((H, len(kept)), np.int16), np.zeros((H, len(kept), c), np.bool_)
     fallen = np.zeros(H, np.int64)
     collapse_draws(
@@ -198,7 +198,7 @@ def collapse(
     return sums, labels, drawn
 
 
-def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
+def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws:
     """A start: everybody in one class, or classes scattered over the table.
 
     Where classes are split and merged (not with structural zeros) everybody is together and all
@@ -219,7 +219,7 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State
     own[precision] = whole[precision]
     seeds = _far_apart(prior, units, own, rng)
     phi[: len(whole)] = own[:, seeds]
-    scatter_levels(phi, prior, units, units.positions[seeds])
+    scatter_levels(phi, prior, units, units.data.positions[seeds])
     return start_at(phi)
 
 
@@ -276,12 +276,9 @@ def scatter_levels(
     seeds: npt.NDArray[np.integer],
 ) -> None:
     """Fill phi's levels: half those of each class's seed (K, w), half those of everybody."""
-    a, given = prior.level, units.positions.ravel() >= 0
-    counts = np.bincount(
-        units.positions.ravel()[given],
-        weights=np.repeat(units.multiplicity, units.positions.shape[1])[given],
-        minlength=prior.width,
-    )
+    a, positions = prior.level, units.data.positions
+    times = np.repeat(units.multiplicity, positions.shape[1])
+    counts = np.bincount(positions.ravel(), weights=times, minlength=prior.width)
     for begin, end in zip(prior.starts[:-1], prior.starts[1:], strict=True):
         marginal = (counts[begin:end] + a) / (counts[begin:end] + a).sum()
         here = (seeds[:, :, None] == np.arange(begin, end)).any(axis=1)  # shape (K, d_j)
@@ -289,26 +286,26 @@ def scatter_levels(
         phi[begin:end] = (mixed / mixed.sum(axis=1, keepdims=True)).T
 
 
-def start_at(phi: Array) -> State:
+def start_at(phi: Array) -> Draws:
     """Classes of equal weight with these level probabilities or rates."""
     K = phi.shape[1]
     log_left = np.log1p(-1.0 / np.arange(K, 1, -1))
-    return State(alpha=1.0, log_left=log_left, pi=np.full(K, 1.0 / K), phi=phi)
+    return Draws.point(1.0, log_left, np.full(K, 1.0 / K), phi)
 
 
-def start_together(phi: Array) -> State:
+def start_together(phi: Array) -> Draws:
     """Nearly all weight on the first class."""
     K = phi.shape[1]
     log_left = np.full(K - 1, LOG_NOBODY)
     pi = np.exp(LOG_NOBODY * np.arange(K))
     pi[0] = 1.0 - pi[1:].sum()
-    return State(alpha=1.0, log_left=log_left, pi=pi, phi=phi)
+    return Draws.point(1.0, log_left, pi, phi)
 
 
 def run_chain(
     prior: Prior,
     units: Units,
-    start: State,
+    start: Draws,
     *,
     draws: int,
     tune: int,
@@ -318,8 +315,8 @@ def run_chain(
 ) -> Draws:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
     K, D = prior.n_classes, prior.width
-    alpha = np.array([start.alpha])
-    state = (alpha, start.log_left.copy(), start.pi.copy(), start.phi.copy())
+    of_chain = (getattr(start, name)[0].copy() for name in DRAWN[1:-1])
+    state = start.alpha[:1].copy(), *of_chain
     layout = prior.layout, n_normalised(units), prior.splits
     fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
     run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
@@ -328,33 +325,22 @@ def run_chain(
         last = min(first + CHUNK, draws)
         run(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
-    return Draws(
-        alpha=out[0], log_left=out[1], pi=out[2], phi=out[3], n_occupied=out[4], n_chains=1
-    )
+    return Draws(**dict(zip(DRAWN, out, strict=True)), n_chains=1)
 
 
-def run_chains(
-    prior: Prior,
-    units: Units,
-    starts: Sequence[State],
-    *,
-    rng: np.random.Generator,
-    n_jobs: int = 1,
-    tick: Callable[[int], None] = lambda done: None,
-    **how: Any,
-) -> Draws:
-    """Several chains, each with ``draws``, ``tune`` and ``thin`` as of `run_chain`."""
-    return joined(chains_of(partial(run_chain, prior, units), starts, rng, n_jobs, tick, **how))
+def run_chains(prior: Prior, units: Units, starts: Sequence[Draws], **how: Any) -> Draws:
+    """Several chains; see `run_chain` and `chains_of`."""
+    return joined(chains_of(partial(run_chain, prior, units), starts, **how))
 
 
 def chains_of(
     run_one: Callable[..., Any],
     starts: Sequence[Any],
-    rng: np.random.Generator,
-    n_jobs: int,
-    tick: Callable[[int], None],
     *,
     draws: int,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    tick: Callable[[int], None] = lambda done: None,
     **how: Any,
 ) -> list[Any]:
     """What chains return, each with its own child generator, so `n_jobs` does not change them."""
@@ -377,7 +363,7 @@ def doubled(
     return joined([replace(joined(pair), n_chains=1) for pair in merged])
 
 
-def _room(draws: int, K: int, D: int) -> tuple[Array, Array, Array, Array, Ints]:
+def _room(draws: int, K: int, D: int) -> tuple[Any, ...]:
     return (
         np.empty(draws),
         np.empty((draws, K - 1)),

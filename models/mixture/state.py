@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -124,6 +124,83 @@ class Prior:
         return self.starts, self.level, self.shape, self.rate, inflated, beta, self.reals
 
 
+class Rows(NamedTuple):
+    """Values of some rows: levels as rows of phi (n, q), counts and exposures (n, p), reals (n, r).
+
+    What a row does not tell is the padding row, exposure 0, or NaN. Of several values of a number,
+    column j is of count j % p, or of real j % r.
+    """
+
+    positions: npt.NDArray[np.int32]
+    counts: Array
+    exposure: Array
+    reals: Array
+
+    def take(self, which: npt.NDArray[Any]) -> "Rows":
+        """Some of the rows."""
+        return Rows(*(x[which] for x in self))
+
+    def below(self, *others: "Rows") -> "Rows":
+        """These and other rows below one another."""
+        return Rows(*(np.vstack(parts) for parts in zip(self, *others, strict=True)))
+
+    def beside(self, other: "Rows", levels: Flags) -> "Rows":
+        """Two values of every number, and of the ``levels`` (q,)."""
+        right = other._replace(positions=other.positions[:, levels])
+        pairs: Any = zip(self, right, strict=True)
+        return Rows(*(np.hstack(pair) for pair in pairs))
+
+    def without(self, hidden: Flags, padding: int) -> "Rows":
+        """The same, the ``hidden`` (n, V) or (V,) values not told."""
+        p, r = self.counts.shape[1], self.reals.shape[1]
+        hidden = np.broadcast_to(hidden, (len(self.positions), p + r + self.positions.shape[1]))
+        return Rows(
+            positions=np.where(hidden[:, p + r :], padding, self.positions).astype(np.int32),
+            counts=np.where(hidden[:, :p], 0.0, self.counts),
+            exposure=np.where(hidden[:, :p], 0.0, self.exposure),
+            reals=np.where(hidden[:, p : p + r], np.nan, self.reals),
+        )
+
+    @property
+    def values(self) -> Array:
+        """All values (n, V), levels by their rows of phi; NaN where a number is not told."""
+        counts = np.where(self.exposure > 0, self.counts, np.nan)
+        return np.hstack([counts, self.reals, self.positions.astype(np.float64)])
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are columns other than levels."""
+        return bool(self.counts.shape[1] + self.reals.shape[1])
+
+    def units(
+        self,
+        given: "Given | None" = None,
+        left_out: int | None = None,
+        power: Array | None = None,
+        kept: Flags | None = None,
+    ) -> "Units":
+        """Distinct rows with their ``power``; a row left out, or not ``kept`` (n,), has unit -1."""
+        kept = np.ones(len(self.positions), dtype=bool) if kept is None else kept.copy()
+        if left_out is not None:
+            kept[left_out] = False
+        blocks: list[Any] = [*self, np.empty((len(kept), 0)) if power is None else power[:, None]]
+        plain = power is None and not self.has_numbers
+        keys = self.positions if plain else np.hstack(blocks)
+        rows, found, n = np.unique(keys[kept], axis=0, return_inverse=True, return_counts=True)
+        unit = np.full(len(kept), -1, dtype=np.int64)
+        unit[kept] = found.reshape(-1)
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        *parts, powers = np.split(rows, ends[:-1], axis=1)
+        typed: Any = zip(parts, blocks, strict=False)
+        return Units(
+            data=Rows(*(np.ascontiguousarray(x, dtype=old.dtype) for x, old in typed)),
+            multiplicity=n.astype(np.int64),
+            unit=unit,
+            given=given,
+            power=None if power is None else powers[:, 0].astype(np.float64),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
     """What the sampler sees: individuals that share one class label, equal ones drawn together.
@@ -132,8 +209,8 @@ class Units:
 
     Attributes
     ----------
-    positions : ndarray of int, shape (U, w)
-        Rows of phi of levels; the padding row where a unit says nothing.
+    data : Rows
+        Of U units.
     multiplicity : ndarray of int, shape (U,)
     unit : ndarray of int, shape (n,)
         Unit of each record's own values; -1 for a record that is left out.
@@ -141,52 +218,24 @@ class Units:
         Of releases synthesised given columns that stay: their units, and what divides them.
     power : ndarray, shape (U,), or None
         Record weights, powers of a pseudo-posterior; None: all 1.
-    counts, exposure : ndarray, shape (U, c)
-        Column j is of count j % p; both 0: says nothing.
-    reals : ndarray, shape (U, v)
-        Column j is of real j % r; NaN: says nothing.
     """
 
-    positions: npt.NDArray[np.int32]
+    data: Rows
     multiplicity: Ints
     unit: Ints
     given: "Given | None" = None
     power: Array | None = None
-    counts: Array = field(default_factory=lambda: np.empty((0, 0)))
-    exposure: Array = field(default_factory=lambda: np.empty((0, 0)))
-    reals: Array = field(default_factory=lambda: np.empty((0, 0)))
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether there are columns other than levels."""
-        return bool(self.counts.shape[1] + self.reals.shape[1])
-
-    @property
-    def data(self) -> tuple[npt.NDArray[Any], ...]:
-        """Levels, counts, exposures and reals, as compiled loops take them."""
-        U = len(self.multiplicity)
-        nothing = np.empty((U, 0))
-        if not self.has_numbers:
-            return self.positions, nothing, nothing, nothing
-        return self.positions, self.counts, self.exposure, self.reals
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """Data, multiplicities and powers (none: all 1)."""
+        """Data, multiplicities and powers (none: all 1), as compiled loops take them."""
         power = np.empty(0) if self.power is None else self.power
-        return self.data, self.multiplicity, power
+        return tuple(self.data), self.multiplicity, power
 
     def only(self, which: npt.NDArray[np.integer]) -> "Units":
         """Some of the units, once each; records are forgotten."""
-        data = self.data
-        return Units(
-            positions=data[0][which],
-            counts=data[1][which],
-            exposure=data[2][which],
-            reals=data[3][which],
-            multiplicity=np.ones(len(which), np.int64),
-            unit=np.arange(len(which)),
-        )
+        ones = np.ones(len(which), np.int64)
+        return Units(data=self.data.take(which), multiplicity=ones, unit=np.arange(len(which)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -201,37 +250,12 @@ class Given:
     parts: Units
     columns: Ints
 
-    @classmethod
-    def nothing(cls) -> "Given":
-        """No rows."""
-        none = Units(
-            positions=np.empty((0, 0), np.int32),
-            multiplicity=np.empty(0, np.int64),
-            unit=np.empty(0, np.int64),
-        )
-        return cls(rows=none, parts=none, columns=np.empty(0, np.int64))
-
     @property
     def arrays(self) -> tuple[Any, ...]:
         """What compiled loops take: rows, parts, their number and levels (w, V), columns."""
-        levels = np.ascontiguousarray(self.parts.positions.T)
-        return self.rows.arrays, self.parts.data, self.parts.multiplicity, levels, self.columns
-
-
-Numbers = tuple[Array, Array, Array]  # counts, exposures, reals of some rows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class State:
-    """One point of a chain.
-
-    Concentration, log(1 - V) (K - 1,), weights (K,), level probabilities (D, K).
-    """
-
-    alpha: float
-    log_left: Array
-    pi: Array
-    phi: Array
+        data, times = self.parts.data, self.parts.multiplicity
+        levels = np.ascontiguousarray(data.positions.T)
+        return self.rows.arrays, tuple(data), times, levels, self.columns
 
 
 DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")
@@ -239,7 +263,7 @@ DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draws:
-    """Kept draws of all chains, chain after chain.
+    """Kept draws of all chains, chain after chain; one of them is where a chain starts.
 
     Shapes: ``alpha (H,)``, ``log_left (H, K-1)``, that is log(1 - V), ``pi (H, K)``, ``phi
     (H, D, K)``, ``n_occupied (H,)``.
@@ -255,12 +279,15 @@ class Draws:
     def __len__(self) -> int:
         return len(self.alpha)
 
-    def last(self, chain: int) -> State:
+    @classmethod
+    def point(cls, alpha: float, log_left: Array, pi: Array, phi: Array) -> "Draws":
+        """One draw."""
+        arrays = (np.asarray(x)[None] for x in (alpha, log_left, pi, phi, 1))
+        return cls(**dict(zip(DRAWN, arrays, strict=True)), n_chains=1)
+
+    def last(self, chain: int) -> "Draws":
         """Where a chain stopped."""
-        h = (chain + 1) * (len(self) // self.n_chains) - 1
-        return State(
-            alpha=float(self.alpha[h]), log_left=self.log_left[h], pi=self.pi[h], phi=self.phi[h]
-        )
+        return self.take(np.array([(chain + 1) * (len(self) // self.n_chains) - 1]), 1)
 
     def chains(self) -> list["Draws"]:
         """The chains, one by one."""
@@ -276,40 +303,6 @@ def joined(chains: Sequence[Draws]) -> Draws:
     """Chains put after one another."""
     arrays = {x: np.concatenate([getattr(c, x) for c in chains]) for x in DRAWN}
     return Draws(n_chains=sum(c.n_chains for c in chains), **arrays)
-
-
-def units_of(
-    positions: npt.NDArray[np.int32],
-    given: Given | None = None,
-    left_out: int | None = None,
-    power: Array | None = None,
-    *,
-    numbers: "Numbers | None" = None,
-    kept: Flags | None = None,
-) -> Units:
-    """Distinct rows with their ``power``; a row left out, or not ``kept`` (n,), has unit -1."""
-    kept = np.ones(len(positions), dtype=bool) if kept is None else kept.copy()
-    if left_out is not None:
-        kept[left_out] = False
-    blocks = [positions, *(numbers or ()), *(() if power is None else (power[:, None],))]
-    keys = positions if len(blocks) == 1 else np.hstack(blocks)
-    rows, found, n = np.unique(keys[kept], axis=0, return_inverse=True, return_counts=True)
-    unit = np.full(len(positions), -1, dtype=np.int64)
-    unit[kept] = found.reshape(-1)
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    parts = np.split(rows, ends[:-1], axis=1)
-    more = {}
-    if numbers is not None:
-        names = ("counts", "exposure", "reals")
-        more = {name: np.ascontiguousarray(x) for name, x in zip(names, parts[1:4], strict=True)}
-    return Units(
-        positions=np.ascontiguousarray(parts[0], dtype=np.int32),
-        multiplicity=n.astype(np.int64),
-        unit=unit,
-        given=given,
-        power=None if power is None else parts[-1][:, 0].copy(),
-        **more,
-    )
 
 
 def n_normalised(units: Units) -> int:

@@ -28,7 +28,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
 
-from .columns import Columns, Rows
+from .columns import Columns
 from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mechanism import Mechanism
@@ -43,7 +43,7 @@ from .mixed_terms import (
     room_of,
 )
 from .sampler import chains_of
-from .state import Draws, Given, Prior, Units
+from .state import Draws, Given, Prior, Rows, Units
 from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
 
 BASE_CHAINS = 8
@@ -128,7 +128,9 @@ class UnknownRecords:
             )
             for u, rows in self.parts
         ]
-        every = [(u.given or Given.nothing()).arrays for u, _ in self.parts]
+        none = self.parts[0][0].only(np.arange(0))
+        nothing = Given(rows=none, parts=none, columns=np.arange(0))
+        every = [(u.given or nothing).arrays for u, _ in self.parts]
         given = [(*one[0][0], one[0][1]) for one in every]
         given[-1] = tuple(x[:0] for x in given[0])
         return stacked(units), stacked(given), *every[0][1:]
@@ -262,20 +264,6 @@ def run_chain(
     return kept, chain
 
 
-def run_chains(
-    problem: UnknownRecords,
-    starts: Sequence[Chain],
-    *,
-    rng: np.random.Generator,
-    n_jobs: int,
-    tick: Callable[[int], None] = lambda done: None,
-    **how: Any,
-) -> tuple[list[Kept], list[Chain]]:
-    """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
-    found = chains_of(partial(run_chain, problem), starts, rng, n_jobs, tick, **how)
-    return [kept for kept, _ in found], [chain for _, chain in found]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Imputed:
     """p(Theta^(1..m), y_U | y_A, Z^(1..m)), by draws.
@@ -300,14 +288,15 @@ class Imputed:
     def sampled(
         cls, problem: UnknownRecords, start: Draws, *, rng: np.random.Generator, **how: Any
     ) -> "Imputed":
-        """As many chains as ``start`` has, each started from draws of one; see `run_chains`."""
+        """As many chains as ``start`` has, each started from draws of one; see `run_chain`."""
         first, then = rng.spawn(2)
         pairs = zip(start.chains(), first.spawn(start.n_chains), strict=True)
         starts = [
             started(problem, part, c % len(problem.hows), child)
             for c, (part, child) in enumerate(pairs)
         ]
-        kept, chains = run_chains(problem, starts, rng=then, **how)
+        found = chains_of(partial(run_chain, problem), starts, rng=then, **how)
+        kept, chains = zip(*found, strict=True)
         return cls(problem=problem, kept=Kept.joined(kept), chains=chains, thin=how["thin"])
 
     @property
@@ -324,8 +313,9 @@ class Imputed:
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Imputed":
         """Chains twice as long, every other draw kept."""
         size, every = self.n_draws // len(self.chains), list[Any](self.kept)
-        how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin}
-        new, chains = run_chains(self.problem, self.chains, rng=rng, n_jobs=n_jobs, **how)
+        how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin, "n_jobs": n_jobs}
+        found = chains_of(partial(run_chain, self.problem), self.chains, rng=rng, **how)
+        new, chains = zip(*found, strict=True)
         parts = []
         for c, kept in enumerate(new):
             old = Kept(*(x[c * size + 1 : (c + 1) * size : 2] for x in every))
@@ -484,13 +474,14 @@ class ImputedPredictive:
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h h(y*) / h(y_i): (B, G, block)."""
         targets, prior = self._targets(block), self.problem.prior
-        shape = (int(self.batch.max()) + 1, len(self.cases[0].guesses), len(targets[2]))
+        guesses = self.cases[0].points(block)
+        shape = (int(self.batch.max()) + 1, guesses[5].shape[1], len(targets[2]))
         out = np.full(shape, -np.inf)
         densities(
             self._tables(),
             prior.layout,
             targets,
-            self.cases[0].points(block, prior.n_counts),
+            guesses,
             np.ascontiguousarray(log_weights),
             self.batch,
             out,
@@ -505,7 +496,7 @@ class ImputedPredictive:
         """What the kernels take of the targets."""
         kept, p, column = self.kept, self.problem.prior.n_counts, self.column[block]
         N = int(self.problem.known.sum())
-        arrays = [case.arrays(block, p) for case in self.cases]
+        arrays = [case.arrays(block) for case in self.cases]
         values, exposure, _, _, given, _, power, constants, _ = arrays[0]
         flags = np.zeros((*kept.alpha.shape, len(column), 2 * p), np.bool_)
         flags[..., : kept.flags.shape[3]] = kept.flags[:, :, column]

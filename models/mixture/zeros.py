@@ -11,8 +11,6 @@ has mass ``prod_j G[of[b, j], k]`` there.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
@@ -324,74 +322,6 @@ def possible_rows(
             "synthesise with another random_seed, or fit with more draws"
         )
     return out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TruncatedPredictive:
-    """A predictive normalised over what is possible; impossible guesses have none.
-
-    Attributes
-    ----------
-    inner : predictive
-        Of the model that is not cut off, the records that fell into the zeros among the counts.
-    zeros : ZeroLayout
-    impossible : ndarray of bool, shape (G, U)
-        Guesses of what nobody can have.
-    left_out : ndarray of bool, shape (U,)
-        Targets that are taken out of the data.
-    log_factor : ndarray, shape (H, 2), or None
-        What turns its density of a target into one of what is possible: of targets that are taken
-        out, and of others. None: it depends on the target's unsynthesised values.
-    given : ndarray of bool, shape (q,)
-        The unsynthesised variables, where the density is conditional on them.
-    """
-
-    inner: Any
-    zeros: ZeroLayout
-    impossible: Flags
-    left_out: Flags
-    log_factor: Array | None
-    given: Flags
-
-    @property
-    def batch(self) -> Ints:
-        """Batch of each draw, shape (H,)."""
-        batch: Ints = self.inner.batch
-        return batch
-
-    def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h without i), shape (H, block)."""
-        logs: Array = self.inner.log_truth(block) + self._log_factor(block)
-        return logs
-
-    def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """As the inner one's, (B, G, block): the factor of a target cancels."""
-        sums = self.inner.log_sums(block, log_weights)
-        return np.where(self.impossible[:, block], -np.inf, sums)
-
-    @property
-    def n_classes(self) -> int:
-        """As the inner one's."""
-        return int(self.inner.n_classes)
-
-    def terms(self, *which: Any) -> Any:
-        """As the inner one's: what is impossible is to be left out of the table."""
-        return self.inner.terms(*which)
-
-    def _log_factor(self, block: slice) -> Array:
-        if self.log_factor is not None:
-            return self.log_factor[:, np.where(self.left_out[block], 0, 1)]
-        t, label = self.inner.tables, self.inner.label[:, block]
-        out = np.empty(label.shape)
-        fill_log_possible(
-            (t.Q, t.tau, t.pi),
-            self.given,
-            label.astype(np.int64),
-            self.inner.truth[block].astype(np.int64),
-            self.zeros.arrays,
-            out,
-        )
-        return -out
 
 
 def log_factors(units: Units, n_0: Ints) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
@@ -40,7 +41,7 @@ class _Other(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PMMFit:
+class PMMFit(Shown):
     """Predictive mean matching, ready to synthesise."""
 
     n_draws: ClassVar[int] = 0

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
+from bayes_risk._core.shown import Shown
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
@@ -26,7 +27,7 @@ SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ForestFit:
+class ForestFit(Shown):
     """Forests in sequence."""
 
     n_draws: ClassVar[int] = 0

@@ -20,9 +20,10 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
+from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.levels.predictive import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
-from bayes_risk.models.mixture.state import Prior, units_of
+from bayes_risk.models.mixture.state import Prior
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS = 30, 2
@@ -36,7 +37,7 @@ def prepared(n, swaps):
     prior = Prior(
         n_classes=CLASSES, concentration=(0.25, 0.25), level=1.0, starts=starts, swaps=swaps
     )
-    return data, prior, units_of(data.codes + starts[:-1].astype(np.int32))
+    return data, prior, Columns.of(levels=range(len(starts) - 1)).rows(data.codes, prior).units()
 
 
 def pairs(data, prior, size=300):
@@ -68,7 +69,7 @@ def mixing(n, swaps):
     half = len(rows) // 2
     ess, _ = ess_and_rhat(masses[:, half:] - masses[:, :half], MIXING_CHAINS)
     ms = 1e3 * seconds / (MIXING_CHAINS * SWEEPS)
-    return ms, np.quantile(ess, [0.5, 0.05]) / seconds, len(units.positions)
+    return ms, np.quantile(ess, [0.5, 0.05]) / seconds, len(units.multiplicity)
 
 
 def audit(n, m=5):

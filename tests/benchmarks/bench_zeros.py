@@ -13,8 +13,9 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
-from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
+from bayes_risk.models.mixture.state import Prior, ZeroLayout
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared/data"
 FILE = FOLDER / "ny_acs_structural_zeros_{}.csv.gz"
@@ -34,7 +35,7 @@ def sweeps(data, zeros):
     prior = Prior(
         n_classes=CLASSES, concentration=(0.25, 0.25), level=1.0, starts=starts, zeros=layout
     )
-    units = units_of(data.codes + starts[:-1].astype(np.int32))
+    units = Columns.of(levels=range(len(starts) - 1)).rows(data.codes, prior).units()
     state = initial_state(prior, units, np.random.default_rng(1))
 
     def chain(draws):

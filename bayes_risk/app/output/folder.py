@@ -102,6 +102,7 @@ def _swap(partial: Path, folder: Path) -> None:
 
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
+BEYOND = 1_000  # the byte that is locked on Windows, after the number of the process
 MOST_BYTES = 10_000_000  # of the note of a run
 SHOWN = 3  # differences that a refusal names
 
@@ -150,21 +151,17 @@ def workplace(
 @contextmanager
 def _locked(folder: Path, output: Path) -> Iterator[None]:
     """One run at a time; the system frees the lock of a run that dies."""
-    import fcntl
-
     while True:
         private_folder(folder, "the working folder")
         with suppress(FileNotFoundError, FileExistsError):  # another run began or ended meanwhile
             handle = _handle(folder)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(handle):
                 holder = os.read(handle, 20).decode() or "unknown"
                 os.close(handle)
                 raise InputError(
                     f"another run (process {holder}) is writing {str(output)!r}; wait for it, or "
                     "give another --output"
-                ) from None
+                )
             if os.fstat(handle).st_nlink:  # still the file in the folder
                 break
             os.close(handle)
@@ -179,6 +176,26 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
         raise
     finally:
         os.close(handle)
+        if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _taken(handle: int) -> bool:
+    """Lock an open file, unless another process has; the system frees it with the handle."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            os.lseek(handle, BEYOND, os.SEEK_SET)  # others cannot read what is locked
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            os.lseek(handle, 0, os.SEEK_SET)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 def _handle(folder: Path) -> int:

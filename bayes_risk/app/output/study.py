@@ -14,6 +14,7 @@ import xarray as xr
 
 from bayes_risk._core import __version__
 from bayes_risk.app.study.study import files_in
+from bayes_risk.data.table import as_dates
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import IdentificationRisk
@@ -63,7 +64,8 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     risks, output = (result.attribute, result.identification), result.study.output
     written: tuple[DataFile, ...] = ()
     if output.release:
-        write_release(folder, result.release, labels=output.keep_labels)
+        days = result.study.data.days
+        write_release(folder, result.release, labels=output.keep_labels, days=days)
         written = written_files(folder, result.release)
     record = manifest(result, command, written)
     text = render_study(result, record=record)
@@ -81,15 +83,18 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     write_json(folder / MANIFEST, record)
 
 
-def write_release(folder: Path, release: Release, *, labels: bool = False) -> None:
+def write_release(
+    folder: Path, release: Release, *, labels: bool = False, days: Sequence[str] = ()
+) -> None:
     """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
 
     Rows stand in the original's order. Record labels may identify people: they are left out unless
-    they are asked for.
+    they are asked for. Columns that were read as ``days`` have dates again.
     """
     for l, table in enumerate(release.datasets, start=1):
         label = str(table.index.name or "record")
         path = folder / synthetic_name(l)
+        table = table.assign(**{name: as_dates(table[name]) for name in days if name in table})
         table.to_csv(path, index=labels, index_label=label, lineterminator="\n")
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, in_words, resident
+from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.study.declare import declare, read_data
 from bayes_risk.app.study.prepare import (
@@ -51,7 +52,7 @@ SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Shown):
     """What a run will take, of the audit that takes most."""
 
     records: int

@@ -46,6 +46,7 @@ def run_identify(
     thresholds: Thresholds | None = None,
     reading: Mapping[str, Any] | None = None,
     levels: Mapping[str, str] | None = None,
+    days: Sequence[str] = (),
     output: Path | None = None,
     overwrite: bool = False,
     command: str = "",
@@ -54,9 +55,9 @@ def run_identify(
     """Match files made elsewhere against the original, judge, and write a folder if one is named.
 
     The released files may be folders of synthpop. ``thresholds`` are `true_match_rate` and those of
-    `exposure`; ``reading`` has ``index``, ``missing`` and ``na`` of `read_table`; ``levels`` says
-    what value labels become, ``"labels"`` or ``"codes"``; ``how`` are ``known``, ``synthesized``,
-    ``radius`` (a dict of `Radius`), ``closed`` and ``fallback`` of `identification_risk`. The
+    `exposure`; ``reading`` has options of `read_table` that hold for the releases too, ``levels``
+    and ``days`` are of the original; ``how`` are ``known``, ``synthesized``, ``radius``
+    (a dict of `Radius`), ``closed`` and ``fallback`` of `identification_risk`. The
     folder gets report.html, records.csv (records at highest risk first), summary.json and
     manifest.json; ``overwrite`` replaces that of an earlier run.
 
@@ -68,7 +69,7 @@ def run_identify(
     if output is not None:
         check_target(output, overwrite=overwrite)
     start, read, limits = time.perf_counter(), dict(reading or {}), thresholds or Thresholds()
-    df = br.read_table(original, levels=levels or {}, **read)
+    df = br.read_table(original, levels=levels or {}, days=days, **read)
     tables = read_releases(synthetic, df, **read)
     _check_sizes(df, tables)
     risk = br.identification_risk(df, tables, **how)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.memory import bytes_of, check_memory, guarded
 from bayes_risk._core.parallel import check_backend, working
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output.folder import check_target, output_folder, workplace
 from bayes_risk.app.output.numbers import plain
@@ -105,13 +106,14 @@ RUNS = {
 }
 
 
+@shows_progress
 def run(
     study: Study,
     what: str = "audit",
     *,
     overwrite: bool = False,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: Asked = None,
     n_jobs: int = 2,
     backend: str | None = None,
     max_memory: str | int | None = None,
@@ -133,7 +135,7 @@ def run(
         them, and ends with the same bytes as without the stop.
     progress : callable (stage, done, total), optional
         Called as work proceeds, for each stage and step, and for the run as a whole (``"in all"``,
-        in thousandths); quiet by default.
+        in thousandths). By default a bar in terminals and notebooks; False: none.
     n_jobs : int
         Number of workers, 2 by default. Results do not depend on it.
     backend : {"threads", "loky", "dask"}, optional

@@ -1,6 +1,6 @@
 """From the sections of a study to what the library takes: models, options, and tables."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +8,11 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.kinds import checked_file
 from bayes_risk.data.levels import declare_levels
-from bayes_risk.data.table import Missing, read_table, stored_table
+from bayes_risk.data.table import read_table
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
-from bayes_risk.release.alike import aligned, read_like, text_columns, words
+from bayes_risk.release.alike import read_like
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.grid import SHARES, taken
@@ -72,7 +71,8 @@ def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
     if given is None:
         return None
     if given.file is not None:
-        people = read_people(given.file, df[keys], missing=data.missing_codes, na=data.na)
+        own = data.reading | {"index": None}
+        people = read_like(given.file, df[keys], **own, other_levels=True)
         return br.Population.counted(people, keys)
     if given.fitted_to == "original":
         return br.Population.log_linear(df, keys, size=given.size)
@@ -106,6 +106,12 @@ def synthesis_options(study: Study) -> dict[str, Any]:
     return {"m": release.m, "columns": release.columns} | {
         key: value for key, value in given.items() if value is not None
     }
+
+
+def synthesize(fit: Any, study: Study, *, random_seed: int) -> br.Release:
+    """The release that a fit makes."""
+    release: br.Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
+    return release
 
 
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
@@ -202,7 +208,8 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
     else:
-        df = read_table(data.path, columns=data.columns, levels=data.levels, **data.reading)
+        how = data.reading | {"columns": data.columns, "levels": data.levels, "days": data.days}
+        df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
     absent = [c for c in data.columns or [] if c not in df.columns]
     if absent:
@@ -252,29 +259,3 @@ def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFra
     if path is None:
         return None
     return _declared(study, read_like(path, df, **study.data.reading), repr(path.name))
-
-
-def read_people(
-    path: Path,
-    original: pd.DataFrame,
-    *,
-    missing: Missing = "error",
-    na: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read a population: text, codes, dates and missing values as in the original.
-
-    Values that the original lacks stay: the population holds people who cannot be in the file.
-    """
-    file = checked_file(path)
-    table = stored_table(
-        file,
-        None,
-        among=[str(c) for c in original.columns],
-        text=text_columns(original),
-        how=words(file, original),
-        missing=missing,
-        na=na,
-    )
-    # without categories, whose levels would bind everybody
-    plain = [c for c in original if not isinstance(original[c].dtype, pd.CategoricalDtype)]
-    return aligned(table, original[plain], repr(str(file)))

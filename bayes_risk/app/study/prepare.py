@@ -21,36 +21,23 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk._core.checkpoint import within
+from bayes_risk._core.checkpoint import rehearsal, within
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
 from bayes_risk.evidence.contract import Fit
-from bayes_risk.evidence.methods import choose_method
-from bayes_risk.evidence.prior_weights import log_prior
-from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.release.provenance import Provenance
-from bayes_risk.risk.full_table.risk import check_size, problem_of
-from bayes_risk.risk.full_table.tables import Table
-from bayes_risk.risk.membership.audit import membership_problem
 from bayes_risk.studies.grid import Swept, audit_of, swept, taken
-from bayes_risk.utilities.combining import inferences
-from bayes_risk.utilities.result import checked_analyses
-from bayes_risk.utilities.tables import columns_of, tables_of
 
+from .audits import AUDITS, Prepared, bounds_of
 from .declare import (
     begin,
-    bounds_options,
     declare,
     fit_model,
-    matching_options,
-    membership_options,
     provenance_of,
-    read_beside,
     read_data,
     read_release,
     sweep_options,
     synthesis_options,
-    utility_options,
+    synthesize,
 )
 from .sections import INTRUDER
 from .study import Study, candidate_study, changed, with_sorted_keys
@@ -80,19 +67,6 @@ class Clock:
             if tell is not None:
                 tell(stage, 1, 1)
         self.seconds[stage] = self.now() - start
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
-    """What an audit starts from; no declaration, no fit: for files that need no model."""
-
-    df: pd.DataFrame  # the confidential table, levels declared
-    declaration: Any
-    fit: Any
-    release: br.Release
-    data_sha256: str = ""
-    reweighting: br.Reweighting | None = None  # the loop that made fit and release
-    provenance: Provenance | None = None
 
 
 def prepare(study: Study, clock: Clock, *, seeds: list[int], **how: Any) -> Prepared:
@@ -150,12 +124,6 @@ def needs_fit(study: Study) -> bool:
     return study.release.files is None or any(section is not None for section in audits)
 
 
-def synthesize(fit: Any, study: Study, *, random_seed: int) -> br.Release:
-    """The release that a fit makes."""
-    release: br.Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
-    return release
-
-
 def _reweight(
     study: Study, declaration: Any, df: pd.DataFrame, random_seed: int, **how: Any
 ) -> br.Reweighting:
@@ -186,7 +154,8 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
             raise InputError(f"[compare.{name}]: {error}") from None
         any_made |= dict.fromkeys(one.synthesized_in(df))
     if study.compare.bounds:
-        rehearse_ends(study, df, [*any_made])
+        with named(study, "bounds"):
+            bounds_of(study, df, [*any_made], m=1, random_seed=0)
     return found
 
 
@@ -211,9 +180,6 @@ def _declared(study: Study, df: pd.DataFrame) -> Any:
 # --- before a model is sampled --------------------------------------------------------------------
 
 
-SAMPLED = {"predictive", "imputed", "independent-releases", "refit"}  # from a base fit's draws
-
-
 def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     """The fit before its draws; None: there is none, or the model has none such."""
     if declaration is None:
@@ -221,18 +187,16 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     way = getattr(declaration, study.model.way)
     if study.model.way == "fit" and "sample" not in signature(way).parameters:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they come with the fit itself
-        with named(study, "model"):
-            fit = begin(study, declaration, df)
-        if study.reweight is not None:
-            with named(study, "reweight"):
-                fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
+    with named(study, "model"):
+        fit = begin(study, declaration, df)
+    if study.reweight is not None:
+        with named(study, "reweight"):
+            fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
     return cast(Fit, fit)
 
 
 def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
-    """Try every audit of a study that needs no draws; gives the release made elsewhere.
+    """Try every audit of a study, as far as to its first draw; gives the release made elsewhere.
 
     It costs matching, context measures without distances, analyses and guesses once.
     """
@@ -241,13 +205,31 @@ def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | No
         usual = stand_in(study, df, fit)
         release = read_release(study, df, usual)
         shown = usual if release is None else release
-        _rehearse_without_model(study, df, shown.first(2))
-        if fit is not None:
-            _rehearse_audits(study, df, fit, shown.first(2))
-            if study.sweep is not None:
-                with named(study, "sweep"):
-                    _try_sweep(study, df, fit, shown)
+        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
+        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
+        for name, audit in AUDITS.items():
+            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
+                with named(study, name), rehearsal():
+                    audit.work(small, ready, {}, 0, how)
+        if fit is not None and study.sweep is not None:
+            with named(study, "sweep"):
+                _try_sweep(study, df, fit, shown)
     return release
+
+
+def _at_little_cost(study: Study) -> Study:
+    """The study as it is rehearsed: what is drawn may be other records, and need not be many."""
+    few = {"context": {"lookups": 1}, "bounds": {"m": 1}, "membership": {"held_out": None}}
+    sections: dict[str, Any] = {
+        name: getattr(study, name).model_copy(update=less)
+        for name, less in few.items()
+        if getattr(study, name) is not None
+    }
+    if (audit := study.attribute) is not None and isinstance(audit.targets, int):
+        sections["attribute"] = audit.placed_anywhere()
+    if study.compare is not None:  # whose ends are those of all candidates
+        sections["bounds"] = None
+    return study.model_copy(update=sections)
 
 
 def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
@@ -278,75 +260,6 @@ def _check_classes(study: Study, fit: Fit, where: str) -> None:
         raise InputError(f'{where} classes means nothing to kind = "{kind}"; leave it out')
 
 
-def rehearse_ends(study: Study, df: pd.DataFrame, made: list[str]) -> None:
-    """Try ``[bounds]`` of releases with these columns synthesised."""
-    with named(study, "bounds"):
-        how = {"synthesized": made} | bounds_options(study)
-        br.release_bounds(df, random_seed=0, **how | {"m": min(how.get("m", 1), 1)})
-
-
-def _rehearse_without_model(study: Study, df: pd.DataFrame, release: br.Release) -> None:
-    """Matching, utility, context measures, bounds, and whoever is compared."""
-    if study.identification is not None:
-        with named(study, "identification"):
-            matching = matching_options(study, df, release.datasets)
-            br.identification_risk(df, release, **matching)
-    if (asked := study.utility) is not None:
-        with named(study, "utility"):
-            tables = tables_of(df, release, asked.columns, None)
-            columns_of(tables, asked.numbers, asked.groups, asked.missing)
-            analyses = checked_analyses(utility_options(study)["analyses"])
-            inferences(analyses, tables, asked.rules, asked.confidence)
-    if study.context is not None:
-        with named(study, "context"):
-            holdout = read_beside(study, study.context.holdout, df)
-            few: dict[str, Any] = {"lookups": 1, "random_seed": 0, "holdout": holdout}
-            br.context_measures(df, release, **study.context.model_dump() | few)
-    if study.bounds is not None and study.compare is None:
-        rehearse_ends(study, df, list(release.synthesized))
-
-
-def _rehearse_audits(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
-    """Targets, intruders, guesses, priors and evidence."""
-    rng = np.random.default_rng(0)
-    if (section := study.attribute) is not None:
-        with named(study, "attribute"):
-            drawn = not isinstance(section.targets, list) and section.targets != "all"
-            options = (section.placed_anywhere() if drawn else section).options
-            _try_audit(fit, release, options, [options.get("prior", "uniform")])
-    if study.full_table is not None:
-        with named(study, "full_table"):
-            intruder = None if study.attribute is None else study.attribute.knows
-            given = study.full_table.targets
-            targets = given if isinstance(given, list) else 1
-            problem, _ = problem_of(fit, release, intruder, targets, rng, rng)
-            check_size(Table.of(fit.microdata.n_levels[problem.cases.columns]))
-    if study.membership is not None:
-        with named(study, "membership"):
-            options = membership_options(study.membership)
-            asked, records = options["intruder"], options["records"]
-            membership_problem(fit, release, asked, records, rng, rng)
-            if (people := read_beside(study, study.membership.others, df)) is not None:
-                fit.microdata.encode(people, "others")
-
-
-def _try_audit(
-    fit: Fit, release: br.Release, options: Mapping[str, Any], priors: list[Any]
-) -> None:
-    """All of `attribute_risk` that comes before its evidence, and the priors after it."""
-    rng = np.random.default_rng(0)
-    how = [options["intruder"], options["guesses"], options["targets"]]
-    problem = AuditProblem.prepare(fit, release, *how, choose=rng, knowing=rng)
-    method = choose_method(problem, options["evidence"])
-    cases, can = problem.cases, problem.capabilities
-    if can.weaker is not None and problem.intruder.is_competitor:
-        can.weaker.weaker_in_words(problem.intruder, problem.release, cases)
-    has_base = method.name in SAMPLED - can.computed
-    base = np.zeros((len(cases.guesses.codes), len(cases))) if has_base else None
-    for prior in priors:
-        log_prior(prior, fit.microdata, cases, problem.release, base)
-
-
 def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
     """Every setting of a sweep."""
     if study.sweep.classes is not None:
@@ -360,11 +273,13 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
                 other = changed(study.model, key, value).declared(df)
                 begin(study, other, df)
     factors, options, alone = factors_of(study, fit, release)
-    priors = [value for _, value in factors.axes.get("prior", [("", options.get("prior"))])]
+    named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
+    every = br.Mixture([(1.0, prior) for _, prior in named_priors])
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)
         m = factors.value("m", setting) if "m" in setting else release.m
-        _try_audit(fit, shown.first(m), how, [prior or "uniform" for prior in priors])
+        with rehearsal():
+            br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
 
 
 def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:

@@ -293,6 +293,10 @@ class DataSection(Section):
         "error", description='"error", "level" or "blank", or a table of column = one of them'
     )
     na: list[str] = Field([], description='a list of texts: ["NA"]')
+    days: Columns = []
+    separator: str | None = Field(None, description='a character: ";"')
+    decimal: Literal[".", ","] | None = Field(None, description='"." or ","')
+    encoding: str | None = Field(None, description='a name of one: "utf-8", "cp1252"')
     levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = Field(
         {}, description='a table of column = [levels], or of column = "labels" or "codes"'
     )
@@ -311,7 +315,8 @@ class DataSection(Section):
     @property
     def reading(self) -> dict[str, Any]:
         """How the files of the study are read, that of the data and those beside it."""
-        return {"index": self.index, "missing": self.missing_codes, "na": self.na}
+        written = {key: getattr(self, key) for key in ("na", "separator", "decimal", "encoding")}
+        return {"index": self.index, "missing": self.missing_codes, **written}
 
 
 class ReleaseSection(Section):

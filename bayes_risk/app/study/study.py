@@ -41,7 +41,6 @@ from .keys import (
 from .sections import (
     BY_MODEL,
     INTRUDER,
-    AttributeSection,
     DataSection,
     OutputSection,
     ReleaseSection,
@@ -97,7 +96,6 @@ class Study(Section):
         if self.compare is not None:
             self._context = info.context
         check_agreement(self)
-        check_compare(self)
         return self
 
     def with_output(self, folder: Path) -> "Study":
@@ -231,43 +229,100 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 
 
 def check_agreement(study: Study) -> None:
-    """All that a study file alone can tell, but for the candidates of a comparison."""
-    measured = (study.identification, study.utility, study.context)
-    asked = (study.attribute, study.membership, study.full_table, *measured)
-    if all(section is None for section in asked):
-        raise ValueError("nothing to measure: add a section [attribute], [identification] or both")
-    compared = study.compare is not None and study.compare.bounds
-    if study.bounds is not None and all(part is None for part in measured) and not compared:
-        raise ValueError(
-            "[bounds] measures at both ends of the scale what [identification], [utility] and "
-            "[context] measure of the release; add one of them"
+    """All that a study file alone can tell: ValueError says the first rule that is broken."""
+    for is_broken, said in _rules(study):
+        if is_broken:
+            raise ValueError(said)
+
+
+def _rules(study: Study) -> Iterator[tuple[Any, str]]:
+    """Whether a rule is broken, and what to say of it."""
+    audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
+    measured = study.identification or study.utility or study.context
+    fitted = "needs a model that is fitted, and [model] takes one from files; leave one of them out"
+    is_fitted, files = study.model.way == "fit", study.release.files is not None
+
+    yield (
+        not (audit or people or study.full_table or measured),
+        "nothing to measure: add a section [attribute], [identification] or both",
+    )
+    yield (
+        study.bounds and not (measured or (compare and compare.bounds)),
+        "[bounds] measures at both ends of the scale what [identification], [utility] and "
+        "[context] measure of the release; add one of them",
+    )
+    if sweep:
+        yield not audit, "[sweep] varies what [attribute] says; add that section"
+        yield sweep.model and not is_fitted, f"[sweep.model] {fitted}"
+        for key, values in (sweep.model or {}).items():
+            for value in values.values() if isinstance(values, Mapping) else values:
+                changed(study.model, key, value)
+    if study.reweight:
+        yield not is_fitted, f"[reweight] {fitted}"
+        yield not audit, "[reweight] takes its weights from the audit; add [attribute]"
+        yield (
+            audit.knows.knows_less,
+            "[reweight] is for an intruder who knows every other record; leave "
+            "[attribute.intruder] out",
         )
-    if study.sweep is not None:
-        _check_sweep(study)
-    if study.reweight is not None:
-        _check_reweighting(study)
-    if study.membership is not None and study.membership.held_out is not None:
-        _check_held_out(study)
-    _check_thresholds(study)
-
-
-def _check_sweep(study: Study) -> None:
-    """A sweep varies an audit, by values that suit it."""
-    if study.attribute is None:
-        raise ValueError("[sweep] varies what [attribute] says; add that section")
-    if study.sweep.model is not None:
-        _check_fitted(study, "[sweep.model]")
-    for key, values in (study.sweep.model or {}).items():
-        for value in values.values() if isinstance(values, Mapping) else values:
-            changed(study.model, key, value)
-
-
-def _check_fitted(study: Study, where: str) -> None:
-    if study.model.way != "fit":
-        raise ValueError(
-            f"{where} needs a model that is fitted, and [model] takes one from files; leave one of "
-            "them out"
+        yield (
+            files,
+            "[reweight] makes the release, and [release] files have been made; leave out one of "
+            "them",
         )
+    if people and people.held_out is not None:
+        yield (
+            people.others is not None,
+            "[membership] gives held_out and others, two ways to people outside the data; leave "
+            "one out",
+        )
+        yield (
+            files,
+            "[membership] held_out makes a release of its own, without the records held out, and "
+            "[release] files have been made; give others, or leave held_out out",
+        )
+    yield from _rules_of_thresholds(study)
+    if compare:
+        yield (
+            study.reweight,
+            "[compare] makes releases without [reweight]; leave one of the two sections out",
+        )
+        yield (
+            not (audit or study.identification),
+            "[compare] needs a risk; add a section [attribute], [identification]",
+        )
+        yield (
+            compare.needs and not getattr(study, compare.needs),
+            f'[compare] risk = "{compare.risk}" needs a section [{compare.needs}]',
+        )
+        yield _of_analyses(study, compare.utility, f'[compare] utility = "{compare.utility}"')
+        for name in compare.candidates:
+            candidate_study(study, name)
+
+
+def _rules_of_thresholds(study: Study) -> Iterator[tuple[Any, str]]:
+    """What is judged only when asked for is measured."""
+    wanted, people = study.thresholds, study.membership
+    for key in ("membership_auc", "membership_log_bayes_factor"):
+        missing = getattr(wanted, key) is not None and not people
+        yield missing, f"[thresholds] {key} needs a section [membership]; add it"
+    yield (
+        wanted.membership_auc is not None and people.held_out is None and people.others is None,
+        "[thresholds] membership_auc compares members with people outside the data; give "
+        "[membership] held_out or others",
+    )
+    if wanted.utility:
+        yield not study.utility, "[thresholds] utility needs a section [utility]; add it"
+    for name in wanted.utility or ():
+        yield name not in UTILITIES, unknown(name, "[thresholds] utility", UTILITIES)
+        yield _of_analyses(study, name, f"[thresholds] utility.{name}")
+
+
+def _of_analyses(study: Study, name: str | None, where: str) -> tuple[bool, str]:
+    """Measures of estimates need analyses."""
+    said = 'is of analyses; give [utility] analyses = "analyses.py:fit", or another measure'
+    there = study.utility is not None and study.utility.analyses
+    return name in ESTIMATES and not there, f"{where} {said}"
 
 
 def changed(model: Any, key: str, value: Any) -> Any:
@@ -288,87 +343,10 @@ def changed(model: Any, key: str, value: Any) -> Any:
         raise told(said.replace("[model]", "[sweep.model]")) from None
 
 
-def _check_reweighting(study: Study) -> None:
-    """The loop makes the release, from a model that takes weights, and audits it."""
-    _check_fitted(study, "[reweight]")
-    if study.attribute is None:
-        raise ValueError("[reweight] takes its weights from the audit; add [attribute]")
-    if study.attribute.knows.knows_less:
-        raise ValueError(
-            "[reweight] is for an intruder who knows every other record; leave "
-            "[attribute.intruder] out"
-        )
-    if study.release.files is not None:
-        raise ValueError(
-            "[reweight] makes the release, and [release] files have been made; leave out one of "
-            "them"
-        )
-
-
-def _check_held_out(study: Study) -> None:
-    """People outside the data are some, and the release theirs to ask about."""
-    if study.membership.others is not None:
-        raise ValueError(
-            "[membership] gives held_out and others, two ways to people outside the data; leave "
-            "one out"
-        )
-    if study.release.files is not None:
-        raise ValueError(
-            "[membership] held_out makes a release of its own, without the records held out, and "
-            "[release] files have been made; give others, or leave held_out out"
-        )
-
-
-def _check_thresholds(study: Study) -> None:
-    """What is judged only when asked for is measured."""
-    wanted, given = study.thresholds, study.membership
-    for key in ("membership_auc", "membership_log_bayes_factor"):
-        if getattr(wanted, key) is not None and given is None:
-            raise ValueError(f"[thresholds] {key} needs a section [membership]; add it")
-    if wanted.membership_auc is not None and given.held_out is None and given.others is None:
-        raise ValueError(
-            "[thresholds] membership_auc compares members with people outside the data; give "
-            "[membership] held_out or others"
-        )
-    if wanted.utility and study.utility is None:
-        raise ValueError("[thresholds] utility needs a section [utility]; add it")
-    for name in wanted.utility or ():
-        if name not in UTILITIES:
-            raise ValueError(unknown(name, "[thresholds] utility", UTILITIES))
-        check_estimate(study, name, f"[thresholds] utility.{name}")
-
-
-def check_estimate(study: Study, name: str | None, where: str) -> None:
-    """Measures of estimates need analyses."""
-    if name in ESTIMATES and (study.utility is None or not study.utility.analyses):
-        raise ValueError(
-            f'{where} is of analyses; give [utility] analyses = "analyses.py:fit", or another '
-            "measure"
-        )
-
-
 # --- candidates of a comparison as studies of their own -------------------------------------------
 
 KEYS = {"known", "synthesized"}
 LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
-
-
-def check_compare(study: Study) -> None:
-    """Every candidate is a study that could be audited; raises ValueError with its name."""
-    section = study.compare
-    if section is None:
-        return
-    if study.reweight is not None:
-        raise ValueError(
-            "[compare] makes releases without [reweight]; leave one of the two sections out"
-        )
-    if study.attribute is None and study.identification is None:
-        raise ValueError("[compare] needs a risk; add a section [attribute], [identification]")
-    if section.needs is not None and getattr(study, section.needs) is None:
-        raise ValueError(f'[compare] risk = "{section.risk}" needs a section [{section.needs}]')
-    check_estimate(study, section.utility, f'[compare] utility = "{section.utility}"')
-    for name in section.candidates:
-        candidate_study(study, name)
 
 
 def candidate_study(study: Study, name: str) -> Study:
@@ -377,13 +355,15 @@ def candidate_study(study: Study, name: str) -> Study:
     Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
     such columns are kept.
     """
-    given = study.compare.candidates[name]
     content: dict[str, Any] = {
         key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
     }
     try:
-        content |= _changed(study, given)
-        return type(study).model_validate(content, context=study._context)
+        content |= _changed(study, study.compare.candidates[name])
+        one = type(study).model_validate(content, context=study._context)
+        one = one.model_copy(update=_suited(one.attribute, one.identification, one))
+        check_agreement(one)
+        return one
     except ValidationError as error:
         raise told(f"[compare.{name}]: {sentences(error, type(study), content, '')}") from None
     except ValueError as error:
@@ -391,52 +371,40 @@ def candidate_study(study: Study, name: str) -> Study:
 
 
 def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
-    """The sections that a candidate has for itself."""
-    model, release = study.model, study.release
-    if given.model is not None:
-        model = read_model(_model(study, given.model), context=study._context)
-    if given.release is not None:
-        made = _release(study, given.release)
-        release = read_section(ReleaseSection, made, "[release]", context=study._context)
-    audit, keys = study.attribute, study.identification
-    if given.attribute is not None:
-        if audit is None:
+    """The sections of which a candidate has keys for itself."""
+    found: dict[str, Any] = {}
+    for name, keys in given:
+        own = getattr(study, name)
+        if keys is None:
+            continue
+        if own is None:
             raise ValueError("attribute changes keys of a section [attribute], which is not there")
-        whole = {k: getattr(audit, k) for k in audit.model_fields_set} | given.attribute
-        audit = read_section(AttributeSection, whole, "[attribute]")
-    if release.files is not None:
+        kept = {key: getattr(own, key) for key in own.model_fields_set}
+        if name == "model":  # another kind takes nothing over
+            kept = kept | {"kind": own.kind} if keys.get("kind", own.kind) == own.kind else {}
+        if name == "release":
+            kept.pop("m" if "files" in keys else "files" if "m" in keys else "", None)
+        found[name] = kept | keys
+    return found
+
+
+def _suited(audit: Any, keys: Any, one: Study) -> dict[str, Any]:
+    """What is asked of a candidate: guesses and knowledge of columns that are synthesised."""
+    columns = one.synthesized
+    if one.release.files is not None:
         audit = None  # releases made elsewhere are matched and compared, without a model
-    columns = release.columns or model.modelled
-    if columns is not None:
-        audit = None if audit is None else _asked(audit, columns)
-        keys = None if keys is None else with_sorted_keys(keys, columns)
-    return {"model": model, "release": release, "attribute": audit, "identification": keys}
+    if audit is not None and columns is not None:
+        known = [name for name in audit.knows_columns if name in columns]
+        update: dict[str, Any] = {"knows_columns": known}
+        if isinstance(audit.guesses, Mapping):
+            guessed = set(columns) - set(known)
+            update["guesses"] = {k: v for k, v in audit.guesses.items() if k in guessed}
+        audit = audit.model_copy(update=update)
+    if keys is not None and columns is not None:
+        keys = with_sorted_keys(keys, columns)
+    return {"attribute": audit, "identification": keys}
 
 
 def with_sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
     """The section with its keys by whether they are synthesised."""
     return keys.model_copy(update=sorted_keys(keys.model_dump(include=KEYS), columns))
-
-
-def _asked(audit: Any, columns: Sequence[str]) -> Any:
-    """Guesses and knowledge of columns that are synthesised."""
-    known = [name for name in audit.knows_columns if name in columns]
-    update: dict[str, Any] = {"knows_columns": known}
-    if isinstance(audit.guesses, Mapping):
-        kept = set(columns) - set(known)
-        update["guesses"] = {k: v for k, v in audit.guesses.items() if k in kept}
-    return audit.model_copy(update=update)
-
-
-def _model(study: Study, given: dict[str, Any]) -> dict[str, Any]:
-    """``[model]`` with a candidate's keys; another kind takes nothing over."""
-    own = study.model
-    if given.get("kind", own.kind) != own.kind:
-        return given
-    return own.model_dump(exclude_unset=True) | {"kind": own.kind} | given
-
-
-def _release(study: Study, given: dict[str, Any]) -> dict[str, Any]:
-    own = study.release.model_dump(exclude_unset=True)
-    own.pop("m" if "files" in given else "files" if "m" in given else "", None)
-    return own | given

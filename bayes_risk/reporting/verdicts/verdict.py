@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayes_risk._core.formats import begun, percent
+from bayes_risk._core.shown import Shown
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
@@ -55,7 +56,7 @@ USE: tuple[Usefulness, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Shown):
     """The release against an agency's thresholds, conditional on stated knowledge and priors."""
 
     # what the risk says: above if one reason says so, else inconclusive if one reason is

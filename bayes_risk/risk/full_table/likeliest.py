@@ -27,13 +27,13 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import OfTargets, Result, for_file
 from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import (
     Fit,
-    Progress,
     TablePredictive,
     Targets,
     Terms,
@@ -274,6 +274,7 @@ class Likeliest(OfTargets):
         return Result.tables(self) | {"records": for_file(self.records, "likeliest")}
 
 
+@shows_progress
 def likeliest(
     fit: Fit,
     release: Release,
@@ -286,7 +287,7 @@ def likeliest(
     max_nodes: int = 5_000,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> Likeliest:
     """The values that the intruder finds most likely, found by best-first search.
 

@@ -9,12 +9,14 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import in_brackets, number
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, of_records
 from bayes_risk.data.base_result import Table as Shown
-from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
+from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import METHODS, check_offered
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -228,6 +230,7 @@ def likeliest_values(
     )
 
 
+@shows_progress
 def full_table_risk(
     fit: Fit,
     release: Release,
@@ -239,7 +242,7 @@ def full_table_risk(
     keep: int = 20,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> FullTableRisk:
     """Posterior of the intruder over all values of the columns that they do not know.
 
@@ -294,6 +297,7 @@ def full_table_risk(
     cases = problem.cases
     table = Table.of(fit.microdata.n_levels[cases.columns])
     check_size(table)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
     fits, found = tabulated(

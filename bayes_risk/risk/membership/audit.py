@@ -11,8 +11,10 @@ from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
+from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.base_result import (
     Public,
@@ -25,7 +27,7 @@ from bayes_risk.data.base_result import (
     measures,
     of_records,
 )
-from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
+from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
@@ -250,6 +252,7 @@ class Membership(Result):
         return number(100 * self.measures[0], 1), two_errors(100 * error, digits=1)
 
 
+@shows_progress
 def membership(
     fit: Fit,
     release: Release,
@@ -263,7 +266,7 @@ def membership(
     refit_budget: int = 10,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Asked = None,
 ) -> Membership:
     """Log Bayes factor that a record is in the confidential data, against somebody else.
 
@@ -323,6 +326,7 @@ def membership(
     problem = membership_problem(fit, release, intruder, records, choose, knowing)
     cases, case = places(problem.cases), problem.case
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
+    begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     posteriors = runner.fits(cases)
     drawing = runner.led or fit  # of the mode that the release chooses

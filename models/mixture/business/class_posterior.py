@@ -18,11 +18,10 @@ from scipy import integrate, stats
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.families import log_number
 from bayes_risk.models.mixture.masses import count_constant, deviance, stirling_error
 from bayes_risk.models.mixture.sampler import collapse
-from bayes_risk.models.mixture.state import Draws, Prior, Units
+from bayes_risk.models.mixture.state import Draws, Prior, Rows, Units
 
 
 @numba.vectorize(cache=True)

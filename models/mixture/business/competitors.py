@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk.models.mixture.columns import Rows
-from bayes_risk.models.mixture.state import Prior
+from bayes_risk.models.mixture.state import Prior, Rows
 
 from .class_posterior import (
     Classes,

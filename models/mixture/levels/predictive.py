@@ -25,12 +25,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import Sums
-from bayes_risk.models.mixture.state import Draws, Prior
+from bayes_risk.models.mixture.state import Draws
 from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
+from bayes_risk.models.mixture.zeros import fill_log_possible
 
 from .predictive_kernels import (
     class_weights,
@@ -193,13 +196,42 @@ def _products(factor: Reals, places: Ints) -> Reals:
 FLOOR = 1e-300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tables:
-    """What the predictives need of each draw.
+def rows_of(values: Array, told: Any = True) -> Ints:
+    """Rows of phi of values that are told; -1 elsewhere."""
+    rows: Ints = np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64)
+    return rows
 
-    Shapes: ``Q (H, D, K)`` probability of a level in a class; ``tau (H, p, K)`` class totals plus
-    prior mass; ``n (H, K)`` class counts; ``alpha (H,)``; ``pi (H, K)`` or None (then the weights
-    are integrated out).
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LatentPredictive:
+    """p(y* | theta_h without the target) for a list of targets and their guesses.
+
+    Of tables with structural zeros it is normalised over what is possible.
+
+    Attributes
+    ----------
+    Q : ndarray, shape (H, D, K)
+        Probability of a level in a class.
+    tau : ndarray, shape (H, p, K)
+        Class totals plus prior mass.
+    n : ndarray, shape (H, K)
+        Class counts.
+    alpha : ndarray, shape (H,)
+    pi : ndarray, shape (H, K), or None
+        Weights of classes; None: integrated out.
+    fixed : ndarray of bool, shape (p,)
+        Variables at their drawn probabilities.
+    cases : Cases
+    label : ndarray of int, shape (H, U)
+        Class of each target; K where nothing is to be taken out.
+    batch : ndarray of int, shape (H,)
+        Batch of each draw.
+    impossible : ndarray of bool, shape (G, U), or None
+        Guesses of what nobody can have; None: there are no structural zeros.
+    log_factor : ndarray, shape (H, 2), or None
+        What turns a density of a target, the records that fell into the zeros among the counts,
+        into one of what is possible: of targets that are taken out, and of others. None: it depends
+        on the target's unsynthesised values, which the density is conditional on.
     """
 
     Q: Array
@@ -207,76 +239,59 @@ class Tables:
     n: Array
     alpha: Array
     pi: Array | None
-    fixed: npt.NDArray[np.bool_]
+    fixed: Flags
+    cases: Cases
+    label: npt.NDArray[np.int16]
+    batch: Ints
+    impossible: Flags | None = None
+    log_factor: Array | None = None
 
     @classmethod
-    def of(cls, sums: Sums, prior: Prior) -> "Tables":
+    def of(
+        cls,
+        sums: Sums,
+        cases: Cases,
+        label: npt.NDArray[np.int16],
+        batch: Ints,
+        log_factor: Array | None = None,
+    ) -> "LatentPredictive":
         """Of sums of levels alone, in whose place the probabilities are put."""
-        draws, M, starts, a = sums.draws, sums.M, prior.starts, prior.level
-        tau = np.empty((len(M), len(starts) - 1, M.shape[2]))
+        draws, M, prior = sums.draws, sums.M, cases.prior
+        tau, impossible = np.empty((len(M), len(prior.starts) - 1, M.shape[2])), None
         M[:, -1] = 1.0
-        for j, (begin, end) in enumerate(pairwise(starts)):
-            tau[:, j] = (end - begin) * a
+        for j, (begin, end) in enumerate(pairwise(prior.starts)):
+            tau[:, j] = (end - begin) * prior.level
             for row in range(begin, end):
                 tau[:, j] += M[:, row]
             for row in range(begin, end):
-                M[:, row] = draws.phi[:, row] if sums.fixed[j] else (M[:, row] + a) / tau[:, j]
-        pi = None if sums.integrated else draws.pi
-        return cls(Q=M, tau=tau, n=sums.n, alpha=draws.alpha, pi=pi, fixed=sums.fixed)
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """As the kernels take them: weights, and whether they are integrated out."""
-        pi = self.n if self.pi is None else self.pi
-        return self.Q, self.tau, self.n, self.alpha, pi, self.pi is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LatentPredictive:
-    """p(y* | theta_h without the target) for a list of targets and their guesses.
-
-    Attributes
-    ----------
-    tables : Tables
-        Of the H draws.
-    label : ndarray of int, shape (H, U)
-        Class of each target; K where the data hold nothing of it, so that nothing is to be taken
-        out.
-    truth : ndarray of int, shape (U, p)
-        Rows of the target's own levels.
-    linked : ndarray of int, shape (U, p)
-        Rows of its synthetic levels if the release was drawn from its own class; -1 elsewhere.
-    columns : ndarray of int, shape (q,)
-        The guessed variables.
-    guesses : ndarray of int32, shape (G, U, q)
-        Rows of the guessed levels.
-    held : ndarray of int, shape (U, p)
-        Rows of the own levels that the target's unit holds; -1 elsewhere.
-    observed : ndarray of int, shape (U, p)
-        Rows of own levels that the predictive is conditional on; -1 elsewhere.
-    conditioned : ndarray of int, shape (U, p)
-        Rows of synthetic levels that it is conditional on; -1 elsewhere.
-    batch : ndarray of int, shape (H,)
-        Batch of each draw.
-    """
-
-    tables: Tables
-    label: npt.NDArray[np.int16]
-    truth: Ints
-    linked: Ints
-    columns: Ints
-    guesses: npt.NDArray[np.int32]
-    held: Ints
-    observed: Ints
-    conditioned: Ints
-    batch: Ints
+                here = draws.phi[:, row] if sums.fixed[j] else (M[:, row] + prior.level) / tau[:, j]
+                M[:, row] = here
+        if prior.zeros is not None:
+            columns, codes = cases.columns, cases.targets.guesses.codes
+            guesses = codes + prior.starts[columns].astype(np.int32)
+            impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
+        return cls(
+            Q=M,
+            tau=tau,
+            n=sums.n,
+            alpha=draws.alpha,
+            pi=None if sums.integrated else draws.pi,
+            fixed=sums.fixed,
+            cases=cases,
+            label=label,
+            batch=batch,
+            impossible=impossible,
+            log_factor=log_factor,
+        )
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
         sums = self._pass(block, np.exp(log_weights - top[self.batch]))[1]
         logs: Array = np.log(np.maximum(sums, FLOOR)) + top[:, None]
-        return logs
+        if self.impossible is None:
+            return logs
+        return np.where(self.impossible[:, block], -np.inf, logs)
 
     @property
     def n_batches(self) -> int:
@@ -285,12 +300,27 @@ class LatentPredictive:
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), shape (H, block)."""
-        return self._pass(block, None)[0]
+        logs, zeros = self._pass(block, None)[0], self.cases.prior.zeros
+        if zeros is None:
+            return logs
+        if self.log_factor is not None:
+            left_out = self.label[0, block] < self.n.shape[1]
+            return logs + self.log_factor[:, np.where(left_out, 0, 1)]
+        out, truth = np.empty(logs.shape), rows_of(self.cases.values[block])
+        label = self.label[:, block].astype(np.int64)
+        fill_log_possible((self.Q, self.tau, self.pi), self.fixed, label, truth, zeros.arrays, out)
+        return logs - out
 
     @property
     def n_classes(self) -> int:
         """Most classes that a draw has people in, and one for all the others."""
-        return int((self.tables.n > 0).sum(axis=1).max()) + 1
+        return int((self.n > 0).sum(axis=1).max()) + 1
+
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        """As the kernels take them: weights, and whether they are integrated out."""
+        pi = self.n if self.pi is None else self.pi
+        return self.Q, self.tau, self.n, self.alpha, pi, self.pi is None
 
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
@@ -299,19 +329,18 @@ class LatentPredictive:
 
         ``n_levels`` (p,), ``log_weights`` (draws,).
         """
-        t, columns = self.tables, self.columns
-        begin = self.truth[u] - targets.profiles[u].astype(np.int64)
-        start = np.concatenate([[0], np.cumsum(n_levels[columns])]).astype(np.int64)
-        place = np.full(len(begin), -1, np.int64)
+        columns, begin = self.cases.columns, self.cases.prior.starts
+        start = np.concatenate([[0], np.cumsum(n_levels[targets.columns])]).astype(np.int64)
+        place = np.full(len(begin) - 1, -1, np.int64)
         place[columns] = start[:-1]
-        label = self.label[:, u].astype(np.int64)
-        size = len(draws) * t.n.shape[1]
+        of_target = (rows_of(x[u]) for x in (self.cases.values, self.cases.linked, self.cases.held))
+        size = len(draws) * self.n.shape[1]
         factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
-            t.arrays,
-            (t.fixed, place, n_levels),
-            (label, self.truth[u], self.linked[u], self.held[u], begin),
+            self._arrays,
+            (self.fixed, place, np.diff(begin)),
+            (self.label[:, u].astype(np.int64), *of_target, begin[:-1]),
             draws,
             factor,
             log_base,
@@ -329,24 +358,26 @@ class LatentPredictive:
         )
 
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
-        t, label = self.tables, np.ascontiguousarray(self.label[:, block])
-        G = self.guesses.shape[0] if weights is not None else 0
-        log_truth, sums = np.empty(label.shape), np.zeros((self.n_batches, label.shape[1], G))
-        rows = self.guesses[:, block].swapaxes(0, 1)  # shape (U, G, q)
-        guesses = np.ascontiguousarray(rows, dtype=np.int64)
-        of_targets = label, self.truth[block], self.linked[block], self.held[block]
+        cases, fixed, columns = self.cases, self.fixed, self.cases.columns
+        label, codes = np.ascontiguousarray(self.label[:, block]), cases.targets.guesses.codes
+        codes = codes[: 0 if weights is None else None, block].swapaxes(0, 1)  # shape (U, G, q)
+        guesses = np.ascontiguousarray(codes, dtype=np.int64) + cases.prior.starts[columns]
+        log_truth = np.empty(label.shape)
+        sums = np.zeros((self.n_batches, *guesses.shape[:2]))
+        values, linked = cases.values[block], cases.linked[block]
+        truth, held = rows_of(values), rows_of(cases.held[block])
+        of_targets = label, truth, rows_of(linked), held
         if weights is not None:
-            wide = wide_sums(
-                t.arrays, t.fixed, self.columns, of_targets, guesses, weights, self.batch
-            )
+            wide = wide_sums(self._arrays, fixed, columns, of_targets, guesses, weights, self.batch)
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
-        changed = guesses[:, :G] != self.truth[block][:, None, self.columns]
+        given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
+        changed = guesses != truth[:, None, columns]
         changes = changed.sum(axis=2), changed.argmax(axis=2)
         predict(
-            t.arrays,
-            (t.fixed, self.columns),
-            (*of_targets, self.observed[block], self.conditioned[block], guesses[:, :G], changes),
+            self._arrays,
+            (fixed, columns),
+            (*of_targets, *given, guesses, changes),
             np.empty((0, 0)) if weights is None else weights,
             self.batch,
             log_truth,

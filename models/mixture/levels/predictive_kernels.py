@@ -232,28 +232,6 @@ STRIP = 16  # places that are added side by side
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def changed_levels(guesses, truth, columns, low, offset, none):
-    """Places of the changed levels of each guess, in order, filled up with `none`; (U, G, c)."""
-    U, G, q = guesses.shape
-    most = 2
-    for u in range(U):
-        for g in range(G):
-            count = 0
-            for j in range(q):
-                count += guesses[u, g, j] != truth[u, columns[j]]
-            most = max(most, count)
-    out = np.full((U, G, most), none, np.int32)
-    for u in range(U):
-        for g in range(G):
-            c = 0
-            for j in range(q):
-                if guesses[u, g, j] != truth[u, columns[j]]:
-                    out[u, g, c] = offset[j] + guesses[u, g, j] - low[j]
-                    c += 1
-    return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_ratios(
     Q, tau, fixed, columns, truth, linked, held, u, k0, kept, n_kept, levels, inverse,
     low, offset, V,
@@ -421,7 +399,9 @@ def wide_sums(
     changes two variables, or so few of the pairs are asked for that one by one is faster.
     """
     truth = targets[1][:, columns]
-    if not guesses.size or int((guesses != truth[:, None]).sum(axis=2).max()) < 2:
+    changed = guesses != truth[:, None]
+    most = int(changed.sum(axis=2).max(initial=0))
+    if most < 2:
         return None
     # all levels of all variables have a place in one row, and "no change" the last
     low = np.minimum(truth.min(axis=0), guesses.min(axis=(0, 1))).astype(np.int64)
@@ -430,10 +410,11 @@ def wide_sums(
     later = np.append(np.repeat(offset[1:], width), offset[-1]).astype(np.int64)
     if len(later) ** 2 > CROWDED * guesses.shape[1]:
         return None
-    changed = changed_levels(guesses, targets[1], columns, low, offset, offset[-1])
+    places = np.where(changed, guesses - low + offset[:-1], offset[-1]).astype(np.int32)
+    places.sort(axis=2)  # of the changed levels, in order, filled up with "no change"
     own = np.zeros((len(truth), len(later)), dtype=bool)
     np.put_along_axis(own, truth - low + offset[:-1], True, axis=1)
     sums = np.zeros((int(batch.max()) + 1, *guesses.shape[:2]))
-    layout = fixed, columns, low, offset, later
-    predict_wide(tables, layout, (*targets, changed, own), weights, batch, sums)
+    of_targets = *targets, np.ascontiguousarray(places[:, :, :most]), own
+    predict_wide(tables, (fixed, columns, low, offset, later), of_targets, weights, batch, sums)
     return sums

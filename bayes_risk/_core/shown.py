@@ -1,0 +1,36 @@
+"""What notebooks show of a thing: its text, and tables."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+MOST_ROWS = 60  # of a table
+LEFT = ' style="text-align: left"'
+
+
+class Shown:
+    """Notebooks show the text, its first line as a heading."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        head, _, rest = repr(self).partition("\n")
+        return as_html(head, rest)
+
+
+def as_html(
+    head: str, text: str = "", heads: Sequence[str] = (), rows: Iterable[Sequence[str]] = ()
+) -> str:
+    """A heading, text as it stands, and a table."""
+    found = [f"<div><strong>{escape(head)}</strong></div>"]
+    if text.strip():
+        found.append(f'<pre style="white-space: pre-wrap">{escape(text)}</pre>')
+    lines = [_row("td", row) for row in rows]
+    if len(lines) > MOST_ROWS:
+        lines = [*lines[:MOST_ROWS], _row("td", [f"... and {len(lines) - MOST_ROWS:,} rows"])]
+    if lines:
+        found.append(f"<table>{_row('th', heads)}{''.join(lines)}</table>")
+    return "\n".join(found)
+
+
+def _row(kind: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{kind}{LEFT}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"

@@ -1,0 +1,120 @@
+"""What each column of a table is taken for, before anybody has said it; and why."""
+
+import re
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+
+from .delimited import ROW_NAMES
+from .levels import holds_text
+from .table import in_days
+from .variables import FEW, is_numeric, scalar
+
+ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
+LONG = 60  # levels of a category, above which most have few records
+NAMES_RECORDS = re.compile(
+    r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
+    r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$",
+)
+MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
+
+
+class Kind(NamedTuple):
+    """What a column is taken for, in a word, and why.
+
+    ``taken``: "label" of the records, "category", "codes" (numbers that name categories), "number",
+    "days" (dates), "out" (left out).
+    """
+
+    taken: str
+    why: str
+    missing: int = 0  # records without a value
+    levels: tuple[Hashable, ...] = ()  # of a category, in order
+    code: float | None = None  # the number that means missing
+
+
+def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
+    """What each column is taken for; at most one labels the records."""
+    found: dict[str, Kind] = {}
+    for name in df.columns:
+        kind = _kind(str(name), df[name])
+        if kind.taken == "label" and any(k.taken == "label" for k in found.values()):
+            kind = kind._replace(taken="out", why=f"{kind.why}, as another column has")
+        found[str(name)] = kind
+    seen: list[str] = []
+    for name in [c for c, kind in found.items() if kind.taken == "number"]:
+        same = [other for other in seen if _says_the_same(df[name], df[other])]
+        if same:
+            found[name] = found[name]._replace(taken="out", why=f"it says the same as {same[0]!r}")
+        else:
+            seen.append(name)
+    return found
+
+
+def _says_the_same(x: pd.Series, y: pd.Series) -> bool:
+    """Whether one is the other in another unit, or its logarithm: their ranks are the same."""
+    both = pd.DataFrame({"x": x, "y": y}).dropna().head(ENOUGH).rank()
+    return len(both) > FEW and abs(float(both["x"].corr(both["y"]))) > ALIKE
+
+
+def _kind(name: str, column: pd.Series) -> Kind:
+    n, absent, values = len(column), int(column.isna().sum()), column.dropna()
+    distinct = values.nunique()
+    if distinct + bool(absent) < 2 or distinct == 0:
+        return Kind("out", "it is empty" if distinct == 0 else "all records have one value", absent)
+    if _are_dates(values):
+        few = distinct <= FEW
+        return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
+    number = is_numeric(column.dtype)
+    whole = number and bool((values % 1 == 0).all())
+    named = bool(NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower()))
+    named = named or name in ("", ROW_NAMES)
+    each = distinct == n > FEW
+    if each and (not number or (whole and (named or values.max() - values.min() == n - 1))):
+        return Kind("label", "another value for each record", absent)
+    if named and whole and distinct > max(FEW, n // 20):
+        return Kind("out", f"by its name, {distinct:,} numbers that name something", absent)
+    if number and distinct > FEW:
+        return _number(values, absent, whole)
+    most = max(min(LONG, n // 5), 2)
+    if distinct > most and not number:
+        return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
+    levels = _levels(values)
+    if number:
+        return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)
+    return Kind("category", f"{len(levels)} levels", absent, levels)
+
+
+def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
+    """A number; negative codes among numbers that are none mean missing."""
+    below = values[values < 0].unique()
+    code = None
+    if len(below) == 1 and below[0] in MISSING_CODES and (values == below[0]).sum() > 1:
+        code = float(below[0])
+    what = f"{values.nunique():,} different {'whole ' * whole}numbers"
+    why = what if code is None else f"{what}, {code:g} taken for missing"
+    return Kind("number", why, absent, code=code)
+
+
+def _levels(values: pd.Series) -> tuple[Hashable, ...]:
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return tuple(scalar(v) for v in values.cat.categories)
+    return tuple(scalar(v) for v in np.sort(values.unique().astype(object)))
+
+
+def _are_dates(values: pd.Series) -> bool:
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return True
+    if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):
+        return False
+    if not values.astype(str).str.match(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$").all():
+        return False
+    try:
+        in_days(pd.Series(values.unique()), "")
+    except InputError:
+        return False
+    return True

@@ -1,0 +1,282 @@
+"""Delimited text as programs write it: what a file leaves unsaid is told from it, and said."""
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+
+from .kinds import broken, check_header, check_unpacked
+from .levels import chosen, holds_text
+
+SEPARATORS = (",", ";", "\t", "|")
+SAMPLE = 200_000  # characters, and rows, that a file is judged by
+ROWS = 1_000
+SETTLED = "; say it to be sure"
+ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
+NO_NUMBER = ("NA", ".", "NaN", "nan", "N/A", "#N/A", "NULL", "null", "-", "?")
+# Letters and signs of Western languages: what text in Windows-1252 holds, and damaged files do not
+WESTERN = frozenset(
+    "àáâãäåæçèéêëìíîïñòóôõöøùúûüßœÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒ–—‘’“”«»€£§°ºª²³½…¡¿·\u00a0"
+)
+
+
+class Dialect(NamedTuple):
+    """How fields are kept apart and a quote inside quotes is written (None: twice); numbers, bytes.
+
+    ``row_names``: the rows have a field more than the header, the first, as R's `write.table` does.
+    """
+
+    separator: str
+    escape: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+    row_names: bool = False
+
+    @property
+    def reader(self) -> dict[str, Any]:
+        """As the standard library's reader wants it."""
+        quotes = {"escapechar": self.escape, "doublequote": self.escape is None}
+        return {"delimiter": self.separator, **quotes}
+
+
+def read_delimited(
+    file: Path,
+    dialect: Dialect | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    na: Collection[str] = (),
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> pd.DataFrame:
+    """Read delimited text (one header line), plain or gzipped; what is not given is told from it.
+
+    Warns of whatever is not comma, decimal point, UTF-8, and of numbers that stay text for a word.
+    """
+    packed = file.name.lower().endswith(".gz")
+    with _read_errors(file):
+        if packed:
+            _check_packed(file)
+        dialect = dialect or dialect_of(file, separator, decimal, encoding)
+        header = _checked_header(file, dialect)
+        wanted = None if columns is None else chosen(columns, header, file)
+        source: Any = file
+        if na:
+            with _opened(file, dialect) as opened:
+                source = io.StringIO(_emptied(opened.read(), dialect, _checked_na(na)))
+        table = pd.read_csv(
+            source,
+            sep=dialect.separator,
+            escapechar=dialect.escape,
+            doublequote=dialect.escape is None,
+            decimal=dialect.decimal,
+            encoding=dialect.encoding,
+            names=header,
+            header=0,
+            index_col=False,
+            usecols=wanted,
+            keep_default_na=False,
+            na_values=[""],
+            dtype=dict.fromkeys(text, str),
+        )
+    for name in table.columns.difference([*text]):
+        if not na and holds_text(table[name]) and (word := word_among_numbers(table[name])):
+            if word in NO_NUMBER:
+                _say(
+                    f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
+                    f'if that means a missing value, give na=["{word}"]'
+                )
+    return table if wanted is None else table[wanted]
+
+
+def word_among_numbers(column: pd.Series) -> str | None:
+    """The one text that keeps a column of different numbers from being numbers; None: no such."""
+    values = pd.Series(column.dropna().unique(), dtype=object).astype(str)
+    words = values[pd.to_numeric(values, errors="coerce").isna() | values.isin(NO_NUMBER)]
+    return str(words.iloc[0]) if len(words) == 1 and len(values) > 2 else None
+
+
+# --- what the file looks like -----------------------------------------------------------------
+
+
+def dialect_of(
+    file: Path,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> Dialect:
+    """What is given, and of the rest what the beginning of the file looks like."""
+    _check_given(separator, decimal, encoding)
+    if encoding is not None and codecs.lookup(encoding).name == "utf-8":
+        encoding = Dialect(",").encoding  # with a mark or without
+    plain = Dialect(separator or ",", None, decimal or ".", encoding or _encoding_of(file))
+    with _opened(file, plain) as opened:
+        sample = opened.read(SAMPLE)
+    lines = sample.splitlines(keepends=True)
+    lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines
+    rows = {s: _rows(lines, s) for s in ([separator] if separator else SEPARATORS)}
+    best = max(rows, key=lambda s: len(rows[s][0]) if rows[s] else 0)
+    found = plain._replace(separator=best if rows[best] else plain.separator)
+    if decimal is None and found.separator != "," and _has_comma(rows[best]):
+        found = found._replace(decimal=",")
+    if rows[best] and len(rows[best]) > 1 and len(rows[best][1]) > len(rows[best][0]):
+        found = found._replace(row_names=True)
+        _say(f"the rows of {str(file)!r} have a field more than its header: {ROW_NAMES!r}")
+    usual = zip(Dialect._fields, found, Dialect(","), strict=True)
+    given = {"separator": separator, "decimal": decimal, "encoding": encoding}
+    told = [f"{k}={v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
+    if told:
+        _say(f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}")
+    return found
+
+
+def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """The first rows, if the separator parts all of them alike; else none."""
+    try:
+        rows = [row for row in csv.reader(lines, delimiter=separator) if row][:ROWS]
+    except csv.Error:
+        return []
+    if not rows or len(rows[0]) == 1:
+        return []
+    sizes = {len(row) for row in rows[1:]} or {len(row) for row in rows}
+    names = [row[0] for row in rows[1:]]
+    with_names = sizes == {len(rows[0]) + 1} and all(names) and len({*names}) == len(names) > 1
+    return rows if (sizes == {len(rows[0])} or with_names) else []
+
+
+def _has_comma(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether numbers are written with a decimal comma, and none with a point."""
+    fields = [field for row in rows[1:] for field in row]
+    with_comma, with_point = (
+        any(re.fullmatch(rf"-?\d+{mark}\d+", field) for field in fields) for mark in (",", r"\.")
+    )
+    return with_comma and not with_point
+
+
+def _encoding_of(file: Path) -> str:
+    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
+    with _binary(file) as opened:
+        if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+    usual = Dialect(",").encoding
+    try:
+        _foreign(file, usual)
+    except UnicodeDecodeError:
+        try:
+            if _foreign(file, "cp1252") <= WESTERN:
+                return "cp1252"
+        except UnicodeDecodeError:
+            pass
+    return usual
+
+
+def _foreign(file: Path, encoding: str) -> set[str]:
+    """Characters beyond ASCII of a file."""
+    held: set[str] = set()
+    with _opened(file, Dialect(",", encoding=encoding)) as opened:
+        while part := opened.read(1 << 20):
+            held |= set() if part.isascii() else set(part)
+    return {c for c in held if not c.isascii()}
+
+
+def _check_given(separator: Any, decimal: Any, encoding: Any) -> None:
+    if separator is not None and not (
+        isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n\0'
+    ):
+        raise InputError(f"separator={separator!r} is no single character; give one such as ';'")
+    if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
+        raise InputError(f"decimal={decimal!r}; give '.' or ',', and another separator than it")
+    try:
+        codecs.lookup("utf-8" if encoding is None else encoding)
+    except (LookupError, TypeError):
+        raise InputError(
+            f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
+        ) from None
+
+
+def _say(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=1)
+
+
+def _checked_header(file: Path, dialect: Dialect) -> list[str]:
+    """Every row has as many fields as the header, and the header names each column once."""
+    with _opened(file, dialect) as opened:
+        rows = csv.reader(opened, **dialect.reader)
+        header = next(_without_nul(rows, file), None)
+        if not header:
+            raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
+        header = [ROW_NAMES, *header] if dialect.row_names else header
+        check_header(header, file)
+        for row in _without_nul(rows, file):
+            if row and len(row) != len(header):
+                raise InputError(
+                    f"line {rows.line_num} of {str(file)!r} has {len(row)} fields and the header "
+                    f"{len(header)}; quote fields that hold {dialect.separator!r}, and fill or "
+                    "delete the row"
+                )
+    return header
+
+
+def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
+    """NUL characters end a field without a word: an error."""
+    for row in rows:
+        if any("\0" in field for field in row):
+            raise InputError(
+                f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
+            )
+        yield row
+
+
+def _checked_na(na: Any) -> list[str]:
+    if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
+        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
+    return list(na)
+
+
+def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
+    """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
+    end = re.escape(dialect.separator)
+    quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
+    words = "|".join(re.escape(word) for word in na)
+    field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
+    return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
+
+
+def _opened(file: Path, dialect: Dialect) -> Any:
+    return io.TextIOWrapper(_binary(file), encoding=dialect.encoding, newline="")
+
+
+def _binary(file: Path) -> Any:
+    return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")
+
+
+def _check_packed(file: Path) -> None:
+    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
+    with gzip.open(file) as opened:
+        while opened.read(1 << 20):
+            check_unpacked(opened.tell(), file, ".csv.gz")
+
+
+@contextmanager
+def _read_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise broken(
+            file,
+            f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or say what "
+            'it is: encoding="cp1250"',
+        ) from None
+    except (gzip.BadGzipFile, EOFError, csv.Error, pd.errors.ParserError) as error:
+        raise broken(file, f"could not be read: {error}; is it whole, and a CSV?") from None

@@ -1,0 +1,392 @@
+"""The first study of a table: what its columns are taken for, and a study file that runs."""
+
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.base_result import Result
+from bayes_risk.data.columns import Kind, kinds_of
+from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
+from bayes_risk.data.kinds import DELIMITED
+from bayes_risk.data.levels import holds_text
+from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.table import in_days, read_table
+from bayes_risk.data.variables import FEW
+
+MOST_COLUMNS = 10  # of a first study: others are left for later
+MOST_KEYS, MOST_SYNTHESIZED = 4, 3
+TARGETS = 100
+MANY = 20_000  # records, above which a mixture of numbers takes long
+SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
+WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
+STEPS = 15  # of a grid, about
+KEYS = (
+    r"sex|gender|geschlecht|sexe|age|agep|alter|birth|geburt|region|regi[oó]n|state|county|district|"
+    r"place|puma|urban|rural|marital|marst|msp|mar|married|race|rac1p|ethnic|hisp|hispanic|nation|"
+    r"citizen|educ?|education|occup|occupation|job|profession|household|hhsize|npf|children"
+)
+SENSITIVE = (
+    r"income|incom|pincp|inc|wage|salary|earn|pay|pinc|expend|expenditure|debt|tax|wealth|amount|price|"
+    r"value|health|disab|illness|disease|depress|drug|crime|alc|religio|affairs|party|vote|class"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FirstStudy(Result):
+    """A study file proposed for a table; `save` writes it, ``bayes-risk audit`` runs it.
+
+    Attributes
+    ----------
+    text : str
+        The study file: TOML, with a comment on every choice.
+    columns : DataFrame
+        What each column is taken for ("label", "key", "synthesised", "kept", "left out"), and why.
+    n : int
+        Number of records.
+    said : tuple of str
+        What was said while the file was read.
+    """
+
+    text: str
+    columns: pd.DataFrame
+    n: int
+    said: tuple[str, ...] = ()
+
+    def summary(self) -> pd.DataFrame:
+        """What each column is taken for, and why."""
+        return self.columns
+
+    def sentence(self) -> str:
+        """How many columns there are of what."""
+        counts = self.columns["taken for"].value_counts(sort=False)
+        return f"{self.n:,} records: " + ", ".join(f"{n} {what}" for what, n in counts.items())
+
+    def __repr__(self) -> str:
+        names, taken, why = self.columns.index, self.columns["taken for"], self.columns["why"]
+        rows = {str(c): (what, y) for c, what, y in zip(names, taken, why, strict=True)}
+        return "\n".join([*self.said, self.sentence(), *(f"  {x}" for x in _aligned(rows))])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the study file; an existing file is an error."""
+        try:
+            with Path(path).open("x", encoding="utf-8") as file:
+                file.write(self.text)
+        except FileExistsError:
+            raise InputError(f"{str(path)!r} exists; give another name") from None
+
+
+def study_of(
+    data: pd.DataFrame | str | PathLike[str], *, path: str | PathLike[str] | None = None
+) -> FirstStudy:
+    """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
+
+    It is a beginning that runs to a verdict in about a minute, not advice: columns are judged by
+    their values and English names, most are left out of a wide table, few targets are audited.
+
+    Parameters
+    ----------
+    data : DataFrame, or path of a file
+        The confidential table, or its file (as `read_table` reads it).
+    path : path, optional
+        What ``[data] path`` says; by default the file, or ``data.csv`` for a DataFrame.
+
+    Returns
+    -------
+    FirstStudy
+        ``.text`` is the study file, ``.columns`` what each column was taken for and why.
+
+    Raises
+    ------
+    InputError
+        A file that cannot be read; a table without two columns that models can take.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"id": range(40), "sex": ["f", "m"] * 20, "job": ["a", "b"] * 20})
+    >>> study_of(table).columns["taken for"].to_dict()
+    {'id': 'label', 'sex': 'key', 'job': 'synthesised'}
+    """
+    said: list[str] = []
+    na: list[str] = []
+    dialect = Dialect(",")
+    if isinstance(data, pd.DataFrame):
+        df, file = checked_table(data), Path("data.csv" if path is None else path)
+    else:
+        file = Path(data)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            df = read_table(file)
+        said = [str(w.message).removesuffix(SETTLED) for w in caught]
+        said = [text for text in said if "so it is text" not in text]
+        if file.name.lower().endswith(DELIMITED):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said above
+                dialect = dialect_of(file)
+                if na := _words(df):
+                    df = read_table(file, na=na)
+        file = file if path is None else Path(path)
+    written = {k: v for k, v in dialect._asdict().items() if k in WRITTEN and v != WRITTEN[k]}
+    return _Draft(df, kinds_of(df), na, file, written).study(said)
+
+
+def _words(df: pd.DataFrame) -> list[str]:
+    """What fields of a CSV mean missing: words among numbers, negative codes among others."""
+    found: dict[str, None] = {}
+    for name in df:
+        column, words = df[name], dict[str, None]()
+        if holds_text(column):
+            word = word_among_numbers(column)
+            if word is not None and (word in NO_NUMBER or column.nunique() > FEW):
+                words[word] = None
+            if (column == "NA").any():
+                words["NA"] = None
+        found |= words
+    codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
+    return [*found, *(text for c in sorted(codes) for text in (f"{c:g}", f"{c:.1f}"))]
+
+
+class _Draft:
+    """The choices, and their text."""
+
+    def __init__(
+        self,
+        df: pd.DataFrame,
+        kinds: Mapping[str, Kind],
+        na: list[str],
+        file: Path,
+        written: Mapping[str, str],
+    ) -> None:
+        self.kinds, self.na, self.file, self.n = kinds, na, file, len(df)
+        self.written = written
+        self.labels = [c for c, k in kinds.items() if k.taken == "label"]
+        self.used = [c for c, k in kinds.items() if k.taken not in ("label", "out")]
+        if len(self.used) < 2:
+            raise InputError(
+                f"the table has {len(self.used)} columns that a study can use: "
+                + "; ".join(f"{c!r}: {k.why}" for c, k in kinds.items())
+            )
+        self.days = [c for c in self.used if kinds[c].taken == "days"]
+        self.numbers = [c for c in self.used if kinds[c].taken in ("number", "days")]
+        told = {c: in_days(df[c], c) if c in self.days else df[c] for c in self.numbers}
+        self.told = {c: x[x.notna() & (x != kinds[c].code)].astype(float) for c, x in told.items()}
+        self._choose()
+        self.missing = any(kinds[c].missing for c in self.used)
+        self.model = self._model()
+
+    def _choose(self) -> None:
+        """Keys, and what is synthesised: one number or two, and categories of few levels."""
+        groups = [c for c in self.used if c not in self.numbers]
+        keys = [c for c in self.used if _named(KEYS, c) and not _named(SENSITIVE, c)]
+        keys = keys[:MOST_KEYS] if len(keys) < len(self.used) else keys[: len(self.used) // 2]
+        keys = keys or [c for c in groups if not _named(SENSITIVE, c)][:2] or self.used[:1]
+        if set(keys) == set(self.used):
+            keys = keys[:-1]
+        rest = [c for c in self.used if c not in keys]
+        rest.sort(key=lambda c: not _named(SENSITIVE, c))
+        numbers = [c for c in rest if c in self.numbers]
+        others = [c for c in rest if c in groups and len(self.kinds[c].levels) <= FEW]
+        few = numbers[: 1 if others else 2]
+        made = [*few, *others[: MOST_SYNTHESIZED - len(few)]]
+        self.made = made or [rest[0]]
+        self.keys = keys
+        kept = [c for c in self.used if c in {*keys, *self.made}]
+        room = MOST_COLUMNS - len(kept)
+        more = [c for c in self.used if c not in kept][: max(room, 0)]
+        self.later = [c for c in self.used if c not in {*kept, *more}]
+        self.used = [c for c in self.used if c not in self.later]
+        self.numbers = [c for c in self.numbers if c in self.used]
+        self.days = [c for c in self.days if c in self.used]
+
+    def _model(self) -> str:
+        if not self.numbers:
+            return "DPMPM"
+        gone = [c for c in self.numbers if self.kinds[c].missing or self.kinds[c].code is not None]
+        made = [self.told[c] for c in self.made if c in self.told]
+        trees = self.n > MANY or any(x.value_counts(normalize=True).max() > SPIKE for x in made)
+        return "CART" if trees and not gone else "Mixture"
+
+    def study(self, said: Sequence[str]) -> FirstStudy:
+        """The text, and what each column was taken for."""
+        rows = {name: self._taken(name) for name in self.kinds}
+        columns = pd.DataFrame.from_dict(rows, orient="index", columns=["taken for", "why"])
+        columns.index.name = "column"
+        lines = [*self._head(rows, said), *self._data(), *self._model_lines(), *self._rest()]
+        return FirstStudy(text="\n".join(lines) + "\n", columns=columns, n=self.n, said=tuple(said))
+
+    def _taken(self, name: str) -> tuple[str, str]:
+        kind = self.kinds[name]
+        absent = f"; missing for {kind.missing:,}" if kind.missing else ""
+        if kind.taken == "label":
+            return "label", kind.why
+        if kind.taken == "out":
+            return "left out", kind.why + absent
+        if name in self.later:
+            return "left out", f"{kind.why}{absent}: for later, so that the first run is short"
+        place = "key" if name in self.keys else "synthesised" if name in self.made else "kept"
+        return place, kind.why + absent
+
+    def _head(self, rows: Mapping[str, tuple[str, str]], said: Sequence[str]) -> list[str]:
+        return [
+            f"# A first study of {_shown(self.file.name)}, made from its {self.n:,} records.",
+            "# Read every choice before you rely on the verdict; all keys: docs/study-file.md.",
+            *(f"# {_shown(text)}" for text in said),
+            "#",
+            *(f"#   {line}" for line in _aligned(rows)),
+            "",
+            f"title = {_text(f'First study of {self.file.name}')}",
+            "random_seed = 1                     # same seed, data and versions: same numbers",
+        ]
+
+    def _data(self) -> list[str]:
+        lines = ["", "[data]", f"path = {_text(self.file.as_posix())}"]
+        lines += [f"{key} = {_text(how)}" for key, how in self.written.items()]
+        if self.labels:
+            lines += [
+                f"index = {_text(self.labels[0])}  # names the records: no model uses it, no "
+                "synthetic file shows it"
+            ]
+        if set(self.used) | set(self.labels) != set(self.kinds):
+            lines += [f"columns = {_list(self.used)}  # all others are left out, see above"]
+        if self.na:
+            lines += [f"na = {_list(self.na)}  # fields that mean a missing value"]
+        if self.days:
+            lines += [f"days = {_list(self.days)}  # dates, as days since 1970-01-01"]
+        if self.missing:
+            lines += ['missing = "level"  # missing values are one more value, and are guessed']
+        return lines
+
+    def _model_lines(self) -> list[str]:
+        lines = ["", "[model]", f'kind = "{self.model}"  # {WHY[self.model]}']
+        if self.model == "CART":
+            codes = {c: self.kinds[c].levels for c in self.used if self.kinds[c].taken == "codes"}
+            of = [f"{_key(c)} = [{', '.join(map(_value, v))}]" for c, v in codes.items()]
+            head = "[data.levels]  # numbers that are codes of categories"
+            levels = ["", head, *of] if of else []
+            order = f"order = {_list(self.made)}  # synthesised one after the other"
+            return [*levels, *lines, order, "min_leaf = 20  # larger leaves give less away"]
+        if self.model == "Mixture":
+            families = [f"{_key(c)} = {_text(_family(self.told[c]))}" for c in self.numbers]
+            lines += [f"families = {{ {', '.join(families)} }}  # all others are categories"]
+            steps = [
+                f"{_key(c)} = 1"
+                for c, x in ((c, self.told[c]) for c in self.numbers)
+                if self.kinds[c].missing and _whole(x) and _family(x) != "count"
+            ]
+            if steps:
+                lines += [f"rounded = {{ {', '.join(steps)} }}  # whole numbers"]
+            told = {c: self.kinds[c].code for c in self.numbers}
+            code = [f"{_key(c)} = {v:g}" for c, v in told.items() if v is not None]
+            if code:
+                lines += [f"missing_numbers = {{ {', '.join(code)} }}  # codes that mean missing"]
+        return lines
+
+    def _rest(self) -> list[str]:
+        grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
+        guessed = [f"{_key(c)} = {g}" for c, (g, _) in grids.items()]
+        if self.model == "CART":
+            guessed += [f'{_key(c)} = "levels"' for c in self.made if c not in grids]
+        head = "[attribute.guesses]  # weighed for each target; categories at every level"
+        guesses = (
+            ["", head, *guessed]
+            if grids
+            else ['guesses = "neighbourhood"  # values that differ from the truth in one column']
+        )
+        radii = [f"{_key(c)} = {{ absolute = {step:.12g} }}" for c, (_, step) in grids.items()]
+        near = [f"radius = {{ {', '.join(radii)} }}  # in the unit of the column"] if radii else []
+        few = [f'targets = {TARGETS}  # so many at random, for a first look: then "all"']
+        return [
+            "",
+            "[release]",
+            "m = 2  # synthetic files",
+            f"columns = {_list(self.made)}  # synthesised; the others are released as they are",
+            "",
+            "[attribute]  # what an intruder learns who knows all other records",
+            *(few if self.n > TARGETS else []),
+            *guesses,
+            "",
+            "[identification]  # what the intruder matches on",
+            f"known = {_list(self.keys)}",
+            f"synthesized = {_list(self.made)}",
+            *near,
+            "",
+            "[thresholds]  # what you accept: docs/reading-the-numbers.md",
+            "attribute_probability = 0.5",
+            "attribute_log_bayes_factor = 3.0  # odds of the truth multiplied by 20",
+            "true_match_rate = 0.05",
+        ]
+
+
+WHY = {
+    "DPMPM": "latent classes: all columns are categories",
+    "Mixture": "latent classes of categories and numbers, which may be missing",
+    "CART": "trees: many records, or numbers of which many are equal",
+}
+
+
+def _aligned(rows: Mapping[str, tuple[str, str]]) -> list[str]:
+    wide = max(map(len, map(_shown, rows)))
+    return [f"{_shown(c):<{wide}}  {what:<11}  {why}" for c, (what, why) in rows.items()]
+
+
+def _named(words: str, name: str) -> bool:
+    """Whether a word of a column's name is one of those."""
+    parts = re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    return any(re.fullmatch(words, part) for part in [*parts, name.lower()])
+
+
+def _family(x: pd.Series) -> str:
+    if _whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
+        return "count"
+    return "lognormal" if x.min() > 0 and float(x.to_numpy().std()) and _skewed(x) else "normal"
+
+
+def _skewed(x: pd.Series) -> bool:
+    return float(x.mean() - x.median()) > 0.1 * float(x.std())
+
+
+def _whole(x: pd.Series) -> bool:
+    return bool((x % 1 == 0).all())
+
+
+def _grid(x: pd.Series) -> tuple[str, float]:
+    """A grid over nearly all values in round steps, and the step."""
+    low, high = np.quantile(x, [0.01, 0.99])
+    low, high = (low, high) if high > low else (x.min(), x.max())
+    step = 10.0 ** np.floor(np.log10((high - low) / STEPS))
+    step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= high - low)
+    step = max(step, 1.0) if _whole(x) else step
+    first, last = np.floor(low / step), np.ceil(high / step)
+    first = max(first, 1.0) if x.min() > 0 else first
+    n, ends = int(last - first) + 1, (first * step, last * step)
+    return f'{{ bounds = [{ends[0]:.12g}, {ends[1]:.12g}], n = {n}, truth = "add" }}', float(step)
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool | int | float) else _text(str(value))
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_text, names))}]"
+
+
+def _shown(text: str) -> str:
+    """In a comment: on one line."""
+    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]", " ", text)

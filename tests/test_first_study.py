@@ -1,0 +1,203 @@
+"""A study proposed for a table: what columns are taken for, and a file that runs to a verdict."""
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import bayes_risk as br
+from bayes_risk.app.cli import app
+from bayes_risk.app.run.runner import run
+from bayes_risk.app.study.declare import read_data
+from bayes_risk.app.study.prepare import checked_inputs
+from bayes_risk.app.study.study import read_study
+from bayes_risk.data.columns import kinds_of
+
+N = 120
+
+
+def people(n=N):
+    rng = np.random.default_rng(3)
+    days = [str(datetime.date(2011, 3, 1) + datetime.timedelta(d)) for d in range(60)]
+    pay = np.round(np.exp(rng.normal(7, 0.6, n)), -1)
+    return pd.DataFrame(
+        {
+            "person id": [f"P{i:04d}" for i in range(n)],
+            "sex": rng.choice(["f", "m"], n),
+            "age": rng.integers(16, 90, n),
+            "región": rng.choice(["Łódź", "Kraków", 'a "b"'], n),
+            "class": rng.integers(1, 6, n),
+            "owner": rng.random(n) < 0.5,
+            "job": [f"job {i % 100}" for i in range(n)],
+            "interview date": rng.choice(days, n),
+            "income": np.where(rng.random(n) < 0.2, np.nan, pay),
+            "wave": 3,
+        }
+    )
+
+
+TAKEN = {
+    "person id": ("label", "another value for each record"),
+    "sex": ("key", "2 levels"),
+    "age": ("key", "different whole numbers"),
+    "región": ("key", "3 levels"),
+    "class": ("synthesised", "5 different numbers: codes of categories"),
+    "owner": ("synthesised", "2 levels"),
+    "job": ("left out", "100 levels, of most of which there are few records"),
+    "interview date": ("kept", "dates: numbers of days"),
+    "income": ("synthesised", "different whole numbers; missing for"),
+    "wave": ("left out", "all records have one value"),
+}
+
+
+def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
+    found = br.study_of(people())
+    columns = found.columns
+    assert columns["taken for"].to_dict() == {c: taken for c, (taken, _) in TAKEN.items()}
+    assert [c for c, (_, why) in TAKEN.items() if why not in columns.loc[c, "why"]] == []
+    assert all(c in repr(found) and c in found.text for c in TAKEN)
+    assert found.sentence().startswith(
+        "120 records: 1 label, 3 key, 3 synthesised, 2 left out, 1 kept"
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "taken"),
+    [
+        (pd.Series(range(40), name="case"), "label"),
+        (pd.Series(range(40), name=""), "label"),
+        (pd.Series(np.arange(40) * 7 + 5, name="caseid"), "label"),
+        (pd.Series(np.arange(40) * 7 + 5, name="income"), "number"),
+        (pd.Series(np.repeat(np.arange(30), 2), name="plant_id"), "out"),
+        (pd.Series(np.repeat(np.arange(30), 2), name="width"), "number"),
+        (pd.Series(np.linspace(0, 1, 40), name="id"), "number"),
+        (pd.Series([None] * 40, name="x", dtype=object), "out"),
+        (pd.Series([1.5, 2.5] * 20, name="x"), "codes"),
+        (pd.Series(["1.3.2020", "14.3.2020"] * 20, name="x"), "days"),
+        (pd.Series(["1/2/2020", "2/3/2020"] * 20, name="x"), "category"),
+        (pd.Series([pd.Timestamp("2020-03-01"), pd.NaT] * 20, name="x"), "days"),
+        (pd.Series(["a", None] * 20, name="x"), "category"),
+    ],
+)
+def test_kinds_of_columns(column, taken):
+    assert kinds_of(column.to_frame())[str(column.name)].taken == taken
+
+
+def test_a_negative_code_among_amounts_means_missing():
+    amounts = pd.Series([*range(100, 150), -8, -8], name="pay")
+    assert kinds_of(amounts.to_frame())["pay"].code == -8
+    balance = pd.Series([*range(-20, 30), -8, -8], name="pay")
+    assert kinds_of(balance.to_frame())["pay"].code is None
+
+
+def in_german(path):
+    text = people().to_csv(index=False, sep=";", decimal=",", na_rep="NA")
+    path.write_text("\ufeff" + text, encoding="utf-8")
+
+
+def codes(path):
+    df = people().assign(pay=lambda d: d["income"].fillna(-8)).drop(columns="income")
+    df.to_csv(path, index=False)
+
+
+def both(path):
+    df = people()
+    df.loc[:9, "income"] = -8
+    df.to_csv(path, index=False)
+
+
+def amounts(path):
+    people()[["age", "class"]].assign(age=lambda d: d["age"] + 0.5).to_csv(path, index=False)
+
+
+def groups(path):
+    people()[["person id", "sex", "región", "class", "owner"]].to_csv(path, index=False)
+
+
+def spikes(path):
+    rng = np.random.default_rng(1)
+    pay = np.where(rng.random(N) < 0.5, 0, rng.integers(1, 90, N) * 100)
+    people().assign(income=pay).to_csv(path, index=False)
+
+
+WRITERS = {
+    in_german: ('separator = ";"\ndecimal = ","', 'na = ["NA"]', 'kind = "Mixture"'),
+    codes: ("missing_numbers = { pay = -8 }",),
+    both: ('na = ["-8", "-8.0"]', 'missing = "level"'),
+    amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
+    groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
+    spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.filterwarnings("ignore:.*looks as if")
+def test_the_study_is_accepted_as_it_stands(tmp_path, write):
+    """All that a run checks before it samples; reading says nothing any more."""
+    write(tmp_path / "a.csv")
+    found = br.study_of(tmp_path / "a.csv", path="a.csv")
+    found.save(tmp_path / "study.toml")
+    assert [words for words in WRITERS[write] if words not in found.text] == []
+    study = read_study(tmp_path / "study.toml")
+    assert study.attribute is not None and study.identification is not None
+    df, _ = read_data(study.data)
+    checked_inputs(study, df)
+
+
+def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    people().to_csv(tmp_path / "data" / "my people.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["init", "data/my people.csv"])
+    assert done.exit_code == 0, done.output
+    assert "income          synthesised" in done.output
+    assert "Next: bayes-risk audit 'my people.toml'" in done.output
+    assert 'path = "data/my people.csv"' in Path("my people.toml").read_text("utf-8")
+    again = CliRunner().invoke(app, ["init", "data/my people.csv"])
+    assert again.exit_code == 2 and "'my people.toml' exists; give another name" in again.stderr
+    moved = CliRunner().invoke(app, ["init", "data/my people.csv", "-o", "data/s.toml"])
+    assert moved.exit_code == 0 and 'path = "my people.csv"' in Path("data/s.toml").read_text(
+        "utf-8"
+    )
+
+
+def test_a_number_that_says_what_another_says_is_left_out():
+    """The logarithm of an income, released as it is, would give a synthesised income away."""
+    df = people()[["sex", "age", "income"]].assign(log=lambda d: np.log(d["income"]))
+    columns = br.study_of(df).columns
+    assert columns.loc["log"].tolist()[0] == "left out"
+    assert "says the same as 'income'" in columns.loc["log", "why"]
+
+
+def test_what_no_study_can_be_made_of_is_told_with_the_reasons():
+    table = people()[["person id", "wave", "sex"]]
+    with pytest.raises(br.InputError, match="1 columns that a study can use: 'person id': another"):
+        br.study_of(table)
+
+
+def test_wide_tables_get_a_short_first_study():
+    rng = np.random.default_rng(1)
+    wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})
+    found = br.study_of(wide)
+    assert found.columns["taken for"].value_counts()["left out"] == 30
+    assert "for later, so that the first run is short" in repr(found)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.filterwarnings("ignore:.*(looks as if|unreliable|classes)")
+def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
+    write(tmp_path / "a.csv")
+    br.study_of(tmp_path / "a.csv", path="a.csv").save(tmp_path / "study.toml")
+    result = run(
+        read_study(tmp_path / "study.toml").with_output(tmp_path / "out"), "audit", n_jobs=1
+    )
+    assert result.verdict.outcome in (
+        "within your thresholds",
+        "above your thresholds",
+        "inconclusive",
+    )
+    assert (tmp_path / "out" / "report.html").is_file()
