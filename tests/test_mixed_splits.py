@@ -12,8 +12,14 @@ from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import chi2, nbinom
 from scipy.stats import t as student
 
-from bayes_risk.models.mixture.families import draw_labels, log_marginal
-from bayes_risk.models.mixture.sampler import initial_state, run_chains, start_at
+from bayes_risk.models.mixture.families import draw_labels, draw_parameters, log_marginal
+from bayes_risk.models.mixture.sampler import (
+    at_means,
+    collapse,
+    initial_state,
+    run_chains,
+    start_at,
+)
 from bayes_risk.models.mixture.split_merge import (
     allocate,
     draw_each_label,
@@ -23,6 +29,7 @@ from bayes_risk.models.mixture.split_merge import (
     split_merge,
 )
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
+from bayes_risk.models.mixture.sweep import draw_sticks
 from tests.exact_counts import log_gamma
 from tests.latent_classes import units_of
 
@@ -453,7 +460,9 @@ def test_moves_stay_out_where_they_do_not_know_the_law():
     boxes = np.zeros((1, 5), bool)
     boxes[0, [1, 4]] = True
     zeros = ZeroLayout.of_boxes(boxes, table.prior.starts)
-    phi = initial_state(replace(table.prior, splits=0), table.units, np.random.default_rng(1)).phi[0]
+    phi = initial_state(replace(table.prior, splits=0), table.units, np.random.default_rng(1)).phi[
+        0
+    ]
     drawn = [
         run_chains(
             replace(table.prior, splits=splits, zeros=zeros), table.units, [start_at(phi)],
@@ -462,6 +471,27 @@ def test_moves_stay_out_where_they_do_not_know_the_law():
         for splits in (0, 4)
     ]  # fmt: skip
     assert (drawn[0] == drawn[1]).all()
+
+
+# --- means of parameters ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mixed", "counts with zeros", "levels weighted"])
+def test_parameters_at_their_means_are_the_mean_of_draws_given_labels(name):
+    """Of all families, and of the sticks."""
+    table, rng, draws = table_of(name), np.random.default_rng(8), 4000
+    state = initial_state(replace(table.prior, splits=0), table.units, rng)
+    nothing = np.zeros(table.prior.n_numbers + len(table.prior.starts) - 1, bool)
+    nobody = np.zeros(0, np.int64)
+    sums = collapse(table.prior, table.units, state, nothing, nobody, rng=rng)[0]
+    found, phi = at_means(sums, table.prior), np.repeat(state.phi, draws, axis=0)
+    pi, log_left = np.empty((draws, K)), np.empty(K - 1)
+    for h in range(draws):
+        draw_parameters(rng, sums.M[0], table.prior.layout, phi[h])
+        draw_sticks(rng, sums.n[0], float(state.alpha[0]), log_left, pi[h])
+    for want, some in ((found.phi, phi), (found.pi, pi)):
+        error = some.std(axis=0, ddof=1) / np.sqrt(draws)
+        assert (np.abs(want[0] - some.mean(axis=0)) <= 4.5 * error + 1e-12).all()
 
 
 # --- cold starts -----------------------------------------------------------------------------

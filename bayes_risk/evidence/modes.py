@@ -222,18 +222,25 @@ def distances(value: Array, error: Array) -> Array:
 def least(log_release: Array) -> float:
     """Log probability of a release below which a chain is not in the mode that some are in.
 
-    Of draws (C, n): as between modes so many nats, and so many times what draws differ by, below
-    what most draws of the best chain say.
+    Of draws (C, n): as between modes so many nats, and so many times what quarters of chains differ
+    by, below what most of them say.
     """
-    best, spread = np.median(log_release, axis=1).max(), np.median(log_release.std(axis=1))
-    return float(best - CLEAR - ERRORS * spread)
+    means = _quarters(log_release)
+    typical = np.median(means)
+    spread = np.median(np.abs(means - typical)) / UNIT
+    return float(typical - CLEAR - ERRORS * spread)
 
 
 def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
-    """Chains that are below the limit in most of any quarter of their draws, the last one too."""
-    quarters = np.array_split(log_release, min(4, log_release.shape[1]), axis=1)
-    gone: npt.NDArray[np.bool_] = np.any([np.median(q, axis=1) < limit for q in quarters], axis=0)
+    """Chains that are below the limit in the mean of any quarter of their draws, the last too."""
+    gone: npt.NDArray[np.bool_] = (_quarters(log_release) < limit).any(axis=1)
     return gone
+
+
+def _quarters(log_release: Array) -> Array:
+    """Means of the quarters of chains, (C, 4)."""
+    quarters = np.array_split(log_release, min(4, log_release.shape[1]), axis=1)
+    return np.stack([q.mean(axis=1) for q in quarters], axis=1)
 
 
 def _square(difference: Array) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
 from bayes_risk.models.fits.progress import ticker
@@ -20,14 +21,14 @@ from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .sampler import initial_state, run_chains
+from .sampler import at_means, collapse, initial_state, run_chains
 from .state import Draws, joined
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
-SCORED = 16  # draws of a chain, about, that tell whether it is in the mode
+SCORED = 24  # draws of a chain, about, that tell whether it is in the mode
 SHORTEST = 50  # sweeps
 
 
@@ -114,11 +115,11 @@ def carried_on(
 
     That is the log probability of the release, below which a chain has left it.
     """
-    chosen = led.of_chains(which)
-    limit = least(scores(chosen, release))
+    chosen, (score, child) = led.of_chains(which), rng.spawn(2)
+    limit = least(scores(chosen, release, score))
     tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
-    return _within(chosen, release, limit, steps.draws, rng, **how), limit
+    return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
 
 
 def lengthened(
@@ -134,21 +135,38 @@ def lengthened(
     """Chains so many times as long, in as many draws, that stay in the mode of the release.
 
     On y alone chains leave it, and the sooner the longer they run: what they say then is not
-    p(. | y, k). One that has left in a round goes back to where it began.
+    p(. | y, k). One that has left in a round goes back to where it began, and where it has to leave
+    from there, a round further.
     """
     size = begun.n_draws // begun.n_chains
     each = -(-size // rounds)
     some = (np.arange(1, each + 1) * size) // each - 1
     tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
-    now, put_back = begun, begun.put_back
-    parts = [[chain.take(some, 1)] for chain in begun.draws.chains()]
+    how: Any = {"n_jobs": n_jobs, "tick": tick}
+    past = [begun]
     for child in rng.spawn(rounds - 1):
-        now = _within(now, release, limit, size, child, n_jobs=n_jobs, tick=tick)
-        put_back += now.put_back
-        for part, chain in zip(parts, now.draws.chains(), strict=True):
-            part.append(chain.take(some, 1))
-    draws = joined([replace(joined(part), n_chains=1) for part in parts])
+        ways = child.spawn(3)
+        now, lost = _within(past[-1], release, limit, size, ways[0], **how)
+        if len(lost) and len(past) > 1:
+            how["tick"] = ticker(None, "", 0)
+            before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
+            after = _within(before, release, limit, size, ways[2], **how)[0]
+            past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
+            how["tick"] = tick
+        past.append(now)
+    parts = zip(*(one.draws.chains() for one in past), strict=True)
+    draws = [joined([chain.take(some, 1) for chain in part]) for part in parts]
+    draws = joined([replace(chain, n_chains=1) for chain in draws])
+    put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
+
+
+def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> MixturePosterior:
+    """The same with some chains exchanged."""
+    chains = all_of.draws.chains()
+    for c, chain in zip(which, others.draws.chains(), strict=True):
+        chains[c] = chain
+    return replace(all_of, draws=joined(chains), put_back=all_of.put_back + others.put_back)
 
 
 def _within(
@@ -158,23 +176,27 @@ def _within(
     n_draws: int,
     rng: np.random.Generator,
     **how: Any,
-) -> MixturePosterior:
-    """Chains that go on; those that leave the mode try again from where they were."""
+) -> tuple[MixturePosterior, Ints]:
+    """Chains that go on; those that leave the mode try again from where they were.
+
+    And those that have left each time, which stand where they were.
+    """
     chains = begin.draws.chains()
     out, put_back = np.arange(len(chains)), 0
     for child in rng.spawn(TRIES):
-        again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": child, **how}
+        sweep, score = child.spawn(2)
+        again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
-        gone = outside(scores(new, release), limit)
+        gone = outside(scores(new, release, score), limit)
         for c, chain in zip(out[~gone], _some(new, ~gone), strict=True):
             chains[c] = chain
         out, how["tick"] = out[gone], lambda done: None
         put_back += len(out)
         if not len(out):
             break
-    for c in out:  # never stayed: it stands where it was
+    for c in out:
         chains[c] = chains[c].take(np.resize(np.arange(len(chains[c])), n_draws), 1)
-    return replace(begin, draws=joined(chains), put_back=put_back)
+    return replace(begin, draws=joined(chains), put_back=put_back), out
 
 
 def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Draws]:
@@ -182,13 +204,24 @@ def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Dra
     return [chain for chain, chosen in zip(posterior.draws.chains(), which, strict=True) if chosen]
 
 
-def scores(posterior: MixturePosterior, release: EncodedRelease) -> npt.NDArray[np.float64]:
-    """Log probability of the release, given some draws of each chain, (C, n)."""
+def scores(
+    posterior: MixturePosterior, release: EncodedRelease, rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Log probability of the release, given some draws of each chain, (C, n).
+
+    Where no column stays, of their parameters' means given the labels: a third of the noise.
+    """
     C = posterior.n_chains
     size = posterior.n_draws // C
     few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
-    draws = (size * np.arange(C)[:, None] + few).ravel()
-    total: npt.NDArray[np.float64] = posterior.log_release(release, draws).sum(axis=0)
+    draws = posterior.draws.take((size * np.arange(C)[:, None] + few).ravel(), 1)
+    fixed = posterior.conditional
+    if not fixed.any():
+        wanted = np.zeros(0, np.int64)
+        sums = collapse(posterior.prior, posterior.units, draws, fixed, wanted, rng=rng)[0]
+        draws = at_means(sums, posterior.prior)
+    found = replace(posterior, draws=draws).log_release(release, None)
+    total: npt.NDArray[np.float64] = found.sum(axis=0)
     return total.reshape(C, len(few))
 
 

@@ -10,6 +10,7 @@ run here without PyMC's bookkeeping: two chains of a fit are two threads outside
 lock.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -196,6 +197,32 @@ def collapse(
     drawn[:, wanted >= 0, :c] = flags[:, place]
     sums = Sums(draws=draws, n=n, M=M, fixed=fixed, integrated=not fixed.any(), fallen=fallen)
     return sums, labels, drawn
+
+
+def at_means(sums: Sums, prior: Prior) -> Draws:
+    """The draws, with parameters at their means given the labels: what noise of theirs remains."""
+    draws, M, (H, D) = sums.draws, sums.M, sums.draws.phi.shape[:2]
+    p, r, phi = prior.n_counts, prior.n_reals, sums.draws.phi.copy()
+    n, zero = M[:, D + 2 * p :], M[:, p : 2 * p]
+    phi[:, :p] = (prior.shape[:, None] + M[:, :p]) / (prior.rate[:, None] + M[:, D : D + p])
+    if prior.inflation is not None:
+        a, b = prior.inflation
+        phi[:, p : 2 * p] = (a + zero) / (a + b + zero + M[:, D + p : D + 2 * p])
+    if r:
+        mean, kappa, a, b = prior.reals.T[:, :, None]
+        total, squares = M[:, 2 * p : 2 * p + r], M[:, 2 * p + r : 2 * p + 2 * r]
+        centre = (kappa * mean + total) / (kappa + n)
+        left = squares + kappa * mean**2 - (kappa + n) * centre**2
+        phi[:, 2 * p : 2 * p + r] = centre
+        phi[:, 2 * p + r : 2 * p + 2 * r] = (a + n / 2) / (b + np.maximum(left, 0.0) / 2)
+    for begin, end in itertools.pairwise(prior.starts):
+        some = M[:, begin:end] + prior.level
+        phi[:, begin:end] = some / some.sum(axis=1, keepdims=True)
+    after = np.cumsum(sums.n[:, ::-1], axis=1)[:, ::-1] - sums.n
+    V = (1.0 + sums.n) / (1.0 + sums.n + draws.alpha[:, None] + after)
+    V[:, -1] = 1.0
+    left = np.concatenate([np.ones((H, 1)), np.cumprod(1.0 - V[:, :-1], axis=1)], axis=1)
+    return replace(draws, pi=V * left, phi=phi)
 
 
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws:
