@@ -233,7 +233,7 @@ def least(log_release: Array) -> float:
 
 def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
     """Chains that are below the limit in the mean of any quarter of their draws, the last too."""
-    gone: npt.NDArray[np.bool_] = (_quarters(log_release) < limit).any(axis=1)
+    gone: npt.NDArray[np.bool_] = _quarters(log_release).min(axis=1) < limit
     return gone
 
 

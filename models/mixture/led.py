@@ -155,8 +155,8 @@ def lengthened(
             how["tick"] = tick
         past.append(now)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
-    draws = [joined([chain.take(some, 1) for chain in part]) for part in parts]
-    draws = joined([replace(chain, n_chains=1) for chain in draws])
+    chains = [joined([chain.take(some, 1) for chain in part]) for part in parts]
+    draws = joined([replace(chain, n_chains=1) for chain in chains])
     put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
 

@@ -133,9 +133,10 @@ def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants
             out[k] += T[row, k]
     else:
         for k in range(K):
-            out[k] += log_value(
-                M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
-            )
+            if out[k] > -math.inf:
+                out[k] += log_value(
+                    M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
+                )
     if k0 < K:
         changed = set_gone(told, True, given_z, gone)
         out[k0] = mine + log_value(
@@ -177,6 +178,19 @@ def log_of_both(share, x, e, of, w, constants):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def empty_as_one(n, k0, out):
+    """Give the first class that nobody is in the weights of all such: they are alike."""
+    first = -1
+    for k in range(n.shape[0]):
+        if n[k] == 0.0 and k != k0:
+            if first < 0:
+                first = k
+            else:
+                out[first] = log_add(out[first], out[k])
+                out[k] = -math.inf
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """out[k]: log of the class's weight and of the target's values; its class without the target.
 
@@ -188,6 +202,8 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     guessed, gone, of = room
     k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
     log_powers(n, alpha, pi, k0, w, out)
+    if pi.shape[0] == 0:  # parameters are integrated out
+        empty_as_one(n, k0, out)
     anything = False
     for v in range(values.shape[1]):
         told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
@@ -268,6 +284,9 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
         first = k if rest[k] > rest[first] else first
     for t in range(rest.shape[0]):
         k = first if t == 0 else t - (t <= first)
+        if rest[k] == -math.inf:
+            L[:, :, k] = -math.inf
+            continue
         own = k == label[h, u]
         if t > 0 and cut and not own:
             highest = 0.0  # log density of any guess, at most; masses are below 1
