@@ -9,6 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.evidence import contract
 from tests import test_cart as trees
 from tests.edge_results import attribute, study_result
 from tests.fits import encoded, fit_of, release_of
@@ -107,8 +108,8 @@ def test_the_factors_are_all_the_evidence(gather):
     found, truth = evidence.found, evidence.cases.guesses.truth
     assert len(found.by_column) == len(evidence.factors) == 2
     total = found.by_column.sum(axis=0)
-    total -= np.take_along_axis(total, truth[None], axis=0)
-    expected = found.log_evidence.sum(axis=0)
+    total -= np.take_along_axis(total, truth[None, None], axis=1)
+    expected = found.log_evidence
     assert (np.isneginf(total) == np.isneginf(expected)).all()
     possible = np.isfinite(expected)
     assert np.allclose(total[possible], expected[possible], atol=ROUNDING)
@@ -189,9 +190,20 @@ def test_joint_models_and_whole_releases_have_no_factors():
     assert isinstance(fit.factors("imputed", release, None), str)
 
 
-def test_the_first_releases_alone_have_none():
+def test_the_first_releases_have_their_own():
+    df, release, evidence = regression()
+    fit = REGRESSION.fit(df, draws=4, chains=2, random_seed=1)
+    alone = br.attribute_risk(fit, release.first(1), guesses=GRIDS, targets=[0, 5, 8])
+    found = evidence.first(1).risk()
+    assert np.allclose(found.by_column.loc[alone.by_column.index], alone.by_column, atol=ROUNDING)
+
+
+def test_of_large_audits_those_of_the_first_releases_are_not_kept(monkeypatch):
+    whole = regression()[2].risk()
+    monkeypatch.setattr(contract, "CELLS", 1)
     evidence = regression()[2]
-    assert evidence.risk().by_column is not None
+    assert evidence.found.by_column.shape[1] == 1
+    assert np.allclose(evidence.risk().by_column, whole.by_column, atol=ROUNDING)
     assert evidence.first(1).risk().not_by_column == "of the first releases it is not kept"
 
 

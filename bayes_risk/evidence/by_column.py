@@ -9,8 +9,7 @@ intruder is one who uses all that the release says but how c's values came about
 condition the columns after it.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,18 @@ SEARCHED = "the guesses were searched where all the evidence together leads"
 FIRST = "of the first releases it is not kept"
 
 
+class Factors(NamedTuple):
+    """Log evidence of each synthesised column.
+
+    ``columns``: those whose factors guesses move; ``log_p`` (k, m, G, n_cases), or summed over
+    releases (k, 1, G, n_cases), up to a constant for each case; ``synthesized``: all columns.
+    """
+
+    columns: tuple[str, ...]
+    log_p: Array
+    synthesized: list[str]
+
+
 def factors_of(
     can: Capabilities, evidence: str, release: EncodedRelease, targets: Targets
 ) -> tuple[str, ...] | str:
@@ -42,20 +53,17 @@ def factors_of(
     return can.factored.factors(evidence, release, targets)
 
 
-def by_column(
-    columns: tuple[str, ...], log_p: Array, synthesized: Iterable[str], risk: Any
-) -> pd.DataFrame:
+def by_column(factors: Factors, risk: Any) -> pd.DataFrame:
     """Probability of the truth without the evidence of each synthesised column.
 
-    ``columns``: those whose factors guesses move, and ``log_p`` (k, G, n_cases) the log evidence of
-    each, summed over releases, up to a constant for each case. ``risk``: whose prior is used, and
-    whose probabilities are compared with. Indexed by ``column``, the one that gives most away
-    first: probability of the truth over the targets without its evidence, mean and largest, and by
-    how much these are below those with all the evidence. Cost: k^2 passes over (G, n_cases).
+    ``risk``: whose prior is used, and whose probabilities are compared with. Indexed by ``column``,
+    the one that gives most away first: probability of the truth over the targets without its
+    evidence, mean and largest, and by how much these are below those with all the evidence. Cost:
+    k^2 passes over (G, n_cases).
     """
-    full = risk.records["probability"]
-    rows = dict.fromkeys(synthesized, full.to_numpy())
-    for c, name in enumerate(columns):
+    full, log_p = risk.records["probability"], factors.log_p.sum(axis=1)
+    rows = dict.fromkeys(factors.synthesized, full.to_numpy())
+    for c, name in enumerate(factors.columns):
         left = [one for d, one in enumerate(log_p) if d != c]
         log_post = risk.log_prior + sum(left, np.zeros(log_p.shape[1:]))
         log_post = np.where(np.isfinite(risk.log_prior), log_post, -np.inf)

@@ -20,6 +20,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 Progress = Callable[[str, int, int], None]
+CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data set: 16 MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,8 +94,8 @@ class Simulated:
     log_p: Array  # shape (m, G, U): log p(Z^(l) | y*, A) up to a constant for each target
     deviations: Array  # shape (B, G, U): of each batch of draws, from the sum over releases
     ess: Array  # shape (U,): effective number of draws
-    # shape (k, G, U): of a `Factored` fit with k > 1 factors: log p of each by itself, summed
-    # over releases
+    # shape (k, m, G, U): of a `Factored` fit with k > 1 factors: log p of each by itself; where
+    # that is more than `CELLS` a factor (k, 1, G, U), summed over releases
     by_column: Array | None = None
 
     @classmethod
@@ -108,11 +109,17 @@ class Simulated:
         """Exact evidence that is a product of factors, the log of each of shape (m, G, U)."""
         each = iter(factors)
         log_p = next(each).copy()
-        by_column = [log_p.sum(axis=0)]
+        rows = rows_kept(log_p)
+        by_column = [log_p.copy() if rows > 1 else log_p.sum(axis=0, keepdims=True)]
         for factor in each:
-            by_column.append(factor.sum(axis=0))
+            by_column.append(factor if rows > 1 else factor.sum(axis=0, keepdims=True))
             log_p += factor
         return cls.exact(log_p, np.stack(by_column) if len(by_column) > 1 else None)
+
+
+def rows_kept(factor: Array) -> int:
+    """Rows kept of a factor (m, G, U): all m, or where that is much one, their sum."""
+    return len(factor) if factor.size <= CELLS else 1
 
 
 class How(TypedDict):

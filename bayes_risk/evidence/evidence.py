@@ -18,7 +18,7 @@ from bayes_risk._core.logspace import change
 from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets
+from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets, rows_kept
 from .diagnostics import pareto_smoothed, weight_ess
 from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
@@ -47,8 +47,8 @@ class Evidence:
     modes: Modes | None = None  # Where the release led the chains: the modes they were found in
     # That of each mode, where the release does not choose between several
     apart: "tuple[Evidence, ...]" = ()
-    # shape (k, G, U): log evidence of each factor of a `Factored` fit, summed over releases,
-    # up to a constant for each target; None: one factor, or none that can be told
+    # shape (k, m, G, U), or (k, 1, G, U) summed over releases: log evidence of each factor of a
+    # `Factored` fit, up to a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
     # Whether unknown records were imputed, by chains of which each sweeps for long
     imputed: bool = False
@@ -73,7 +73,7 @@ class Evidence:
         return np.median(variance.reshape(len(variance), -1), axis=1)
 
     def first(self, m: int) -> "Evidence":
-        """Evidence of the first m releases; k-hat and ESS stay those of all fits, factors go.
+        """Evidence of the first m releases; k-hat and ESS stay those of all fits.
 
         Only where releases have fits of their own, or nothing was sampled.
         """
@@ -82,9 +82,12 @@ class Evidence:
             deviations = deviations[: m + 1].copy()
             deviations[0] *= np.float32(m / among)
         log_evidence = self.log_evidence[:m]
+        by_column = self.by_column
+        if by_column is not None:
+            by_column = by_column[:, :m] if by_column.shape[1] == among else None
         apart = tuple(one.first(m) for one in self.apart)
         return replace(
-            self, log_evidence=log_evidence, deviations=deviations, by_column=None, apart=apart
+            self, log_evidence=log_evidence, deviations=deviations, by_column=by_column, apart=apart
         )
 
 
@@ -205,7 +208,9 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
     log_evidence = np.empty((m, *base.value.shape))
     deviations = np.empty((m + 1, *base.deviation.shape), dtype=np.float32)
     np.multiply(base.deviation, np.float32(-m), out=deviations[0])
-    by_column = None if base.parts is None else np.zeros(base.parts.shape)
+    rows, by_column = rows_kept(log_evidence), None
+    if base.parts is not None:
+        by_column = np.zeros((len(base.parts), rows, *base.value.shape))
     for l, ratio in enumerate(each):
         log_evidence[l] = change(ratio.value, base.value)
         deviations[l + 1] = ratio.deviation
@@ -213,7 +218,7 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
         if by_column is None or base.parts is None or ratio.parts is None:
             by_column = None
         else:
-            by_column += change(ratio.parts, base.parts)
+            by_column[:, l % rows] += change(ratio.parts, base.parts)
     return _relative_to_truth(
         Evidence(
             log_evidence=log_evidence,

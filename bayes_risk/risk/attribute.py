@@ -20,7 +20,7 @@ from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
-from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column, factors_of
+from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import Ratio
@@ -133,17 +133,21 @@ class AttributeEvidence(Shown):
 
     def _by_column(self, risk: AttributeRisk) -> dict[str, Any]:
         """Which column gives most away under the main prior, or why it is not told."""
-        log_p = self.found.by_column
-        if isinstance(self.factors, str):
-            return {"not_by_column": self.factors}
+        if isinstance(risk.factors, str):
+            return {"not_by_column": risk.factors}
         if self.searched is not None:
             return {"not_by_column": SEARCHED}
-        if len(self.factors) == 1:
-            log_p = self.found.log_evidence.sum(axis=0)[None]
+        return {"by_column": by_column(risk.factors, risk)}
+
+    @property
+    def _factors(self) -> Factors | str:
+        """The evidence by column, or why it is not there."""
+        if isinstance(self.factors, str):
+            return self.factors
+        log_p = self.found.log_evidence[None] if len(self.factors) == 1 else self.found.by_column
         if log_p is None:
-            return {"not_by_column": FIRST}
-        columns = [str(c) for c in self.release.synthesized]
-        return {"by_column": by_column(self.factors, log_p, columns, risk)}
+            return FIRST
+        return Factors(self.factors, log_p, [str(c) for c in self.release.synthesized])
 
     def balance(self) -> balancing.Balance | None:
         """The evidence checked by itself; None where its expectation is not known.
@@ -247,6 +251,8 @@ class AttributeEvidence(Shown):
             deviations=posterior.deviations,
             mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
+            mcse_by_release=posterior.mcse_by_release,
+            factors=self._factors,
             khat=found.khat,
             ess=found.ess,
             reliable=trusted | self.disclosed,

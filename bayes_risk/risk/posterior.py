@@ -33,7 +33,8 @@ class PosteriorWeights(NamedTuple):
     probability, by fit and batch;
     ``mcse`` (U,) of it, ``mcse_log_odds`` (U,) of its log odds and ``mcse_log_bayes_factor`` (U,)
     of their change; ``left_out`` (U,): share of the posterior that a search left out;
-    ``disagreed`` (U,): chains say more different things of the record than their noise explains.
+    ``disagreed`` (U,): chains say more different things of the record than their noise explains;
+    ``mcse_by_release`` (m, U): error that each data set brings into the log Bayes factor.
     """
 
     log_p: Array
@@ -44,6 +45,7 @@ class PosteriorWeights(NamedTuple):
     mcse_log_bayes_factor: Array
     left_out: Array
     disagreed: Flags
+    mcse_by_release: Array
 
 
 def mcse_of_mean(risk: Any) -> float:
@@ -136,7 +138,8 @@ def weigh(
     p, p_truth = np.exp(log_p), np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     moved = _moved(found, prior, truth)
-    shift = -_mean_deviation(found, p, moved)
+    by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    shift = -_mean_deviation(by_evidence, p, moved)
     error = standard_error(shift, led=found.few_chains)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
@@ -149,6 +152,7 @@ def weigh(
         mcse_log_bayes_factor=_error_of_change(found, shift, moved, log_truth, prior, truth),
         left_out=_left_out(log_truth, log_rest),
         disagreed=disagreed(found, shift),
+        mcse_by_release=_error_by_release(found, by_evidence, log_truth),
     )
 
 
@@ -235,13 +239,13 @@ def _moved(found: Evidence, prior: PriorWeights, truth: Ints) -> Moved | None:
     return Moved(b, prior.from_base, centre, at_truth(prior.from_base, truth))
 
 
-def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
+def _mean_deviation(by_evidence: Array, p: Array, moved: Moved | None) -> Array:
     """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
 
     The evidence moves by ``-m b_g``, and an estimated prior by its own (`Moved`): all predictive,
     ``m - 1`` of the m base fits are left.
     """
-    mean: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    mean = by_evidence.copy()
     if moved is not None:
         b, r, centre, own = moved
         mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)
@@ -267,6 +271,25 @@ def _error_of_change(
         if moved is not None:
             change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
         error = standard_error(change, led=found.few_chains)
+    return _unless_settled(error, log_truth)
+
+
+def _error_by_release(found: Evidence, by_evidence: Array, log_truth: Array) -> Array:
+    """Monte Carlo error that each data set brings into the log Bayes factor, shape (m, U).
+
+    Of its own fit and 1/m of the base fit; to first order, ``d log B = -sum_g p_g dE_g / (1 - p)``.
+    NaN where the data sets have no fits of their own.
+    """
+    m, U = len(found.log_evidence), len(log_truth)
+    if len(by_evidence) != m + 1:
+        return np.full((m, U), np.nan if by_evidence.any() else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = by_evidence / -np.expm1(log_truth)
+        each = [standard_error(np.stack([d, change[0] / m]), led=found.few_chains) for d in change]
+    return _unless_settled(np.stack(each[1:]), log_truth)
+
+
+def _unless_settled(error: Array, log_truth: Array) -> Array:
     settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
     return np.where(settled, 0.0, error)
 

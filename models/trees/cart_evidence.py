@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import log_p_of_guesses
@@ -257,7 +257,8 @@ def known_splits(
     shape = targets.guesses.codes.shape[:2]
     log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
     columns = list(dict.fromkeys(tree.column for tree in leaves.trees[0]))
-    by_column = np.zeros((len(columns), *shape)) if len(columns) > 1 else None
+    rows = rows_kept(log_p)
+    by_column = np.zeros((len(columns), rows, *shape)) if len(columns) > 1 else None
     none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
     deviations = none.copy() if any(leaves.smoothed) else none
     tick = ticker(progress, "evidence", len(leaves.z))
@@ -272,7 +273,7 @@ def known_splits(
                 gain = _genuine(leaves, tree, z, targets)
             log_p[l] += gain
             if by_column is not None:
-                by_column[columns.index(tree.column)] += gain
+                by_column[columns.index(tree.column), l % rows] += gain
         tick(1)
     return Simulated(log_p, deviations, ess, by_column)
 

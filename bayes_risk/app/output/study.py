@@ -74,7 +74,7 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     if any(risk is not None for risk in risks):
         write_csv(folder / "records.csv", records_table(*risks))
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
-    for part in parts_of(result).values():
+    for part in (*risks, *parts_of(result).values()):
         for table in part.tables().values() if part is not None else ():
             if table.file:
                 write_csv(folder / f"{table.file}.csv", table.frame)
