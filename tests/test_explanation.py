@@ -20,6 +20,7 @@ from tests import test_by_column as models
 from tests.edge_results import MARK, attribute, study_result
 from tests.fits import fit_of, release_of
 from tests.regression_oracle import guess_values, log_evidence
+from tests.test_cli import screen
 
 ROUNDING = 1e-8
 FITS = {
@@ -257,8 +258,9 @@ def test_where_nothing_else_is_possible_they_say_what_is_ruled_out():
     assert np.isinf(found.total)
     assert found.ruled_out.at["all", "all columns"] == 1
     row, column = found.most()
-    assert found.part(row) == f"rules out {100 * found.ruled_out.at[row, 'all columns']:.1f} %"
-    assert f"Most comes from data set {row} (rules out" in found.sentence()
+    assert found.part(row) == f"{100 * found.ruled_out.at[row, 'all columns']:.1f} %"
+    assert found.sentence().endswith("%): shares in ruling out every other guess.")
+    assert f"Most comes from data set {row} (" in found.sentence()
     assert column in found.ruled_out
 
 
@@ -287,6 +289,8 @@ def test_the_report_names_what_gives_the_worst_records_away(tmp_path):
     page = br.report(risk, tmp_path / "report.html").read_text()
     assert "What gives them away" in page and "2 (0.29)" in page
     assert MARK not in page
+    assert risk.line() == "Worst record: most from data set 2 (0.29)"
+    assert risk.line() in [line.rstrip() for line in screen(study_result(risk=risk), 80)]
     assert "away" not in str(br.redact(risk, min_count=3).table)
 
 

@@ -88,10 +88,17 @@ class Explanation(Result):
         return row, column
 
     def part(self, row: Any = ALL, column: Any = ALL_COLUMNS) -> str:
-        """A contribution in words; or what it rules out, where all other guesses are."""
+        """A contribution in words; of an infinite log Bayes factor the share in ruling out."""
         finite = np.isfinite(self.total)
         found: Any = (self.contributions if finite else self.ruled_out).at[row, column]
-        return number(float(found), 2) if finite else f"rules out {percent(float(found))}"
+        return number(float(found), 2) if finite else percent(float(found))
+
+    def most_in_words(self) -> str:
+        """Data set and column that give most away, with their parts; empty: none does."""
+        row, column = self.most()
+        said = [] if row is None else [f"data set {row} ({self.part(row)})"]
+        said += [] if column is None else [f"column {column} ({self.part(column=column)})"]
+        return " and ".join(said)
 
     def summary(self) -> pd.DataFrame:
         """The contributions; of each row its error, and what it rules out."""
@@ -100,11 +107,9 @@ class Explanation(Result):
 
     def sentence(self) -> str:
         """The result in plain words."""
-        row, column = self.most()
-        said = [] if row is None else [f"data set {row} ({self.part(row)})"]
-        said += [] if column is None else [f"column {column} ({self.part(column=column)})"]
-        error = in_brackets(float(self.mcse[ALL]), self.total, 2)
-        most = f" Most comes from {' and '.join(said)}." * bool(said)
+        error, said = in_brackets(float(self.mcse[ALL]), self.total, 2), self.most_in_words()
+        shares = ": shares in ruling out every other guess" * bool(np.isinf(self.total))
+        most = f" Most comes from {said}{shares}." * bool(said)
         why = f" Not told by column: {self.no_columns}." * bool(self.no_columns)
         return (
             f"Record {self.label}: the log Bayes factor of its true values is "
@@ -149,21 +154,29 @@ def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
     columns: list[tuple[str, Form]] = [
         ("Log Bayes factor", value("log_bayes_factor", digits=2)),
         ("Error (2 s.e.)", spread("mcse", "log_bayes_factor", digits=2)),
-        *([("Data set that gives most", itemgetter("from_data_set"))] if m > 1 else []),
-        *([("Column that gives most", itemgetter("from_column"))] if by_column else []),
+        *([("Data set", itemgetter("from_data_set"))] if m > 1 else []),
+        *([("Column", itemgetter("from_column"))] if by_column else []),
     ]
     return Table(
         title="What gives them away",
         caption=(
-            "In brackets the contribution to the log Bayes factor, or what is ruled out of the "
-            "prior of the other guesses where none is left. Contributions add up over data sets "
-            "and over columns; `risk.explain(label)` has them all. A dash: nothing to explain."
+            "The data set and the column that contribute most to the log Bayes factor. In brackets "
+            "how much, or where it is infinite the share in ruling out every other guess. "
+            "Contributions add up over data sets, and over columns; risk.explain(label) has them "
+            "all. A dash: nothing gives away, or nothing is to be explained."
         ),
         frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
         head="Record",
         columns=columns,
         file="explained",
     )
+
+
+def explained_in_words(risk: Any, position: int) -> str:
+    """What gives most of a target away; empty: nothing does, or it is not told."""
+    if _settled(risk, int(risk.case[position])):
+        return ""
+    return explanation(risk, position).most_in_words()
 
 
 def _row(risk: Any, position: int) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from bayes_risk.intruder.guesses import how_many
 from bayes_risk.matching.exposure_result import Exposure
 
 from .closeness import GuessPosterior
-from .explanation import Explanation, explanation, shown_explained
+from .explanation import Explanation, explained_in_words, explanation, shown_explained
 from .geography import geography
 from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
 
@@ -406,7 +406,12 @@ class AttributeRisk(GuessPosterior):
         }
 
     def line(self) -> str:
-        """Which column gives most away; nothing where it is not told."""
+        """What gives most away, in all and of the worst record; nothing where it is not told."""
+        worst = explained_in_words(self, int(self._most_probable()[0]))
+        said = [self._first_column(), f"Worst record: most from {worst}" * bool(worst)]
+        return "\n".join(filter(None, said))
+
+    def _first_column(self) -> str:
         if self.by_column is None:
             return ""
         column, without, full = first_column(self.by_column)
