@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from bayes_risk.risk.attribute import attribute_evidence as attribute_evidence
     from bayes_risk.risk.attribute import attribute_risk as attribute_risk
     from bayes_risk.risk.dominance_rules import dominance as dominance
+    from bayes_risk.risk.explanation import Explanation as Explanation
     from bayes_risk.risk.full_table.likeliest import Likeliest as Likeliest
     from bayes_risk.risk.full_table.likeliest import likeliest as likeliest
     from bayes_risk.risk.full_table.risk import FullTableRisk as FullTableRisk
@@ -98,6 +99,7 @@ _LAZY_IMPORTS = {
     "intruder.intruder": ["Intruder"],
     "intruder.guesses": ["Hamming", "Listed", "Neighbourhood"],
     "intruder.priors": ["Density", "Interval", "Mixture", "TruthFactor"],
+    "risk.explanation": ["Explanation"],
     "risk.full_table.likeliest": ["Likeliest", "likeliest"],
     "risk.full_table.risk": ["FullTableRisk", "full_table_risk"],
     "intruder.grids": ["Grid", "JointGrid", "Levels"],

@@ -32,7 +32,7 @@ from bayes_risk.app.study.prepare import (
 )
 from bayes_risk.app.study.study import Study, candidate_study
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Capabilities
+from bayes_risk.evidence.contract import CELLS, Capabilities
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.evidence.methods import EVIDENCE
 from bayes_risk.intruder.grids import as_guesses
@@ -192,7 +192,7 @@ def _cost(
     (n, p), m, H, chains = df.shape, study.m, 0, getattr(study.model, "chains", 1)
     U, G, q = _guessed(study, data, study.synthesized_in(df))
     written = U if study.output.folder is not None and kind == "audit" else 0
-    held = beside = 0
+    held = beside = by_column = 0
     if fit is not None:
         apart = fit.records_differ or release.classes == "own"
         U = min(U, n if apart else len(np.unique(data.codes, axis=0)))
@@ -201,6 +201,8 @@ def _cost(
             _held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED
         )
         can = _can(study, fit, release)
+        if can is not None and can.factored is not None:
+            by_column = 8 * len(study.synthesized_in(df)) * min(m * U * G, CELLS)
         H = 0 if _closed(study, fit, can) else fit.n_draws
         chains = chains if can is None or can.led is None else can.led.led_chains
         looked_up = min(U * G, TOGETHER) * (12 * p + 48) + 20 * min(U * G * n, DISTANCES)
@@ -220,11 +222,11 @@ def _cost(
         "program": resident() + code,
         "table and releases": tables + rounds * 12 * m * n * p,
         "fits": held * (sets * F + 1),
-        "evidence": evidence + evidence // F + beside,
+        "evidence": evidence + evidence // F + beside + 2 * by_column,
         "guesses, priors and posteriors": U * G * (PAIR + 5 * q + 16 * priors),
         "blocks at work": n_jobs * block * (80 * H + 40 * G * B) if H else 0,
         "arrays for the report": 8 * (2 * m + 4) * G * written,
-        "earlier rounds": rounds * U * G * (8 * m + 30 + 5 * q),
+        "earlier rounds": rounds * (U * G * (8 * m + 30 + 5 * q) + by_column),
         "other audits": max(_others(study, data, F, B, H, n_jobs)),
         "processes of workers": processes * (PROCESS + code + tables + evidence // F),
     }
