@@ -158,7 +158,7 @@ RUNS = [
 NAMES = [f"{command}-{name}" for command, name, _ in RUNS]
 WITH_LABELS = {
     *("report.html", "records.csv", "risk.nc", "summary.json", "privacy_loss.csv", "context.csv"),
-    *("membership.csv", "full_table.csv", "reweighting.csv"),
+    *("membership.csv", "full_table.csv", "reweighting.csv", "explained.csv"),
 }
 
 
