@@ -103,7 +103,7 @@ class MarginalsFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Exact evidence; who does not know all others is answered for one draw of parameters."""
         made_columns(release, self.microdata, self._modelled, "the fit has no column")
-        may = Capabilities(closed_form=self, factored=self, partial=self)
+        may = Capabilities(closed_form=self, factored=self, partial=self, any_rows=True)
         if intruder.knows_less and len(release.by_draw) > 1:
             return may.refused(
                 f"m = {release.m} data sets with a draw of the parameters each are not offered to "
@@ -130,7 +130,7 @@ class MarginalsFit(Synthesis):
 
         def factor(q: int, j: int) -> Array:
             guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
-            counts, Z = self._counts(j), release.codes[:, release.replaced, j].astype(np.int64)
+            counts, Z = self._counts(j), release.codes[:, release.rows, j].astype(np.int64)
             a = counts[guess] - (targets.fitted & (guess == own))  # shape (G, U)
             d = len(counts)
             z = [np.bincount(Z[list(sets)].ravel(), minlength=d) for sets in release.by_draw]
@@ -151,7 +151,7 @@ class MarginalsFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         shares: dict[int, Array] = {}
         for l, rng in enumerate(request.rngs):
-            table = self.microdata.codes.copy()
+            table = request.table()
             for j in map(self.microdata.columns.index, request.columns):
                 if l == 0 or request.parameters != "shared":
                     shares[j] = rng.dirichlet(self._counts(j))

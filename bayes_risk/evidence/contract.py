@@ -474,6 +474,8 @@ class Capabilities:
     tabulated: Tabulated | None = None
     reweighted: Reweighted | None = None
     grown: Grown | None = None
+    # Whether the evidence holds of rows that are nobody's, fresh draws of all columns, of any number
+    any_rows: bool = False
     # How a way is computed, where the model has more to say than its name
     in_words: Mapping[str, str] = field(default_factory=dict)
 
@@ -524,5 +526,8 @@ def without_weights(intruder: Intruder) -> str:
 
 def drawn_in_words(fit: Fit, release: EncodedRelease) -> str:
     """How many data sets, and how their parameters were drawn, one phrase for reports."""
-    said = PARAMETERS[drawn(fit, release)]
-    return f"m = {release.m}, {said}{'' if release.parameters else ' (assumed: not stated)'}"
+    said, rows = PARAMETERS[drawn(fit, release)], ""
+    if not release.corresponds:
+        rows = f" of {release.codes.shape[1]:,} rows each, none of which is a certain record's"
+    stated = "" if release.parameters else " (assumed: not stated)"
+    return f"m = {release.m}{rows}, {said}{stated}"

@@ -57,6 +57,7 @@ class Measures:
     data: Microdata  # the original
     made: Sequence[int]  # numbers of the synthesised columns
     replaced: Flags  # shape (n,): records whose values were replaced; the others say nothing
+    rows: Flags  # shape (N,): released rows that hold synthetic values
     # to how many decimals the released numbers of a column were rounded; None: not at all
     decimals: dict[int, int | None]
     _cutters: list["_Cutter"] = field(init=False)
@@ -83,18 +84,18 @@ class Measures:
         }
 
     def add(self, codes: Codes) -> None:
-        """Measure a file, shape (n, p)."""
-        z = codes[self.replaced]
+        """Measure a file, shape (N, p)."""
+        z = codes[self.rows]
         self._tables.append(self._tables_of(z))
         self._counts.append([x for j in self._genuine for x in self._counted(j, z[:, j])])
 
     def found(self) -> tuple[list[Measure], Array]:
         """All measures, and their values, shape (files, measures)."""
         original = self._tables_of(self.data.codes[self.replaced])
-        names, values = self._names(), []
+        names, values, size = self._names(), [], self.rows.sum() / self.replaced.sum()
         for t, whole in enumerate(original):
             files = np.stack([tables[t] for tables in self._tables]).astype(float)
-            for centre in (whole, files.mean(axis=0)):
+            for centre in (size * whole, files.mean(axis=0)):
                 values.append(((np.sqrt(files) - np.sqrt(centre)) ** 2).sum(axis=1))
         counts = np.array(self._counts).reshape(len(self._tables), -1)
         return names, np.column_stack([*values, 2 * np.sqrt(counts + 0.375)])
@@ -462,7 +463,7 @@ def _check(
     together = own_trees or drawn(fit, release) in ("shared", "one-mode")
     size = release.m if together else 1  # files of a unit, which are not exchangeable one by one
     units = release.m // size
-    n, p = fit.microdata.codes.shape
+    n, p = release.codes.shape[1:]
     # units to simulate, within what large files allow
     R = n_simulated or max(LEAST, min(FOR_EACH * units, CELLS // int(n * p * size)))
     files = _Files(fit, release, can, scoring)
@@ -492,7 +493,7 @@ def _simulated(
 ) -> Iterator[EncodedRelease]:
     """Releases of R units in all, as many files at once as memory and draws allow."""
     options = _options(maker, release)
-    n, p = fit.microdata.codes.shape
+    n, p = release.codes.shape[1:]
     most = max(AT_ONCE // (n * p), 1)
     if fit.n_draws:
         most = min(most, fit.n_draws)
@@ -512,6 +513,7 @@ def _options(fit: Fit, release: EncodedRelease) -> dict[str, Any]:
         "columns": list(release.synthesized),
         "classes": release.classes,
         "records": release.source.records,
+        "n": None if release.corresponds else release.codes.shape[1],
         "parameters": None if way == fit.parameters[0] else way,
     }
     takes = inspect.signature(fit.synthesize).parameters
@@ -521,7 +523,9 @@ def _options(fit: Fit, release: EncodedRelease) -> dict[str, Any]:
 def _check_alike(fit: Fit, release: EncodedRelease, made: EncodedRelease) -> None:
     """Whether simulated files replace the same columns of the same records."""
     same = set(made.synthesized) == set(release.synthesized)
-    if not (same and np.array_equal(made.replaced, release.replaced)):
+    if not (same and np.array_equal(made.replaced, release.replaced)) or (
+        made.codes.shape[1] != release.codes.shape[1]
+    ):
         raise InputError(
             f"{type(fit).__name__} replaces {', '.join(map(str, made.synthesized))} of "
             f"{int(made.replaced.sum()):,} records, the release "
@@ -542,10 +546,10 @@ class _Files:
         shown = {j for j in made if not data.n_levels[j]}
         decimals: dict[int, int | None] = dict.fromkeys(shown)
         for j in shown:
-            found = [decimals_of(z[release.replaced, j].astype(float)) for z in release.codes]
+            found = [decimals_of(z[release.rows, j].astype(float)) for z in release.codes]
             rounded = [d for d in found if d is not None]
             decimals[j] = max(rounded) if len(rounded) == len(found) else None
-        self.measures = Measures(data, made, release.replaced, decimals)
+        self.measures = Measures(data, made, release.replaced, release.rows, decimals)
         self.scored = can.importance if "importance" in can.methods else None  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:

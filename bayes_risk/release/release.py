@@ -26,14 +26,16 @@ SAME = 1e-12  # relative: what a number may lose on its way through a text file
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release(Shown):
-    """m synthetic data sets of the same records, however they were made.
+    """m synthetic data sets of the same records, or of fresh ones, however they were made.
 
     Parameters
     ----------
     datasets : sequence of DataFrame
         The m files, one row per record of the original, in its order or with its index (whose
         labels may stand in another order if neither table merely numbers its rows). Columns that
-        were not synthesised hold the original's values (or are absent).
+        were not synthesised hold the original's values (or are absent). Where every column was
+        synthesised, of all records and with fresh classes, rows need be nobody's: any number N of
+        them, the same in all files, in any order.
     synthesized : sequence of str
         The columns whose values were replaced.
     records : ndarray of bool, shape (n,), optional
@@ -59,7 +61,8 @@ class Release(Shown):
     ------
     InputError
         No data set, a data set that lacks a synthesised column, unequal lengths, an unknown
-        mechanism or way to draw parameters, groups of another shape.
+        mechanism or way to draw parameters, groups of another shape. Where it is read with the
+        original: rows that ought to be its records and are not.
 
     Examples
     --------
@@ -100,8 +103,9 @@ class Release(Shown):
             known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
             if len(table) != len(self.datasets[0]):
                 raise InputError(
-                    f"release {l} has {len(table)} records and release 1 has "
-                    f"{len(self.datasets[0])}; all data sets of a release hold the same records"
+                    f"release {l} has {len(table)} rows and release 1 has "
+                    f"{len(self.datasets[0])}; all data sets of a release have as many: give each "
+                    "number of rows a Release of its own"
                 )
         if self.groups is not None:
             self._check_groups(np.asarray(self.groups))
@@ -115,7 +119,7 @@ class Release(Shown):
         rows, columns = self.datasets[0].shape
         part = "" if self.records is None else f", values of {int(self.records.sum()):,} replaced"
         return (
-            f"Release: m = {self.m} data sets of {rows:,} records and {columns:,} columns{part}\n"
+            f"Release: m = {self.m} data sets of {rows:,} rows and {columns:,} columns{part}\n"
             f"  synthesised: {', '.join(map(str, self.synthesized))}\n"
             f"  parameters: {PARAMETERS.get(self.parameters or '', 'not stated')}; classes: "
             f"{self.classes}"
@@ -145,14 +149,51 @@ class Release(Shown):
         )
 
     def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
-        """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
+        """Codes of all data sets, shape (m, N, p), or of data set l, counted from 0, shape (N, p).
 
         Unsynthesised columns and records are the original's, or refused where they differ from it.
         """
         columns = known_columns("synthesized", self.synthesized, microdata.columns)
+        read = self._codes_of if self.corresponds(microdata) else self._fresh_codes_of
         if l is not None:
-            return self._codes_of(l, columns, microdata)
-        return np.stack([self._codes_of(l, columns, microdata) for l in range(self.m)])
+            return read(l, columns, microdata)
+        return np.stack([read(l, columns, microdata) for l in range(self.m)])
+
+    def corresponds(self, microdata: Microdata) -> bool:
+        """Whether row i is record i; else rows are fresh draws of every column.
+
+        Raises
+        ------
+        InputError
+            They are not the original's records, and ought to be: something was not drawn afresh.
+        """
+        rows, n = len(self.datasets[0]), len(microdata.index)
+        tied = self._tied(microdata)
+        if tied and rows != n:
+            raise InputError(
+                f"release 1 has {rows} rows and the original {n} records; any number will do only "
+                f"where every column of the model was synthesised afresh for everybody, and {tied}:"
+                " give the original's records, one row each, or fit a model without what stays"
+            )
+        try:
+            for l, table in enumerate(self.datasets, start=1):
+                same_records(microdata.index, table, f"release {l}")
+        except InputError:
+            if tied:
+                raise
+            return False
+        return True
+
+    def _tied(self, microdata: Microdata) -> str:
+        """What of a row is that of a record; empty: nothing."""
+        kept = [c for c in microdata.columns if c not in list(self.synthesized)]
+        if kept:
+            return f"column {kept[0]!r} was not"
+        if self.records is not None:
+            return "records= says that some records were not"
+        if self.groups is not None:
+            return "groups= says which records share a total"
+        return 'classes="own" draws each row from a record\'s own class' * (self.classes == "own")
 
     def replaced(self, n: int) -> Flags:
         """Which of the n records had their values replaced."""
@@ -171,6 +212,9 @@ class Release(Shown):
                 f"groups has shape {groups.shape} and dtype {groups.dtype}; give whole numbers of "
                 f"shape (data sets, records, synthesised columns) = {wanted}"
             )
+
+    def _fresh_codes_of(self, l: int, columns: list[str], microdata: Microdata) -> Codes:
+        return microdata.encode(self.datasets[l], f"release {l + 1}")
 
     def _codes_of(self, l: int, columns: list[str], microdata: Microdata) -> Codes:
         source = f"release {l + 1}"
@@ -205,8 +249,9 @@ class EncodedRelease:
 
     source: Release
     microdata: Microdata
-    # shape (m, n, p): codes of all data sets; unsynthesised columns and records are the original's
+    # shape (m, N, p): codes of all data sets; unsynthesised columns and records are the original's
     codes: Codes
+    corresponds: bool  # whether row i is record i, N = n; else rows are fresh draws, of any number
     replaced: Flags  # shape (n,): records whose values were replaced
     columns: Flags  # shape (p,): columns that were synthesised
 
@@ -221,6 +266,7 @@ class EncodedRelease:
             source=release,
             microdata=microdata,
             codes=codes,
+            corresponds=release.corresponds(microdata),
             replaced=release.replaced(len(microdata.codes)),
             columns=np.array([c in list(release.synthesized) for c in microdata.columns]),
         )
@@ -229,6 +275,11 @@ class EncodedRelease:
     def m(self) -> int:
         """Number of data sets."""
         return self.source.m
+
+    @property
+    def rows(self) -> Flags:
+        """Which rows hold synthetic values, shape (N,)."""
+        return self.replaced if self.corresponds else np.ones(self.codes.shape[1], dtype=bool)
 
     @property
     def by_draw(self) -> tuple[tuple[int, ...], ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
@@ -32,6 +33,7 @@ class Synthesis(Shown, ABC):
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        n: int | None = None,
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
@@ -46,6 +48,9 @@ class Synthesis(Shown, ABC):
             synthetic values of earlier ones.
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
+        n : int, optional
+            Number of rows, that of the table by default; where everything is synthesised alone:
+            then no row is a certain record's.
         parameters : {"independent", "shared", "plug-in"}, optional
             How the parameters are drawn, as far as the fit's ``parameters`` offer it, by default
             its first: for each data set anew, once for all of them, or not at all, values coming
@@ -55,7 +60,8 @@ class Synthesis(Shown, ABC):
         Raises
         ------
         InputError
-            m below 1 or above the number of draws; columns that are not modelled, unknown labels.
+            m below 1 or above the number of draws; columns that are not modelled, unknown labels;
+            ``n`` with anything that stays.
         ModelError
             Values that are none of their column, or too large to be numbers.
         """
@@ -63,6 +69,7 @@ class Synthesis(Shown, ABC):
         request = Request.of(
             fit, self._modelled, m, columns, records, parameters=parameters, random_seed=random_seed
         )
+        request = request.of_rows(n)
         return request.release(self._tables(request))
 
     @property
@@ -79,7 +86,8 @@ class Synthesis(Shown, ABC):
 class Request:
     """What `synthesize` was asked for.
 
-    ``columns`` in the order of the model, ``mask`` (n,) the records to replace; a generator, and a
+    ``columns`` in the order of the model, ``mask`` the rows to replace, of n records or of any
+    number that was asked for; a generator, and a
     draw of Theta where there are any, for each of the m tables. ``parameters``: how these draws
     were chosen, of `PARAMETERS`.
     """
@@ -128,10 +136,32 @@ class Request:
         """Draw of Theta, or None, and generator of each table."""
         return zip(self.draw_index or (None,) * len(self.rngs), self.rngs, strict=True)
 
+    def of_rows(self, n: int | None, classes: str = "new") -> "Request":
+        """The same with another number of rows; an InputError where something of records stays."""
+        if n is None:
+            return self
+        n = at_least("n", n, 1)
+        stays = [f"column {c!r} stays" for c in self.microdata.columns if c not in self.columns]
+        stays += ["some records stay"] * (not self.mask.all())
+        stays += ["classes are the records' own"] * (classes == "own")
+        if stays:
+            raise InputError(
+                f"n={n} is for releases of which nothing is a record's own, and {stays[0]}; leave n "
+                "out, or synthesise every column of every record afresh"
+            )
+        return replace(self, mask=np.ones(n, dtype=bool))
+
+    def table(self) -> Codes:
+        """A table to be filled: the confidential one; of another length it says nothing."""
+        y, size = self.microdata.codes, len(self.mask)
+        return y.copy() if size == len(y) else np.zeros((size, y.shape[1]), y.dtype)
+
     def release(self, tables: Iterable[Codes], *, classes: str = "new") -> Release:
         """The release of the coded tables."""
+        data, size = self.microdata, len(self.mask)
+        index = data.index if size == len(data.index) else pd.RangeIndex(size)
         return Release(
-            datasets=[self.microdata.decode(codes) for codes in tables],
+            datasets=[data.decode(codes, index) for codes in tables],
             synthesized=self.columns,
             records=None if self.mask.all() else self.mask,
             classes=classes,

@@ -148,6 +148,7 @@ class MixtureFit(Shown):
             imputing=self,
             partial=self,
             tabulated=self if self.posterior.tabulates else None,
+            any_rows=True,
         )
         if not intruder.knows_less:
             of_one_mode = drawn(self, release) in ("one-mode", "shared")
@@ -289,6 +290,7 @@ class MixtureFit(Shown):
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        n: int | None = None,
         classes: str = "new",
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
@@ -303,6 +305,9 @@ class MixtureFit(Shown):
             Columns to synthesise, all by default. Given a record's other values.
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
+        n : int, optional
+            Number of rows, that of the table by default. Where everything is synthesised with fresh
+            classes alone: then no row is a certain record's.
         classes : {"new", "own"}
             A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given
             all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
@@ -321,11 +326,12 @@ class MixtureFit(Shown):
         ------
         InputError
             m below 1 or above the number of draws; unknown columns, labels or mechanism; own
-            classes of a fit with record weights or structural zeros.
+            classes of a fit with record weights or structural zeros; ``n`` with anything that
+            stays.
         """
         one_of("classes", classes, ("new", "own"))
         self._check_classes(classes)
-        request = self._request(m, columns, records, parameters, random_seed)
+        request = self._request(m, columns, records, parameters, random_seed).of_rows(n, classes)
         h, rng = next(iter(request.draws()))
         first = self._table(h, request, classes, rng)
         if request.parameters == "one-mode" and m > 1:
@@ -359,7 +365,7 @@ class MixtureFit(Shown):
         """One synthetic table, in codes."""
         prior, columns, names = self.prior, self.columns, self.microdata.columns
         pi, phi = self.draws.pi[h], self.draws.phi[h]
-        codes: Codes = self.microdata.codes.copy()
+        codes = request.table()
         where = np.array([names.index(c) for c in request.columns])
         made = columns.variables(where)
         rows = columns.rows(codes[request.mask], prior)

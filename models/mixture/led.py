@@ -86,7 +86,7 @@ def led_by(
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())
     steps = Lengths.of(base, moves=whole)
     if whole:
-        rows = rows.below(*(how.z.take(how.replaced) for how in hows))
+        rows = rows.below(*(how.z.take(how.rows) for how in hows))
     more = np.ones(len(rows.positions) - len(hows[0].replaced))
     stacked = rows.units(power=None if weights is None else np.append(weights, more))
     begin, find, settle = rng.spawn(3)

@@ -23,6 +23,8 @@ class Mechanism:
         Which variables.
     replaced : ndarray of bool, shape (n,)
         Which records.
+    rows : ndarray of bool, shape (N,)
+        Which released rows hold synthetic values: theirs, or all where no row is a record's.
     own : bool
         Whether classes were the records' own.
     padding : int
@@ -37,6 +39,7 @@ class Mechanism:
     z: Rows
     synthesized: Flags
     replaced: Flags
+    rows: Flags
     own: bool
     padding: int
     exposure: Array
@@ -58,6 +61,7 @@ class Mechanism:
             z=columns.rows(release.codes[l], prior),
             synthesized=release.columns[columns.order],
             replaced=release.replaced,
+            rows=release.rows,
             own=release.classes == "own",
             padding=prior.width - 1,
             exposure=columns.exposures(release.microdata.codes),
@@ -98,17 +102,15 @@ class Mechanism:
             rows = own.beside(self.z.without(~self._shown, self.padding), self.synthesized[p_r:])
             says = known | ~self.synthesized.all() | self.replaced
             return rows.units(left_out=left_out, kept=says)
-        both, whole = known & self.replaced, self.synthesized.all()
-        rows, given = self.y.below(self.z.take(~known)), None
-        kept = np.append(known, np.ones(int((~known).sum()), dtype=bool))
-        if whole:
-            tables = [z.take(both) for z in (self.z, *self.others)]
-            rows = rows.below(*tables)
-            kept = np.append(kept, np.ones(len(tables) * int(both.sum()), dtype=bool))
-        elif both.any():
-            given = self.given(both, left_out)
-        power = None if weights is None else np.append(weights, np.ones(len(kept) - n))
-        found = rows.units(given, left_out, power, kept)
+        both, given = known & self.replaced, None
+        if self.synthesized.all():
+            rows = self.y.below(*(z.take(self.rows) for z in (self.z, *self.others)))
+        else:
+            rows = self.y.below(self.z.take(~known))
+            given = self.given(both, left_out) if both.any() else None
+        more = np.ones(len(rows.positions) - n, dtype=bool)
+        power = None if weights is None else np.append(weights, more)
+        found = rows.units(given, left_out, power, np.append(known, more))
         return replace(found, unit=found.unit[:n])
 
     def around(self, known: Flags, *, release: bool = True) -> tuple[Units, Rows]:
@@ -123,7 +125,7 @@ class Mechanism:
             rows = rows.beside(tied, self.synthesized[p_r:])
         held = rows.take(known)
         if release and not self.own and self.synthesized.all():
-            held = held.below(*(z.take(self.replaced) for z in (self.z, *self.others)))
+            held = held.below(*(z.take(self.rows) for z in (self.z, *self.others)))
         elif release and not self.own and self.replaced.any():
             given = self.given(self.replaced, None)
         found = held.units(given)

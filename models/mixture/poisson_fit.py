@@ -61,6 +61,7 @@ class PoissonMixtureFit(MixtureFit):
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        n: int | None = None,
         classes: str | None = None,
         quantile: float | None = None,
         parameters: str | None = None,
@@ -76,6 +77,8 @@ class PoissonMixtureFit(MixtureFit):
             Counts to synthesise, all by default.
         records : mask, or list of record labels, optional
             MP: records to synthesise, all by default.
+        n : int, optional
+            MP: number of rows, that of the table by default, as of `MixtureFit.synthesize`.
         classes : {"new", "own"}, optional
             MP: a fresh component for each record given what stays (the default), or the one that
             its own values were drawn to. MM and TCMM: always its own.
@@ -100,17 +103,17 @@ class PoissonMixtureFit(MixtureFit):
             quantile = checked_quantile(kind, quantile)
         if kind == "MP":
             classes = one_of("classes", classes or "new", ("new", "own"))
-            how: Any = {"classes": classes, "parameters": parameters, "random_seed": random_seed}
-            return MixtureFit.synthesize(self, m, columns, records, **how)
+            how: Any = {"n": n, "parameters": parameters, "random_seed": random_seed}
+            return MixtureFit.synthesize(self, m, columns, records, classes=classes, **how)
         if classes not in (None, "own"):
             raise InputError(
                 f"classes={classes!r} does not go with kind={kind!r}, whose totals are dealt "
                 'within the records\' own components; leave it out, or use "own"'
             )
-        if records is not None:
+        if records is not None or n is not None:
             raise InputError(
-                f"records= does not go with kind={kind!r}: totals are dealt to all records; leave "
-                "it out"
+                f"{'n' if records is None else 'records'}= does not go with kind={kind!r}: totals "
+                "are dealt to all records; leave it out"
             )
         if quantile is None and kind == "TCMM":
             raise InputError('kind="TCMM" needs a quantile: give quantile=0.9, say')

@@ -187,7 +187,7 @@ class MixturePosterior:
 
         for l in range(release.m):
             how = Mechanism.of(release, l, self.columns, prior)
-            y, z = how.y.take(how.replaced), how.z.take(how.replaced)
+            y, z = how.y.take(how.replaced), how.z.take(how.rows)
             p_r = prior.n_numbers
             condition: Array | float = 0.0
             joint = z
@@ -196,6 +196,6 @@ class MixturePosterior:
                 joint, condition = y.beside(hidden, how.synthesized[p_r:]), total(y.units())
             elif not how.synthesized.all():
                 condition = total(y.without(how.synthesized, how.padding).units())
-            left = log_possible_release(prior, draws, y.positions, ~how.synthesized[p_r:])
+            left = log_possible_release(prior, draws, z.positions, ~how.synthesized[p_r:])
             out.append(total(joint.units()) - condition - left)
         return np.stack(out)

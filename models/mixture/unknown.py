@@ -139,11 +139,12 @@ class UnknownRecords:
         """What the kernels take of the unknown rows."""
         unknown, made, own = ~self.known, self.hows[0].synthesized, self.hows[0].own
         kept, e = np.flatnonzero(~made), self.exposures
+        tied = self.free if own else self.free[:0]
         shown = [
-            np.hstack([how.y.values[:, kept], how.z.values[:, self.free[: None if own else 0]]])
+            np.hstack([how.y.values[:, kept], *([how.z.values[:, tied]] if own else [])])
             for how in self.hows
         ]
-        kinds = np.append(kept, self.free[: None if own else 0])
+        kinds = np.append(kept, tied)
         absent, prior, columns = np.full((len(made), 2), -1), self.prior, self.columns
         for i, number in enumerate(columns.may_be_missing):
             level = len(columns.levels) + i
@@ -214,9 +215,10 @@ rows; last the imputed values (R, F).
 
 
 def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator) -> Chain:
-    """Parameters from draws far apart, unknown rows as data set l shows them."""
-    prior, W = problem.prior, BASE_CHAINS
-    y = np.ascontiguousarray(problem.hows[l].z.values[~problem.known][:, problem.free])
+    """Parameters from draws far apart, unknown rows as data set l shows some."""
+    prior, W, z = problem.prior, BASE_CHAINS, problem.hows[l].z.values
+    rows = np.resize(np.arange(len(z)), len(problem.known))[~problem.known]
+    y = np.ascontiguousarray(z[rows][:, problem.free])
     far = np.linspace(0, len(draws) - 1, len(problem.hows) + W).astype(int)
     some = draws.take(rng.permutation(far), 1)
     state = (

@@ -116,7 +116,8 @@ class RegressionFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
         made = self._held(release)
-        may = Capabilities(importance=self, factored=self, reweighted=self)
+        any_rows = not intruder.knows_less
+        may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
         if any(isinstance(held, ExternalPart) for held in made):
             if intruder.knows_less:
                 return may.refused(
@@ -236,7 +237,7 @@ class RegressionFit(Synthesis):
 
     def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""
-        codes: Codes = self.microdata.codes.astype(float)
+        codes = request.table().astype(float)
         for held in self.posterior.parts:
             if held.part.name not in request.columns:
                 continue
@@ -265,7 +266,7 @@ class RegressionFit(Synthesis):
 
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
-        codes: Codes = release.codes[l][release.replaced]
+        codes: Codes = release.codes[l][release.rows]
         for held in self._held(release):
             held.part.check(codes, f"of release {l + 1}")
         return codes

@@ -143,6 +143,7 @@ class CARTFit(Synthesis):
         trees = self._made(release)
         may = Capabilities(closed_form=self, factored=self, partial=self, grown=self)
         if not intruder.knows_less:
+            may = replace(may, any_rows=True)
             ways = frozenset(
                 {self._way(release)} | ({"refit"} if self.of_release is None else set())
             )
@@ -235,7 +236,7 @@ class CARTFit(Synthesis):
         kind, genuine, mask = self._kind(request.parameters), self.microdata.codes, request.mask
         shares: list[Shares] = []  # of each tree's leaves, as far as drawn
         for l, rng in enumerate(request.rngs):
-            trees, codes = self._trees(l, len(request.rngs)), genuine.copy()
+            trees, codes = self._trees(l, len(request.rngs)), request.table()
             if l == 0 or request.parameters != "shared":
                 shares = [{} for _ in trees]
             for tree, held in zip(trees, shares, strict=True):
@@ -302,7 +303,7 @@ class CARTFit(Synthesis):
             smoothed=[self._smoothed(tree) for tree in trees[0]],
             whole=[self._whole(tree) for tree in trees[0]],
             z=[
-                np.vstack([release.codes[l][release.replaced] for l in together])
+                np.vstack([release.codes[l][release.rows] for l in together])
                 for together in draws
             ],
             weights=self.weights,
