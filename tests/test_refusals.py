@@ -483,7 +483,7 @@ REFUSALS = {
         (lambda: declared(synthesized=["z"]), "names column 'z'"),
         (lambda: declared(synthesized="b"), "single string"),
         (lambda: declared(datasets=[TABLE, TABLE.iloc[:3]]),
-         "release 2 has 3 records and release 1 has 4"),
+         "release 2 has 3 rows and release 1 has 4"),
         (lambda: declared(classes="fresh"), "classes='fresh'"),
         (lambda: declared(records=np.zeros(4, dtype=bool)), "records selects no record"),
         (lambda: declared(groups=np.zeros((1, 5, 1), int)), "groups has shape"),

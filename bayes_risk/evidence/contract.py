@@ -474,7 +474,7 @@ class Capabilities:
     tabulated: Tabulated | None = None
     reweighted: Reweighted | None = None
     grown: Grown | None = None
-    # Whether the evidence holds of rows that are nobody's, fresh draws of all columns, of any number
+    # Whether the evidence holds of rows that are nobody's: fresh draws of all columns, any number
     any_rows: bool = False
     # How a way is computed, where the model has more to say than its name
     in_words: Mapping[str, str] = field(default_factory=dict)

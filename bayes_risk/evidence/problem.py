@@ -65,8 +65,8 @@ class AuditProblem:
         if not (encoded.corresponds or capabilities.any_rows or capabilities.reasons):
             capabilities = capabilities.refused(
                 f"the rows of the release are not the original's records, and {type(fit).__name__} "
-                "has no evidence for that and this intruder; it is offered by mixtures and "
-                "Marginals, and by Regression and CART for "
+                "has no evidence for that and this intruder; it is offered by mixtures "
+                "and Marginals, and by PyMCModel, Regression and CART for "
                 'knows_records="all-but-target"'
             )
         rows = rows_of(targets, encoded, intruder, choose, asked)

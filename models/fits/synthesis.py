@@ -146,8 +146,8 @@ class Request:
         stays += ["classes are the records' own"] * (classes == "own")
         if stays:
             raise InputError(
-                f"n={n} is for releases of which nothing is a record's own, and {stays[0]}; leave n "
-                "out, or synthesise every column of every record afresh"
+                f"n={n} is for releases of which nothing is a record's own, and {stays[0]}; leave "
+                "it out, or synthesise every column of every record afresh"
             )
         return replace(self, mask=np.ones(n, dtype=bool))
 

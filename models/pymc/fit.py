@@ -44,7 +44,7 @@ WEIGHT = 20  # and for how many draws of the warm-up they count
 class Condition:
     """What Theta is conditioned on: the table, perhaps without a record, and a release or none.
 
-    ``z`` released codes (n, p) of each data set and ``replaced`` (n,) the rows that count;
+    ``z`` released codes (n, p) of each data set and ``replaced`` (n,) the rows of these that count;
     ``columns`` the synthesised ones, none without a release; ``left_out`` the record, -1 for none.
     ``power`` (n,) the record weights, powers of the likelihood of ``y``; None: all 1.
     """
@@ -149,9 +149,8 @@ class Sampler:
         import pymc as pm
 
         model = engine.builder.model(condition.y)
-        y, *z = (
-            Rows.of(engine, condition.y, condition.weights) for _ in range(1 + len(condition.z))
-        )
+        y = Rows.of(engine, condition.y, condition.weights)
+        z = [Rows.of(engine, codes, condition.replaced) for codes in condition.z]
         with model:
             pm.Potential("__table", y.total(model, engine.builder.columns))
             for l, rows in enumerate(z, start=1):
@@ -320,7 +319,7 @@ class PyMCPosterior:
 
     def _sampler(self, condition: Condition) -> Sampler:
         sampler: Sampler = self.engine.once(
-            ("sampler", condition.columns, len(condition.z)),
+            ("sampler", condition.columns, len(condition.z), len(condition.replaced)),
             lambda: Sampler.of(self.engine, condition, self.base),
         )
         return sampler
@@ -377,7 +376,7 @@ class PyMCFit(Synthesis):
         """What is offered for a release and an intruder."""
         self._synthesized(release)
         ways = frozenset({"predictive", "refit", "importance"})
-        return Capabilities(methods=ways, sampled=self, importance=self)
+        return Capabilities(methods=ways, sampled=self, importance=self, any_rows=True)
 
     def informed(self, release: EncodedRelease) -> PyMCPosterior:
         """p(Theta | y): every release may inform all of it."""
@@ -406,7 +405,7 @@ class PyMCFit(Synthesis):
         """One synthetic table, in codes."""
         engine = self.posterior.engine
         theta = {k: x[h] for k, x in self.posterior.theta.items()}
-        codes: Codes = self.microdata.codes.copy()
+        codes = request.table()
         rows = codes[request.mask]
         for name in request.columns:
             rows[:, engine.builder.place(name)] = engine.draw(name, rows, theta, rng)
@@ -450,7 +449,7 @@ class PyMCFit(Synthesis):
         if draws is not None:
             theta = {name: values[draws] for name, values in theta.items()}
         columns = self._synthesized(release)
-        tables = release.codes[:, release.replaced]
+        tables = release.codes[:, release.rows]
         return np.stack([engine.total(z, theta, columns) for z in tables])
 
     def __repr__(self) -> str:
@@ -477,7 +476,7 @@ class PyMCFit(Synthesis):
         return replace(
             self.posterior.condition,
             z=tuple(release.codes[k] for k in release.by_draw[l]),
-            replaced=release.replaced,
+            replaced=release.rows,
             columns=self._synthesized(release),
         )
 

@@ -302,10 +302,7 @@ class CARTFit(Synthesis):
             kind=self._kind(drawn(self, release)),
             smoothed=[self._smoothed(tree) for tree in trees[0]],
             whole=[self._whole(tree) for tree in trees[0]],
-            z=[
-                np.vstack([release.codes[l][release.rows] for l in together])
-                for together in draws
-            ],
+            z=[np.vstack([release.codes[l][release.rows] for l in together]) for together in draws],
             weights=self.weights,
             floor=self.model.floor,
         )
