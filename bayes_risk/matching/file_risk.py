@@ -17,9 +17,8 @@ from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
-from bayes_risk.data.microdata import same_records
 
-from .input import checked_keys, release_tables
+from .input import checked_keys, matched_rows, release_tables
 from .parquet_counts import Plan, count_files
 from .parquet_files import ParquetTable
 from .replicates import standard_error
@@ -223,7 +222,7 @@ def _checked_tables(
     tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
     release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
     for table in tables:
-        same_records(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
+        matched_rows(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
     for table in (first, *tables):
         if id is not None and table.names.count(id) != 1:
             raise InputError(

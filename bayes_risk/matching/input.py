@@ -319,7 +319,7 @@ def release_tables(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        ordered.append(same_records(original.index, table, f"release {l}"))
+        ordered.append(matched_rows(original.index, table, f"release {l}"))
     for l, table in enumerate([original, *ordered]):
         repeated = set(table.columns[table.columns.duplicated()])
         for column in known + synthesized:
@@ -330,6 +330,17 @@ def release_tables(
     for l, table in enumerate(ordered, start=1):
         _check_rows(original, table, synthesized, f"release {l}")
     return ordered
+
+
+def matched_rows(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """A released table in the original's order: rows say which match is the true one."""
+    try:
+        return same_records(original, table, source)
+    except InputError as error:
+        raise InputError(
+            f"{error}. Row i says which match of record i is true; of rows that are nobody's ask "
+            "context_measures (replicated uniques), attribute_risk or membership"
+        ) from None
 
 
 def _check_rows(

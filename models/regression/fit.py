@@ -116,7 +116,7 @@ class RegressionFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
         made = self._held(release)
-        any_rows = not intruder.knows_less
+        any_rows = release.m == 1 or not intruder.knows_less
         may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
         if any(isinstance(held, ExternalPart) for held in made):
             if intruder.knows_less:
