@@ -28,27 +28,19 @@ def read_like(
     A code list such as ``1, 2, x`` makes the original's column text; a release that happens to hold
     only ``1`` and ``2`` must not turn into numbers that match nothing. A category's levels are the
     original's, unless there may be `other_levels`: a population holds people who cannot be in the
-    file. A file of the `same_rows` may leave out the labels: they are those of the original.
+    file. A file of the `same_rows` may leave out the labels: as many rows are the original's, in
+    its order; any other number is nobody's.
     """
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
     among = [*map(str, original.columns), *([index] if index else [])]
     table = stored_table(file, None, among=among, text=text, how=how, missing=missing, **written)
     if same_rows and index is not None and index not in table.columns:
-        return aligned(_in_order(table, original, index, file), original, repr(str(file)))
+        if len(table) == len(original):
+            table = table.set_axis(original.index)
+        return aligned(table, original, repr(str(file)))
     bound = original.select_dtypes(exclude="category") if other_levels else original
     return aligned(indexed(table, index, file), bound, repr(str(file)))
-
-
-def _in_order(table: pd.DataFrame, original: pd.DataFrame, index: str, file: Path) -> pd.DataFrame:
-    """Label the rows of a file without labels as the original's, in its order."""
-    if len(table) != len(original):
-        raise InputError(
-            f"{str(file)!r} has no column {index!r} with record labels, so its rows must be the "
-            f"original's in the original's order, but it has {len(table):,} of them and the "
-            f"original {len(original):,}; add the labels or the records"
-        )
-    return table.set_axis(original.index)
 
 
 def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:

@@ -171,9 +171,9 @@ class Release(Shown):
         tied = self._tied(microdata)
         if tied and rows != n:
             raise InputError(
-                f"release 1 has {rows} rows and the original {n} records; any number will do only "
-                f"where every column of the model was synthesised afresh for everybody, and {tied}:"
-                " give the original's records, one row each, or fit a model without what stays"
+                f"release 1 has {rows} records and the original {n}; any number will do only where "
+                f"every column of the fit was synthesised afresh for everybody, and {tied}: give "
+                "the original's records, one row each, or leave out of the fit what stays"
             )
         try:
             for l, table in enumerate(self.datasets, start=1):

@@ -293,7 +293,7 @@ def read_synthpop(
     *Rows.* Identification risk compares record i with record i. synthpop keeps the order of records
     as long as it makes as many as there are (``k`` is not given, no replicated uniques are removed)
     and some columns are not synthesised; a file whose columns were all synthesised has no records
-    in common with the original. Visit sequence and predictors are not stated in any text file.
+    in common with the original, and may have any number of them (`Release`). Visit sequence and predictors are not stated in any text file.
 
     References
     ----------
@@ -411,7 +411,8 @@ def read_releases(
     """Read the releases of `original`: each path a data set, or what synthpop left.
 
     A folder, or a ``synthesis_info_<name>.txt``, stands for all data sets of one synthesis. Rows of
-    a file without the column `index` are the original's in its order, as an audit writes them.
+    a file without the column `index` are the original's in its order, as an audit writes them; or
+    nobody's, where they are not as many.
     """
     tables: list[pd.DataFrame] = []
     for path in paths:

@@ -150,7 +150,7 @@ class Sampler:
 
         model = engine.builder.model(condition.y)
         y = Rows.of(engine, condition.y, condition.weights)
-        z = [Rows.of(engine, codes, condition.replaced) for codes in condition.z]
+        z = [Rows.of(engine, codes, condition.replaced.astype(float)) for codes in condition.z]
         with model:
             pm.Potential("__table", y.total(model, engine.builder.columns))
             for l, rows in enumerate(z, start=1):

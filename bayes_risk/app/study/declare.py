@@ -102,7 +102,7 @@ def bounds_options(study: Study) -> dict[str, Any]:
 def synthesis_options(study: Study) -> dict[str, Any]:
     """``[release]`` as options of ``synthesize``; those left to the model are left out."""
     release = study.release
-    given = {"classes": release.classes, "parameters": release.parameters}
+    given = {"n": release.n, "classes": release.classes, "parameters": release.parameters}
     return {"m": release.m, "columns": release.columns} | {
         key: value for key, value in given.items() if value is not None
     }

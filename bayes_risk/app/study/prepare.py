@@ -234,10 +234,13 @@ def _at_little_cost(study: Study) -> Study:
 
 def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
     """The table in the place of the release that the model makes, or that was made elsewhere."""
-    tables, made = [df] * study.m, None
+    rows = np.resize(np.arange(len(df)), study.release.n or len(df))
+    table = df if len(rows) == len(df) else df.iloc[rows].reset_index(drop=True)
+    tables, made = [table] * study.m, None
     if fit is not None and study.release.files is None:
-        if study.release.classes is not None:
-            _check_classes(study, fit, "[release]")
+        for key in ("classes", "n"):
+            if getattr(study.release, key) is not None:
+                _check_taken(key, study, fit, "[release]")
         with named(study, "release"):
             try:
                 made = fit.synthesize(random_seed=0, **synthesis_options(study))
@@ -254,16 +257,16 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
         )
 
 
-def _check_classes(study: Study, fit: Fit, where: str) -> None:
-    if "classes" not in signature(fit.synthesize).parameters:
+def _check_taken(key: str, study: Study, fit: Fit, where: str) -> None:
+    if key not in signature(fit.synthesize).parameters:
         kind = study.model.kind
-        raise InputError(f'{where} classes means nothing to kind = "{kind}"; leave it out')
+        raise InputError(f'{where} {key} means nothing to kind = "{kind}"; leave it out')
 
 
 def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
     """Every setting of a sweep."""
     if study.sweep.classes is not None:
-        _check_classes(study, fit, "[sweep]")
+        _check_taken("classes", study, fit, "[sweep]")
     for key, values in (study.sweep.model or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
             model: Any = fit

@@ -323,6 +323,7 @@ class ReleaseSection(Section):
     """``[release]``: how the synthetic files are made, or where they lie."""
 
     m: Count = 5
+    n: Count | None = None
     columns: SomeColumns = None
     classes: Literal["new", "own"] | None = Field(None, description='"new" or "own"')
     parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
@@ -334,8 +335,9 @@ class ReleaseSection(Section):
 
     @model_validator(mode="after")
     def _files_say_all(self) -> "ReleaseSection":
-        if self.files is not None and "m" in self.model_fields_set:
-            raise ValueError("files = [...] are the m releases; leave out m")
+        for key in ("m", "n") if self.files is not None else ():
+            if key in self.model_fields_set:
+                raise ValueError(f"files = [...] are the m releases; leave out {key}")
         if self.files is not None and not self.columns:
             raise ValueError(
                 "files were made elsewhere: say in columns = [...] what was synthesised"
