@@ -293,7 +293,8 @@ def read_synthpop(
     *Rows.* Identification risk compares record i with record i. synthpop keeps the order of records
     as long as it makes as many as there are (``k`` is not given, no replicated uniques are removed)
     and some columns are not synthesised; a file whose columns were all synthesised has no records
-    in common with the original, and may have any number of them (`Release`). Visit sequence and predictors are not stated in any text file.
+    in common with the original, and may have any number of them (`Release`). Visit sequence and
+    predictors are not stated in any text file.
 
     References
     ----------
