@@ -11,7 +11,8 @@ from scipy.stats import norm
 import bayes_risk as br
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
-from tests import count_classes, mixture_oracle, test_modes, zeros_oracle
+from bayes_risk.data.rpart_file import SynthpopModels
+from tests import count_classes, mixture_oracle, test_modes, test_rpart, zeros_oracle
 from tests.latent_oracle import exact_weaker
 from tests.oracle import exact_log_evidence, log_marginal, row
 
@@ -326,6 +327,36 @@ def test_a_normal_mean_in_closed_form(rows, knows):
         return log_p(np.append(before, Z)) - log_p(before)
 
     compare(risk, exact, y=y[:, None], floor=1e-4)
+
+
+@pytest.mark.parametrize("rows", [3, 12])
+def test_trees_that_synthpop_grew_by_enumeration(rows):
+    """Sexes drawn from their column, jobs from those of a sex: plain draws in known leaves."""
+    y = test_rpart.PEOPLE[["sex", "job"]]
+    content = {
+        "m": 1,
+        "method": {"sex": "sample", "job": "cart"},
+        "visit_sequence": ["sex", "job"],
+        "proper": False,
+        "smoothing": ["", ""],
+        "models": [{"sex": {"kind": "sample"}, "job": test_rpart.JOB}],
+    }
+    fit = br.models.CART.from_rpart(SynthpopModels.of(content), y)
+    release = fit.synthesize(1, n=rows, random_seed=4)
+    assert len(release.datasets[0]) == rows
+    risk = br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=1)
+    Z, levels = release.datasets[0].astype(str).to_numpy(), [list("fm"), list("abc")]
+
+    def exact(i, guess):
+        whole = y.to_numpy().copy()
+        whole[i] = [labels[int(g)] for labels, g in zip(levels, guess, strict=True)]
+        shares = [(whole == z).all(axis=1).mean() for z in Z]  # of the sex, then of the job in it
+        return np.log(shares).sum() if min(shares) > 0 else -np.inf
+
+    for i in range(len(y)):
+        truth = tuple(fit.microdata.codes[i].tolist())
+        for guess, (value, _) in evidence_of(risk, i).items():
+            assert value == pytest.approx(exact(i, guess) - exact(i, truth), abs=1e-9)
 
 
 @pytest.mark.check
