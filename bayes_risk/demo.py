@@ -112,6 +112,20 @@ STUDIES: dict[str, dict[str, Any]] = {
     },
 }
 
+# Beside the first: the same columns, drawn from small leaves of trees, one after another.
+RIVALS: dict[str, dict[str, Any]] = {
+    "fair": {
+        "title": "Redbook survey of 1974: the same columns, from trees with small leaves",
+        "model": {
+            "kind": "CART",
+            "order": ["affairs", "children", "religious", "rate_marriage"],
+            "min_leaf": 2,
+            "bootstrap": "none",
+        },
+        "release": {"m": 3},
+    }
+}
+
 
 def demo_data(name: str) -> pd.DataFrame:
     """Return a demo table by its name, ``"fair"``, ``"italy"`` or ``"visits"``."""

@@ -281,15 +281,20 @@ def demo(
     max_memory: MemoryOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Audit a synthetic copy of real data that comes with the package."""
+    """Audit synthetic copies of real data that come with the package."""
     with _plain_errors():
         from bayes_risk.app.study.study import parse_study
-        from bayes_risk.demo import STUDIES
+        from bayes_risk.demo import RIVALS, STUDIES
 
         content = STUDIES[data] | ({} if seed is None else {"random_seed": seed})
-        study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
+        folder = output or Path("bayes-risk-demo")
+        candidates = {folder: content}
+        if data in RIVALS:
+            candidates[folder.with_name(f"{folder.name}-trees")] = content | RIVALS[data]
         workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
-        _run(study, "audit", workers, quiet, overwrite=overwrite, restart=restart)
+        for where, one in candidates.items():
+            study = parse_study(one).with_output(where)
+            _run(study, "audit", workers, quiet, overwrite=overwrite, restart=restart)
 
 
 def _command(what: str, argument: str) -> Callable[..., None]:
