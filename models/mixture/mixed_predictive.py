@@ -25,6 +25,7 @@ from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mixed_terms import (
     SMALL,
+    class_powers,
     fill_draw,
     log_add,
     log_guess,
@@ -48,7 +49,8 @@ def fill_masses(tables, layout, fixed, targets, guesses, log_weights, batch, out
     """
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
     (H, K), D, (U, V) = all_n.shape, all_phi.shape[1], targets[2].shape
-    P, T = np.empty((V, K, PARAMETERS)), np.zeros((D, K))
+    P, T, weights = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty((K + 1, K))
+    any_given = targets[6].any() or targets[7].any()
     if guesses is None:
         room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
         terms = np.empty(K)
@@ -60,12 +62,14 @@ def fill_masses(tables, layout, fixed, targets, guesses, log_weights, batch, out
     for h in range(H):
         pi = all_pi[h, : 0 if integrated else K]
         fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
-        draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T
+        for k0 in range(K + 1):
+            class_powers(all_n[h], all_alpha[h], pi, k0, 1.0, weights[k0])
+        draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T, weights
         for u in range(U):
             if guesses is None:
                 rest_terms(draw, layout, fixed, targets, h, u, 0, room, terms)
                 out[h, u] = log_sum_of(terms)
-                if rest_terms(draw, layout, fixed, targets, h, u, 2, room, terms):
+                if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, room, terms):
                     out[h, u] -= log_sum_of(terms)
             else:
                 b = batch[h]

@@ -178,8 +178,11 @@ def log_of_both(share, x, e, of, w, constants):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def empty_as_one(n, k0, out):
-    """Give the first class that nobody is in the weights of all such: they are alike."""
+def class_powers(n, alpha, pi, k0, w, out):
+    """`log_powers`; where parameters are integrated out one class stands for all empty ones."""
+    log_powers(n, alpha, pi, k0, w, out)
+    if pi.shape[0] > 0:
+        return
     first = -1
     for k in range(n.shape[0]):
         if n[k] == 0.0 and k != k0:
@@ -198,12 +201,13 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """
     label, flags, values, exposure, linked, held = targets[:6]
     given, given_z, power, constants, z_constants = targets[6:11]
-    n, alpha, pi, M, phi, P, T = draw
+    n, alpha, pi, M, phi, P, T, weights = draw
     guessed, gone, of = room
     k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
-    log_powers(n, alpha, pi, k0, w, out)
-    if pi.shape[0] == 0:  # parameters are integrated out
-        empty_as_one(n, k0, out)
+    if w == 1.0:
+        out[:] = weights[k0]
+    else:
+        class_powers(n, alpha, pi, k0, w, out)
     anything = False
     for v in range(values.shape[1]):
         told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
@@ -270,7 +274,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     """
     columns, points, constants, n_points = guesses[:4]
     label, flags, _, exposure, linked, held = targets[:6]
-    _, _, _, M, phi, P, T = draw
+    _, _, _, M, phi, P, T, _ = draw
     _, gone, of = room
     power, p, r = targets[8], layout[2].shape[0], layout[6].shape[0]
     cut, first, least = power[u] == 1.0, 0, -math.inf

@@ -35,6 +35,7 @@ from .mechanism import Mechanism
 from .mixed_predictive import Cases
 from .mixed_terms import (
     SMALL,
+    class_powers,
     fill_draw,
     log_add,
     log_guess,
@@ -326,12 +327,13 @@ class Imputed:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def set_of(tables, P, T, h, b):
+def set_of(tables, P, T, weights, h, b):
     """One set as the predictives of a single fit take it, and its fixed variables."""
     all_n, all_M, all_alpha, all_pi, fixed, m = tables
     here = fixed[int(b >= m)]
     pi = all_pi[h, b, : all_pi.shape[2] if here.any() else 0]
-    draw = all_n[h, b], all_alpha[h, b], pi, all_M[h, b], all_M[h, b, : T.shape[1]], P[b], T[b]
+    M = all_M[h, b]
+    draw = all_n[h, b], all_alpha[h, b], pi, M, M[: T.shape[1]], P[b], T[b], weights[b]
     return draw, here
 
 
@@ -366,6 +368,7 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
     (H, B, K), p, r = tables[0].shape, layout[2].shape[0], layout[6].shape[0]
     D = all_M.shape[2] - 2 * p - r
     P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
+    weights = np.empty((B, K + 1, K))
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
     if guesses is None:
@@ -378,13 +381,16 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
     for h in range(H):
         for b in range(B):
             fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
+            n, alpha, pi = set_of(tables, P, T, weights, h, b)[0][:3]
+            for k0 in range(K + 1):
+                class_powers(n, alpha, pi, k0, 1.0, weights[b, k0])
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
                     held[u, free[c]] = imputed[h, u, c]
                 count_constants(held[u, :p], 1.0, of_held[u, :p])
             for b in range(B):
-                draw, here = set_of(tables, P, T, h, b)
+                draw, here = set_of(tables, P, T, weights, h, b)
                 case = case_of(targets, truth, constants, held, h, b)
                 if guesses is None:
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)
