@@ -14,7 +14,7 @@ TESTS ?=
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
 
-demo: $(STAMP) ## the main job on real data; writes demo-output/report.html
+demo: $(STAMP) ## the main job on real data; writes demo-output/report.html, demo-output-trees/report.html
 	$(BIN)/bayes-risk demo --output demo-output --overwrite
 
 lint: $(STAMP) ## ruff, ruff format, mypy

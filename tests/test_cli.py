@@ -113,6 +113,9 @@ def test_demo_writes_its_folder_and_prints_the_verdict(call, monkeypatch, tmp_pa
     settings = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]
     assert settings["random_seed"] == 3
     assert settings["release"] | STUDIES["fair"]["release"] == settings["release"]
+    trees = json.loads((tmp_path / "out-trees" / "manifest.json").read_text())["settings"]
+    assert trees["model"]["kind"] == "CART" and trees["attribute"] == settings["attribute"]
+    assert trees["random_seed"] == 3 and trees["model"]["order"] == settings["release"]["columns"]
 
 
 def test_a_quiet_run_writes_its_folder_and_says_nothing(call, monkeypatch, tmp_path):
@@ -134,6 +137,7 @@ def test_an_existing_folder_is_an_error_before_any_work(call, monkeypatch, tmp_p
     fake_run(monkeypatch, doing=lambda: pytest.fail("worked"))
     (tmp_path / "bayes-risk-demo").mkdir()
     result = call("demo")
+    assert not (tmp_path / "bayes-risk-demo-trees").exists()
     assert result.exit_code == 2
     assert "'bayes-risk-demo' exists; give another name, or --overwrite" in plain_stderr(result)
 
@@ -274,7 +278,7 @@ def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
         warnings.warn("some library is old", DeprecationWarning, stacklevel=1)
 
     fake_run(monkeypatch, doing=doubt)
-    result = call("demo")
+    result = call("demo", "--data", "italy")
     assert result.output.count("Note: 12 records are unreliable") == 1
     assert "some library" not in result.output
 

@@ -286,11 +286,15 @@ def demo(
         from bayes_risk.app.study.study import parse_study
         from bayes_risk.demo import RIVALS, STUDIES
 
+        from .output.folder import check_target
+
         content = STUDIES[data] | ({} if seed is None else {"random_seed": seed})
         folder = output or Path("bayes-risk-demo")
         candidates = {folder: content}
-        if data in RIVALS:
-            candidates[folder.with_name(f"{folder.name}-trees")] = content | RIVALS[data]
+        if data in RIVALS:  # seconds, and first
+            trees = folder.with_name(f"{folder.name}-trees")
+            candidates = {trees: content | RIVALS[data], **candidates}
+            check_target(folder, overwrite=overwrite)
         workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
         for where, one in candidates.items():
             study = parse_study(one).with_output(where)
