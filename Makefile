@@ -60,7 +60,7 @@ wheel: $(STAMP) ## dist/*.whl, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) .venv-lowest .venv-newest demo-output build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-newest demo-output demo-output-trees build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.
