@@ -4,6 +4,7 @@ import atexit
 import errno
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -158,6 +159,13 @@ def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
             name, place = w.category.__name__, f"{Path(w.filename).name}, line {w.lineno}"
             said.setdefault(str(w.message) if ours else f"{name} ({place})", not ours)
     return sorted(said, key=lambda text: said[text])
+
+
+def as_keys_of(notes: Sequence[str]) -> list[str]:
+    """The same, arguments written as keys of a study."""
+    from .study.keys import as_keys
+
+    return [as_keys(note) for note in notes]
 
 
 def _is_ours(warning: warnings.WarningMessage) -> bool:
@@ -486,7 +494,7 @@ def _run(
 
         with _hushed() as caught:
             cost = estimate(study, kind=what, **workers)
-        _say_all(told(caught))
+        _say_all(as_keys_of(told(caught)))
         plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
         console.print(plan, highlight=False, markup=False, soft_wrap=True)
         return cost.check()
@@ -497,7 +505,7 @@ def _run(
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if not early and stage != "in all":  # what reading said, before anything takes long
-                early.append([] if quiet else told(caught))
+                early.append([] if quiet else as_keys_of(told(caught)))
                 _say_all(early[0])
             bars(stage, done, total)
 
@@ -505,7 +513,7 @@ def _run(
         from .run import run
 
         result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
-    notes = [note for note in told(caught) if note not in [*early, []][0]]
+    notes = [note for note in as_keys_of(told(caught)) if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, notes, console=console)
 
 
@@ -527,6 +535,8 @@ def _plain_errors(study_file: Path | None = None) -> Iterator[None]:
             from .study.keys import with_lines
 
             said = with_lines(said, study_file)
+        elif isinstance(error, InputError):  # arguments are options here
+            said = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
     except KeyboardInterrupt as error:

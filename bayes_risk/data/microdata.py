@@ -388,7 +388,7 @@ def _warn_of_many(name: str, n: int, dtype: Any) -> None:
     """Say before a model is fitted what it would learn little of."""
     if is_numeric(dtype) and n > MANY_NUMBERS:
         what = f"{n} different numbers are taken for as many categories without an order"
-        cure = 'take Mixture, families={"' + name + '": "normal"}, or CART; or cut it into ranges'
+        cure = f'take Mixture, families={{"{name}": "normal"}}, or CART; or cut it into ranges'
     elif n > MANY_LEVELS:
         what = f"{n} levels, of most of which there will be few records, tell little and cost time"
         cure = "join levels, or leave the column out with columns="

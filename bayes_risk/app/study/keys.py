@@ -167,7 +167,7 @@ def as_keys(sentence: str) -> str:
     written = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1", written)
     written = re.sub(r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = ", written)
     written = re.sub(r"\bGrid\(([^()]*)\)", r"{ \1 }", written)
-    written = re.sub(r'("[^"{}]*"): (?=[{[])', r"\1 = ", written).replace("Levels()", '"levels"')
+    written = re.sub(r'("[^"{}]*"): (?=["{[])', r"\1 = ", written).replace("Levels()", '"levels"')
     return written.replace("True", "true").replace("False", "false")
 
 
