@@ -77,6 +77,34 @@ def test_against_all_pairs():
     assert value["t", "tcap"] == pytest.approx(totals["disco"] / totals["iso"])
 
 
+def test_names_of_other_tools():
+    """Three definitions of TCAP, CAP over matched records and WEAP, each by its own definition."""
+    d, s = random_table(60, 1), random_table(45, 2)
+    d.loc[:3, "a"] = 9  # keys that the release does not show
+    found = br.context_measures(d, s, keys=["a", "b"], target="t", distances=False)
+    value, keys = found.summary()["value"], ["a", "b"]
+    of_key, of_both = s.groupby(keys).size(), s.groupby([*keys, "t"]).size()
+    weap = np.array([of_both[tuple(r)] / of_key[tuple(r)[:2]] for r in s[[*keys, "t"]].to_numpy()])
+    assert value["t", "caps"] == pytest.approx(weap.mean())
+    assert value["t", "dsyn"] == pytest.approx((weap == 1).mean())
+    sure = s[weap == 1].drop_duplicates(keys).rename(columns={"t": "told"})
+    matching = d.merge(sure, on=keys)  # Little et al. 2022
+    right = matching["t"] == matching["told"]
+    assert 0 < right.mean() < 1
+    assert value["t", "correct"] == pytest.approx(right.mean())
+    matched = d.merge(of_key.rename("s").reset_index(), on=keys)  # synthpop up to 1.9-2
+    assert len(matching) < len(matched) < len(d)
+    assert value["t", "tcap"] == pytest.approx(right.sum() / len(matched))
+    one = d.groupby(keys)["t"].nunique().rename("targets").reset_index()
+    certain = (matching.merge(one, on=keys)["targets"] == 1) & right.to_numpy()  # riskutility
+    share = value["t", "disdio"] / value["t", "iso"]
+    assert share == pytest.approx(certain.sum() / len(matched))
+    each = [
+        (s.merge(r.to_frame().T, on=keys)["t_x"] == r["t"]).mean() for _, r in matched.iterrows()
+    ]
+    assert value["t", "dcap"] / value["t", "iso"] == pytest.approx(np.mean(each))
+
+
 def test_a_release_that_is_the_original_scores_as_the_original():
     d = random_table(80, 3)
     table = br.context_measures(d, d, keys=["a", "b"], target=["t"]).summary()

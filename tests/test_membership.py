@@ -1,5 +1,6 @@
 """Membership: closed forms, enumeration, likelihood-ratio bounds, limits, invariance, errors."""
 
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 from scipy.special import gammaln, logsumexp
-from scipy.stats import chi2, mannwhitneyu, t
+from scipy.stats import binomtest, chi2, mannwhitneyu, t
 
 import bayes_risk as br
 from bayes_risk.risk.membership.computation import (
@@ -557,6 +558,52 @@ def test_without_others_there_is_no_curve(small):
     assert "without the release" not in found.sentence()
     with pytest.raises(br.InputError, match="give others="):
         found.roc()
+    with pytest.raises(br.InputError, match="give others="):
+        found.empirical_epsilon()
+
+
+# --- epsilon -------------------------------------------------------------------------------------
+
+
+def of_powers(small, powers, error=0.0):
+    """A result of 60 members, these shares of them found at 1 and 5 per cent."""
+    fit, release, others = small
+    found = br.membership(fit, release, others=others, random_seed=3)
+    measures, errors = found.measures.copy(), np.full_like(found.measures, error)
+    measures[1:3] = powers
+    return replace(found, measures=measures, standard_error=errors, mcse_of_measures=0 * errors)
+
+
+def test_epsilon_is_that_of_clopper_and_pearson(small):
+    table = of_powers(small, (0.0, 18 / 60)).empirical_epsilon(0.9)
+    assert table.index.tolist() == [0.01, 0.05]
+    share = binomtest(18, 60).proportion_ci(0.9, method="exact")
+    expected = np.log(np.array([18 / 60, share.low, share.high]) / 0.05)
+    assert table.loc[0.05, ["epsilon", "low", "high"]].to_numpy() == pytest.approx(expected)
+    nobody = binomtest(0, 60).proportion_ci(0.9, method="exact")
+    assert table.loc[0.01].tolist() == pytest.approx([0, 0, 0, np.log(nobody.high / 0.01)])
+
+
+def test_epsilon_of_everybody_found_has_a_lower_end_alone(small):
+    table = of_powers(small, (1.0, 1.0)).empirical_epsilon()
+    low = binomtest(60, 60).proportion_ci(method="exact").low
+    complement = np.log(0.95 / (1 - low))  # above log(low / 0.05)
+    assert table.loc[0.05, ["epsilon", "high"]].tolist() == [np.inf, np.inf]
+    assert table.loc[0.05, "low"] == pytest.approx(max(np.log(low / 0.05), complement))
+
+
+def test_errors_over_people_and_draws_widen_the_interval_of_epsilon(small):
+    narrow = of_powers(small, (0.1, 0.3)).empirical_epsilon()
+    wide = of_powers(small, (0.1, 0.3), error=0.1).empirical_epsilon()
+    assert (wide["epsilon"] == narrow["epsilon"]).all()
+    assert (wide["low"] < narrow["low"]).all() and (wide["high"] > narrow["high"]).all()
+    assert (wide["low"] >= 0).all()
+
+
+@pytest.mark.parametrize("confidence", [0, 1, "0.9", True])
+def test_a_confidence_that_is_no_share_is_named(small, confidence):
+    with pytest.raises(br.InputError, match="confidence="):
+        of_powers(small, (0.1, 0.3)).empirical_epsilon(confidence)
 
 
 # --- errors --------------------------------------------------------------------------------------

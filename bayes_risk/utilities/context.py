@@ -150,7 +150,7 @@ def context_measures(
     Notes
     -----
     Missing values are a value of their own. Where the release shows no such key, DCAP counts no
-    right guess, and TCAP leaves the record out (Little et al. 2022, as in synthpop). Distances are
+    right guess, and TCAP leaves the record out (as in synthpop up to 1.9-2). Distances are
     Euclidean, numbers over the original's range, 1 between any two levels.
 
     *Cost.* O((n + n') log n) for keys and targets; lookups x n distances.

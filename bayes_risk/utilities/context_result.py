@@ -86,7 +86,8 @@ MEANINGS = {
     ),
     "correct": Meaning(
         "DiSCO over DiS",
-        "share of apparent disclosures that are right",
+        "share of apparent disclosures that are right: TCAP of Little et al. (2022, 2025) and, "
+        "from 1.9-3 on, of synthpop",
         "It speaks of the records with an apparent disclosure alone, however few they are.",
         of="records in DiS",
     ),
@@ -110,7 +111,7 @@ MEANINGS = {
     ),
     "tcap": Meaning(
         "TCAP",
-        "the records of DiSCO among those whose key the release shows (Little et al. 2022)",
+        "the records of DiSCO among those whose key the release shows (synthpop up to 1.9-2)",
         _NOT_BAYES,
         of="records in iSO",
     ),

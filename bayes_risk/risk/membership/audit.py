@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy.special import expit
+from scipy.stats import beta
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
@@ -16,6 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
+from bayes_risk._core.validate import number as number_of
 from bayes_risk.data.base_result import (
     Public,
     Result,
@@ -39,6 +41,8 @@ from .computation import (
     BASELINE,
     GRID,
     MEASURES,
+    RATES,
+    TIE,
     Alternatives,
     CaseTerms,
     MembershipComputation,
@@ -151,14 +155,62 @@ class Membership(Result):
 
         Columns ``false_positive_rate`` and ``true_positive_rate``, on a grid from 0 to 1.
         """
-        if not self.has_others:
-            raise InputError(
-                "nobody outside the data was asked about; give others=, held-out records of the "
-                "same population"
-            )
+        self._needs_others()
         rates = np.append(0.0, GRID)
         found = [power(self.standing, rate).mean() for rate in rates]
         return pd.DataFrame({"false_positive_rate": rates, "true_positive_rate": found})
+
+    def empirical_epsilon(self, confidence: float = 0.95) -> pd.DataFrame:
+        """The epsilon of differential privacy that explains the members found.
+
+        An (epsilon, 0)-private mechanism keeps the true positive rate below ``exp(epsilon)`` times
+        the false positive rate, and the same of their complements: epsilon is at least
+        ``max(log(TPR / FPR), log((1 - FPR) / (1 - TPR)))``. Its interval is that of the true
+        positive rate (Clopper and Pearson), for as many people as have its standard errors, over
+        people and draws; the false positive rate is exact, as a member's rank among others is.
+        Of these data and this release: no bound on the mechanism, and no guarantee.
+
+        Parameters
+        ----------
+        confidence : float
+            Of the interval, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by ``false_positive_rate`` (0.01, 0.05); columns ``true_positive_rate``,
+            ``epsilon``, ``low``, ``high``. Without the release epsilon is 0.
+
+        Raises
+        ------
+        InputError
+            Nobody outside the data was asked about; a confidence outside (0, 1).
+
+        Notes
+        -----
+        Jagielski, Ullman & Oprea (2020), NeurIPS 33, 22205-22216. No further draw is needed.
+        """
+        if not 0 < number_of("confidence", confidence, "a number between 0 and 1") < 1:
+            raise InputError(f"confidence={confidence!r} is no share; give one between 0 and 1")
+        self._needs_others()
+        rate, k = np.array(RATES), slice(1, 1 + len(RATES))  # after the area
+        found, n = self.measures[k], np.full(len(rate), float(self.member.sum()))
+        variance = self.standard_error[k] ** 2 + self.mcse_of_measures[k] ** 2
+        known = (variance > 0) & (found > 0) & (found < 1)
+        n[known] = np.minimum(n, found * (1 - found) / np.where(known, variance, 1.0))[known]
+        yes, no, tail = n * found, n * (1 - found), (1 - confidence) / 2
+        rates = {
+            "epsilon": found,
+            "low": np.where(yes > 0, beta.ppf(tail, np.maximum(yes, TIE), no + 1), 0.0),
+            "high": np.where(no > 0, beta.ppf(1 - tail, yes + 1, np.maximum(no, TIE)), 1.0),
+        }
+        with np.errstate(divide="ignore"):  # of a share of 0 or 1
+            epsilon = {
+                name: np.maximum(np.log(share / rate), np.log((1 - rate) / (1 - share)))
+                for name, share in rates.items()
+            }
+        index = pd.Index(rate, name="false_positive_rate")
+        return pd.DataFrame({"true_positive_rate": found} | epsilon, index=index).clip(lower=0)
 
     def summary(self) -> pd.DataFrame:
         """File level; columns ``value``, ``standard_error``, ``mcse``, ``baseline``.
@@ -240,6 +292,13 @@ class Membership(Result):
             f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
             f"the release){doubtful(self)}"
         )
+
+    def _needs_others(self) -> None:
+        if not self.has_others:
+            raise InputError(
+                "nobody outside the data was asked about; give others=, held-out records of the "
+                "same population"
+            )
 
     def _top(self) -> str:
         """By how much the odds of a member change at most."""
