@@ -1,5 +1,6 @@
 """The examples run as they stand, with fewer draws."""
 
+import re
 import tomllib
 
 import pytest
@@ -135,6 +136,25 @@ def test_membership(capsys):
     assert [f.member.sum() for f in found.values()] == [20, 20, 20]
     assert list(asked.index[-2:]) == ["in mind", "commonest"]
     assert "50 without the release" in capsys.readouterr().out
+
+
+def test_names_elsewhere_are_those_of_the_page(capsys):
+    """The page has the numbers that the script prints, in its order, rounded."""
+    page = (EXAMPLES.parent / "docs" / "coming-from-r.md").read_text(encoding="utf-8")
+    lines = page.partition("|there|here|found|compare|")[2].partition("\n\n")[0].splitlines()[2:]
+    shown = [re.findall(r"\d+\.\d+", line.split("|")[3]) for line in lines]
+    told = [number for numbers in shown for number in numbers]
+    table = main_of("names_elsewhere.py")()
+    assert "TCAP, certain" in capsys.readouterr().out
+    inference = table.index.get_loc("inference")
+    found = table["found"].tolist()
+    found.insert(inference + 2, found[inference])  # members and non-members: the same numbers
+    assert len(told) == len(found)
+    for text, value in zip(told, found, strict=True):
+        assert float(text) == pytest.approx(value, abs=0.51 * 10.0 ** -len(text.partition(".")[2]))
+    compare = [re.findall(r"\d+\.\d+", line.split("|")[4]) for line in lines]
+    beside = {float(number) for numbers in compare for number in numbers}
+    assert beside == set(table["compare"].dropna().round(3)) - {0.0} | {0.0}
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.DisplacedRiskWarning")

@@ -337,6 +337,12 @@ def test_the_page_on_files_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).resolve().parents[1] / "docs" / "files.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "original.csv").write_text("sex,pay,job\nf,100,a\nm,NA,b\nm,250,a\nf,90,b\n")
+    (tmp_path / "export").mkdir()
+    methods = {"sex": "", "pay": "cart", "job": "cart"}
+    rows = ['"f",90,"a"\n"m",250,"b"\n"m",NA,"b"', '"f",100,"b"\n"m",NA,"b"\n"m",90,"a"']
+    for file, text in zip(info(tmp_path / "export", methods=methods), rows, strict=True):
+        file.write_text(f'"sex","pay","job"\n{text}\n"f",90,"a"\n')
     names = {}
     for block in blocks:
         exec(compile(block, "files.md", "exec"), names)
