@@ -83,7 +83,7 @@ to_toml <- function(study) {
   lines <- function(x) mapply(function(k, v) paste(text(k), "=", value(v)), names(x), x)
   section <- vapply(study, function(x) is.list(x) && (length(x) == 0 || !is.null(names(x))), NA)
   body <- lapply(names(study)[section], function(k) c("", sprintf("[%s]", k), lines(Filter(Negate(is.null), study[[k]]))))
-  c(lines(study[!section]), unlist(body))
+  as.character(unlist(c(lines(study[!section]), body)))
 }
 
 # JSON as nested lists; null is NULL.

@@ -27,7 +27,7 @@ people <- data.frame(
 drawn <- people
 drawn$job <- people$job[c(120, 1:119)]
 study <- list(
-  random_seed = 1, data = list(missing = "level"), model = list(kind = "Marginals"),
+  data = list(missing = "level"), model = list(kind = "Marginals"),
   attribute = list(guesses = list(job = "levels")),
   identification = list(known = list("sex", "old"), synthesized = list("job"))
 )
