@@ -59,7 +59,7 @@ def test_releases_and_coded_tables_are_shown_without_rows():
     release = br.Release(datasets=[table, table], synthesized=["job"], parameters="shared")
     for shown in (repr(release), release._repr_html_()):
         assert MARK not in shown and "P00" not in shown
-        assert "m = 2 data sets of 60 records and 3 columns" in shown
+        assert "m = 2 data sets of 60 rows and 3 columns" in shown
         assert "synthesised: job" in shown and "all from one draw of the parameters" in shown
     coded = Microdata.from_frame(table)
     assert repr(coded) == ("Microdata: 60 records; levels of columns:\n  sex (2), age (3), job (3)")

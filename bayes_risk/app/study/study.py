@@ -124,7 +124,7 @@ class Study(Section):
             for key in BY_MODEL if audit.knows.is_competitor else ():
                 del found["attribute"][key]
         if self.release.files is not None:
-            del found["release"]["m"]
+            del found["release"]["m"], found["release"]["n"]
         for key in self.model.unused:
             del found["model"][key]
         return found
