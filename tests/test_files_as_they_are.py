@@ -167,3 +167,14 @@ def test_synthetic_files_of_a_study_have_dates_again(tmp_path):
     release = br.Release(datasets=[table], synthesized=["day"])
     write_release(tmp_path, release, days=["day"])
     assert (tmp_path / "synthetic-1.csv").read_text() == "day,sex\n2020-03-14,f\n2020-03-15,m\n"
+
+
+def test_answers_some_of_which_are_missing_are_read_alike_in_release_and_original(tmp_path):
+    for name, rows in (("a", "TRUE\nNA\nFALSE\n"), ("b", "FALSE\nTRUE\nNA\n")):
+        (tmp_path / f"{name}.csv").write_text(f"owner\n{rows}")
+    original = br.read_table(tmp_path / "a.csv", na=["NA"])
+    release = read_like(tmp_path / "b.csv", original, na=["NA"])
+    assert release["owner"].tolist()[:2] == [False, True] and release["owner"].isna()[2]
+    released = br.Release(datasets=[release.reset_index(drop=True)], synthesized=["owner"])
+    fit = br.models.DPMPM(n_classes=1).fit(original, missing="level", draws=20, tune=20)
+    assert len(br.attribute_risk(fit, released).index) == 3

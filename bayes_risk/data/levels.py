@@ -42,7 +42,10 @@ def texts(given: Sequence[Hashable] | str) -> bool:
 def holds_text(column: pd.Series) -> bool:
     """Whether a column's values (or levels, for a category) are text."""
     values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-    return pd.api.types.is_string_dtype(values.dtype) or any(isinstance(v, str) for v in values)
+    if any(isinstance(v, str) for v in values):
+        return True
+    answers = any(isinstance(v, bool) for v in values)  # some missing: of dtype object
+    return pd.api.types.is_string_dtype(values.dtype) and not answers
 
 
 def declare_levels(
