@@ -9,7 +9,7 @@ PYTHON ?=
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel clean
+.PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -59,8 +59,12 @@ docs: $(DOCS) ## these pages as HTML, examples run: docs/_build/html/index.html
 wheel: $(STAMP) ## dist/*.whl, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 
+wheelhouse: wheel ## wheelhouse/: the package and all it needs, for machines without a network
+	$(BIN)/python -m pip wheel -q -w wheelhouse -r requirements-lock.txt
+	cp dist/*.whl wheelhouse/
+
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) .venv-lowest .venv-newest demo-output demo-output-trees build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-newest demo-output demo-output-trees build dist wheelhouse docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.
