@@ -256,7 +256,9 @@ def test_every_script_that_writes_a_report_is_opened():
 
 def test_every_example_is_run_here():
     assert {p.name for p in EXAMPLES.iterdir() if p.is_file()} == {
+        "audit_from_r.R",  # in test_r.py
         "demo_study.py",
+        "names_elsewhere.py",
         "worst_case_audit.py",
         "prior_sensitivity.py",
         "risk_against_knowledge.py",

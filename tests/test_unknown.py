@@ -235,6 +235,7 @@ class Case:
                 z=columns.rows(self.codes(z), prior),
                 synthesized=self.made[columns.order],
                 replaced=np.ones(len(self.y), bool),
+                rows=np.ones(len(z), bool),
                 own=self.own,
                 padding=prior.width - 1,
                 exposure=columns.exposures(self.codes(self.y)),

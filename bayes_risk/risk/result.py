@@ -406,10 +406,11 @@ class AttributeRisk(GuessPosterior):
         }
 
     def line(self) -> str:
-        """What gives most away, in all and of the worst record; nothing where it is not told."""
+        """What gives most away: the column in all, else of the worst record; or nothing."""
+        if column := self._first_column():
+            return column
         worst = explained_in_words(self, int(self._most_probable()[0]))
-        said = [self._first_column(), f"Worst record: most from {worst}" * bool(worst)]
-        return "\n".join(filter(None, said))
+        return f"Worst record: most from {worst}" * bool(worst)
 
     def _first_column(self) -> str:
         if self.by_column is None:
