@@ -105,7 +105,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         (NORMAL | {"order": []}, 'kind = "CART" or "Forest" or "PMM"; this one is "Regression"$'),
         (NORMAL | {"n_classes": 3}, 'no key .n_classes.; .* "DPMPM" or "Mixture" or "Poisson'),
         (NORMAL | {"formulas": {}},
-         r'\[model\] give formulas as a mapping: \{"income": "1 \+ age", ...\}'),
+         r'\[model\] give formulas as a mapping: \{"income" = "1 \+ age", ...\}'),
         (NORMAL | {"formulas": {"income": 3}}, r"\[model\] formulas.income = 3 does not fit"),
         ({"kind": "Regression"}, r"\[model\] formulas is missing; give a table"),
         (NORMAL | {"families": {"tax": "poison"}},
