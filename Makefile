@@ -83,7 +83,7 @@ $(STAMP): pyproject.toml requirements-lock.txt
 	@echo 'Installing bayes_risk and its dependencies into $(VENV) (once; two minutes, more on a slow network) ...'
 	@$(PIP) --require-hashes -r requirements-lock.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
-	@echo 'Compiling (once; about a minute) ...'
+	@echo 'Compiling (once; two minutes) ...'
 	@$(BIN)/python -c 'from bayes_risk.demo import compile_kernels; compile_kernels()' >/dev/null 2>&1
 	@touch $@
 
