@@ -434,7 +434,7 @@ def identify(
     ] = None,
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
-    with _plain_errors():
+    with _plain_errors(options="known|synthesized|radius|index|na|days|separator|decimal|encoding"):
         from rich.console import Console
 
         from bayes_risk.app.run.identify import run_identify
@@ -522,10 +522,10 @@ def _command_line() -> str:
 
 
 @contextmanager
-def _plain_errors(study_file: Path | None = None) -> Iterator[None]:
+def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator[None]:
     """Errors of input and model are one red line; an interruption says what it left: nothing.
 
-    Errors of input name the lines of the study file.
+    Errors of input name the lines of the study file, or options (a pattern) of the command.
     """
     try:
         yield
@@ -535,8 +535,8 @@ def _plain_errors(study_file: Path | None = None) -> Iterator[None]:
             from .study.keys import with_lines
 
             said = with_lines(said, study_file)
-        elif isinstance(error, InputError):  # arguments are options here
-            said = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"--\1", said)
+        elif isinstance(error, InputError) and options:  # arguments of the library are options
+            said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
     except KeyboardInterrupt as error:

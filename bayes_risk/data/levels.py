@@ -44,8 +44,9 @@ def holds_text(column: pd.Series) -> bool:
     values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
     if any(isinstance(v, str) for v in values):
         return True
-    answers = any(isinstance(v, bool) for v in values)  # some missing: of dtype object
-    return pd.api.types.is_string_dtype(values.dtype) and not answers
+    if not pd.api.types.is_string_dtype(values.dtype):
+        return False
+    return not any(isinstance(v, bool) for v in values)  # dtype object: answers, some missing
 
 
 def declare_levels(

@@ -209,7 +209,8 @@ def scores(
 ) -> npt.NDArray[np.float64]:
     """Log probability of the release, given some draws of each chain, (C, n).
 
-    Where no column stays, of their parameters' means given the labels: a third of the noise.
+    Where no column stays, at their parameters' means given the labels: draws of these only add
+    noise.
     """
     C = posterior.n_chains
     size = posterior.n_draws // C

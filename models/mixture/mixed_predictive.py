@@ -25,7 +25,6 @@ from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mixed_terms import (
     SMALL,
-    class_powers,
     fill_draw,
     log_add,
     log_guess,
@@ -62,8 +61,7 @@ def fill_masses(tables, layout, fixed, targets, guesses, log_weights, batch, out
     for h in range(H):
         pi = all_pi[h, : 0 if integrated else K]
         fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
-        for k0 in range(K + 1):
-            class_powers(all_n[h], all_alpha[h], pi, k0, 1.0, weights[k0])
+        weights[:] = math.nan
         draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T, weights
         for u in range(U):
             if guesses is None:

@@ -7,7 +7,8 @@ exp(1e6). Sums over draws are kept as (sum, what it is relative to, log of what 
 it).
 
 Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha,
-pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out.
+pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out, and class
+weights without a record of each class (K + 1, K), NaN until one is asked for.
 ``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
 exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
 there are none, which values are given (own, synthetic), weights (U,), and constants (U, V, 2) of
@@ -205,6 +206,8 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     guessed, gone, of = room
     k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
     if w == 1.0:
+        if math.isnan(weights[k0, 0]):
+            class_powers(n, alpha, pi, k0, 1.0, weights[k0])
         out[:] = weights[k0]
     else:
         class_powers(n, alpha, pi, k0, w, out)

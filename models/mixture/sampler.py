@@ -200,7 +200,10 @@ def collapse(
 
 
 def at_means(sums: Sums, prior: Prior) -> Draws:
-    """The draws, with parameters at their means given the labels: what noise of theirs remains."""
+    """The draws, their parameters replaced by means given the labels; concentrations stay.
+
+    Of sticks, rates, structural zeros, levels; reals at their means and mean precisions.
+    """
     draws, M, (H, D) = sums.draws, sums.M, sums.draws.phi.shape[:2]
     p, r, phi = prior.n_counts, prior.n_reals, sums.draws.phi.copy()
     n, zero = M[:, D + 2 * p :], M[:, p : 2 * p]

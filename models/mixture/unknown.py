@@ -35,7 +35,6 @@ from .mechanism import Mechanism
 from .mixed_predictive import Cases
 from .mixed_terms import (
     SMALL,
-    class_powers,
     fill_draw,
     log_add,
     log_guess,
@@ -379,11 +378,9 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
         room, terms, rest, L, _, _, masses = by_points
         found = np.empty((masses.shape[0], B))
     for h in range(H):
+        weights[:] = math.nan
         for b in range(B):
             fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
-            n, alpha, pi = set_of(tables, P, T, weights, h, b)[0][:3]
-            for k0 in range(K + 1):
-                class_powers(n, alpha, pi, k0, 1.0, weights[b, k0])
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
