@@ -22,10 +22,14 @@ def random_theta(rng, K, levels=LEVELS):
     return pi, phi, rows
 
 
+def rows_of(positions, numbers=None):
+    """Rows of levels, and of counts, exposures and reals if there are any."""
+    return Rows(positions, *(numbers or (np.empty((len(positions), 0)),) * 3))
+
+
 def units_of(positions, *, numbers=None, power=None):
-    """Distinct rows of levels, and of counts, exposures and reals if there are any."""
-    nothing = (np.empty((len(positions), 0)),) * 3
-    return Rows(positions, *(numbers or nothing)).units(power=power)
+    """Distinct rows."""
+    return rows_of(positions, numbers).units(power=power)
 
 
 def draws_of(pi, phi):

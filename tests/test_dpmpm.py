@@ -10,12 +10,14 @@ from scipy.special import logsumexp
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.levels.predictive import LatentPredictive, log_masses
+from bayes_risk.models.mixture.families import draw_parameters
+from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.mixed_predictive import Cases
+from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import collapse
-from bayes_risk.models.mixture.sweep import class_masses, draw_levels, draw_sticks
-from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, units_of
+from bayes_risk.models.mixture.sweep import class_masses, draw_sticks
+from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, rows_of, units_of
 from tests.oracles import collapsed, label_probabilities, stick_weights
 
 # --- the sampler's kernels -------------------------------------------------------------------
@@ -56,11 +58,11 @@ def test_class_weights_are_means_of_drawn_weights():
 
 def test_levels_are_dirichlet_draws():
     rng, prior = np.random.default_rng(6), layout(2)
-    M = rng.integers(0, 6, (prior.width, 2))
+    M = rng.integers(0, 6, (prior.width, 2)).astype(float)
     draws = []
     for _ in range(20_000):
         phi = np.ones((prior.width, 2))
-        draw_levels(rng, M, prior.starts, 0.8, phi)
+        draw_parameters(rng, M, prior.layout, phi)
         draws.append(phi)
     draws = np.array(draws)
     for begin, end in itertools.pairwise(prior.starts):
@@ -79,7 +81,7 @@ def test_log_masses_do_not_underflow():
     pi, phi, rows = random_theta(rng, 2, levels)
     y = rng.integers(0, 300, (3, 200))
     draws = draws_of(pi[None], rows[None])
-    found = log_masses((y + prior.starts[:-1]).astype(np.int32), draws)[0]
+    found = log_masses(rows_of((y + prior.starts[:-1]).astype(np.int32)), draws, prior)[0]
     for i, row in enumerate(y):
         by_class = [
             np.log(pi[k]) + sum(np.log(phi[k][j][c]) for j, c in enumerate(row)) for k in range(2)

@@ -10,11 +10,11 @@ from scipy.special import logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.levels.predictive import log_masses
 from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.pymc_model import build
 from tests.fits import encoded
-from tests.latent_classes import LEVELS, K, layout, units_of
+from tests.latent_classes import LEVELS, K, layout, rows_of, units_of
 from tests.oracles import codes_of, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
@@ -111,7 +111,7 @@ def test_nuts_agrees_with_the_sweep():
     means, errors = [], []
     for options in ({"sampler": "nuts"}, {"thin": 5}):
         fit = model.fit(table, **settings, **options)
-        p = np.exp(log_masses(rows, fit.posterior.draws)).reshape(4, -1, len(rows))
+        p = np.exp(log_masses(rows_of(rows), fit.draws, fit.prior)).reshape(4, -1, len(rows))
         batches = p.reshape(4, 10, -1, len(rows)).mean(axis=2).reshape(40, len(rows))
         means.append(batches.mean(axis=0))
         errors.append(batches.std(axis=0, ddof=1) / np.sqrt(40))

@@ -149,7 +149,7 @@ def test_nuts_agrees_with_gibbs():
             table, draws=draws, tune=300, chains=2, thin=3, sampler=sampler, random_seed=3
         )
         values = np.array([[0.0], [6.0], [12.0]])
-        news = Rows(np.empty((3, 0), np.int32), values, np.ones((3, 1)), np.empty((3, 0))).units()
+        news = Rows(np.empty((3, 0), np.int32), values, np.ones((3, 1)), np.empty((3, 0)))
         p = np.exp(log_masses(news, fit.draws, fit.prior))
         ess, _ = ess_and_rhat(p, 2)
         found.append((p.mean(axis=0), p.std(axis=0) / np.sqrt(ess)))

@@ -169,7 +169,7 @@ def test_fixed_at_theta(zeros):
             )
             truth[h, u], terms[h, u] = found[0], found[1:]
     assert part.log_truth(slice(0, U)) == pytest.approx(truth, rel=1e-10)
-    assert log_masses(units, draws, prior)[:, :U] == pytest.approx(truth, rel=1e-10)
+    assert log_masses(units.data, draws, prior)[:, :U] == pytest.approx(truth, rel=1e-10)
     sums = sums_by_hand(terms, truth, np.zeros((H, U)), part.batch)
     assert part.log_sums(slice(0, U), np.zeros((H, U))) == pytest.approx(sums, rel=1e-9)
 

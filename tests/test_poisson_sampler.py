@@ -9,7 +9,6 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.mixture.families import (
     draw_labels,
     draw_parameters,
-    draw_row_labels,
     exponentials,
     log_class_masses,
     tables_of,
@@ -191,7 +190,8 @@ def test_row_labels_have_their_chances():
     x = np.repeat([[0.0], [3.0], [9.0]], 20_000, axis=0)
     label = np.empty(len(x), np.int64)
     data = data_of(x, np.ones_like(x), none(len(x)))
-    draw_row_labels(rng, data, pi, phi, prior.layout, label)
+    ones, nothing = np.ones_like(label), np.empty((0, 0))
+    labels_drawn(rng, data, ones, pi, phi, prior, np.empty(0), nothing, label)
     ones = np.ones((3, 1))
     chance = softmax(log_label_masses(x[::20_000], ones, none(3), pi, phi, prior), axis=1)
     for at in range(3):
@@ -206,7 +206,7 @@ def predictives(prior, units, news, rng, sweeps=15_000):
     """p(new record | y) of each new record by the chain, and its Monte Carlo error."""
     start = initial_state(prior, units, rng)
     draws = run_chain(prior, units, start, draws=sweeps, tune=500, thin=2, rng=rng)
-    p = np.exp(log_masses(news, draws, prior))
+    p = np.exp(log_masses(news.data, draws, prior))
     ess, _ = ess_and_rhat(p, 1)
     return p.mean(axis=0), p.std(axis=0) / np.sqrt(ess), draws
 

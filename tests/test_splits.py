@@ -14,9 +14,9 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
-from bayes_risk.models.mixture.families import draw_labels
-from bayes_risk.models.mixture.levels.predictive import log_masses
+from bayes_risk.models.mixture.families import draw_labels, draw_parameters
 from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.split_merge import (
     allocate,
@@ -30,7 +30,6 @@ from bayes_risk.models.mixture.split_merge import (
 from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.sweep import (
     draw_alpha,
-    draw_levels,
     draw_sticks,
     swap_neighbours,
 )
@@ -393,7 +392,7 @@ def test_no_splits_is_the_sweep_by_hand():
     swap_neighbours(child, 1.0, n, M)
     new_pi, new_phi = np.empty(3), phi.copy()
     log_rest = draw_sticks(child, n, 1.0, np.empty(2), new_pi)
-    draw_levels(child, M, prior.starts, prior.level, new_phi)
+    draw_parameters(child, M, prior.layout, new_phi)
     assert draw_alpha(child, 2, log_rest, np.array([1.0, 1.0])) == drawn.alpha[0]
     assert (drawn.pi[0] == new_pi).all() and (drawn.phi[0] == new_phi).all()
 
@@ -468,7 +467,7 @@ def test_plain_sweeps_keep_what_the_moves_found():
     without = run_chains(plain, units, ends, tune=0, rng=rng, **how)
     means = []
     for draws in (with_moves, without):
-        x = np.exp(log_masses(units.data.positions[::15], draws))
+        x = np.exp(log_masses(units.data.take(np.s_[::15]), draws, plain))
         x = np.column_stack([x, draws.n_occupied, np.log(draws.alpha)])
         means.append(x.reshape(32, 40, -1).mean(axis=1))
     difference = means[1] - means[0]

@@ -29,7 +29,7 @@ from .masses import (
     log_poisson,
     stirling_error,
 )
-from .sweep import TINY, class_masses, cumulate, draw_class, draw_levels, log_gamma_draw
+from .sweep import RESCALE_EVERY, TINY, class_masses, cumulate, draw_class, log_gamma_draw
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
@@ -44,16 +44,6 @@ def log_zero(log_psi, log_alive, mean):
     alive = log_alive - mean
     top = max(log_psi, alive)
     return top + math.log(math.exp(log_psi - top) + math.exp(alive - top))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_count(x, mean, psi, inflated):
-    """Log probability of one count, a structural zero or Poisson."""
-    if not inflated:
-        return log_poisson(x, mean)
-    if x == 0.0:
-        return log_zero(math.log(psi), math.log1p(-psi), mean)
-    return math.log1p(-psi) + log_poisson(x, mean)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -263,7 +253,8 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
 
     ``units``: data, multiplicities, powers (none: all 1). ``first_label[u]`` keeps the label of one
     individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural.
-    Levels are added here, not by a function: that would count references for each unit.
+    Where M has no rows nothing but the label of one individual of each unit is drawn. Levels are
+    added here, not by a function: that would count references for each unit.
     """
     data, multiplicity, power = units
     positions, K, numbers = data[0], pi.shape[0], data[1].shape[1] + data[3].shape[1] > 0
@@ -281,6 +272,8 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
             cumulated_masses(data, power, u, phi, layout, tables, masses)
         one = draw_class(rng, masses)
         first_label[u] = one
+        if M.shape[0] == 0:
+            continue
         copies[one] += 1
         for _ in range(multiplicity[u] - 1):
             copies[draw_class(rng, masses)] += 1
@@ -300,15 +293,6 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_row_labels(rng, data, pi, phi, layout, label):
-    """A class for each row given its values: label[i] ~ p(k | row i, pi, phi)."""
-    tables, masses, power = tables_of(pi, phi, layout), np.empty(pi.shape[0]), np.empty(0)
-    for i in range(label.shape[0]):
-        cumulated_masses(data, power, i, phi, layout, tables, masses)
-        label[i] = draw_class(rng, masses)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_terms(data, u, pi, phi, layout, out):
     """out[k] = log(pi_k p(unit u | k)), the densities complete."""
     positions, counts, exposure, reals = data
@@ -316,13 +300,11 @@ def log_terms(data, u, pi, phi, layout, out):
     for k in range(out.shape[0]):
         total = math.log(max(pi[k], TINY))
         for c in range(counts.shape[1]):
-            e, j = exposure[u, c], c % p
-            if e > 0.0:
-                total += log_count(counts[u, c], e * phi[j, k], phi[p + j, k], layout[4])
+            of = phi[c % p, k], 0.0, 0.0, phi[p + c % p, k], 0.0
+            total += log_number(counts[u, c], exposure[u, c], of, False, layout[4], 1.0, (0.0, 0.0))
         for c in range(reals.shape[1]):
-            x, j = reals[u, c], 2 * p + c % r
-            if x == x:
-                total += log_normal(x, phi[j, k], phi[j + r, k])
+            of = phi[2 * p + c % r, k], 0.0, phi[2 * p + r + c % r, k], 0.0, 0.0
+            total += log_number(reals[u, c], 1.0, of, True, False, 1.0, (0.0, 0.0))
         for j in range(positions.shape[1]):
             total += math.log(max(phi[positions[u, j], k], TINY))
         out[k] = total
@@ -345,12 +327,30 @@ def log_sum_of(terms):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(data, pi, phi, layout, out):
-    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h)."""
-    terms = np.empty(pi.shape[1])
+    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h); of levels alone by products, rescaled."""
+    positions, K, numbers = data[0], pi.shape[1], data[1].shape[1] + data[3].shape[1] > 0
+    terms = np.empty(K)
     for h in range(pi.shape[0]):
         for u in range(out.shape[1]):
-            log_terms(data, u, pi[h], phi[h], layout, terms)
-            out[h, u] = log_sum_of(terms)
+            if numbers:
+                log_terms(data, u, pi[h], phi[h], layout, terms)
+                out[h, u] = log_sum_of(terms)
+                continue
+            scale, total = 0.0, 0.0
+            for k in range(K):
+                terms[k] = pi[h, k]
+            for j in range(positions.shape[1]):
+                row, top = positions[u, j], TINY
+                for k in range(K):
+                    terms[k] *= phi[h, row, k]
+                    top = max(top, terms[k])
+                if j % RESCALE_EVERY == RESCALE_EVERY - 1:
+                    scale += math.log(top)
+                    for k in range(K):
+                        terms[k] /= top
+            for k in range(K):
+                total += terms[k]
+            out[h, u] = scale + math.log(max(total, TINY))
 
 
 # --- parameters given sums --------------------------------------------------------------------
@@ -391,7 +391,17 @@ def draw_parameters(rng, M, layout, phi):
             precision = max(rng.standard_gamma(a) / b, TINY)
             phi[2 * p + r + j, k] = precision
             phi[2 * p + j, k] = m + rng.standard_normal() / math.sqrt(kappa * precision)
-    draw_levels(rng, M, starts, level, phi)
+    total = np.empty(phi.shape[1])
+    for q in range(starts.shape[0] - 1):  # phi_kq ~ Dirichlet(a + M_kq)
+        total[:] = 0.0
+        for row in range(starts[q], starts[q + 1]):
+            for k in range(phi.shape[1]):
+                g = max(rng.standard_gamma(level + M[row, k]), TINY)
+                phi[row, k] = g
+                total[k] += g
+        for row in range(starts[q], starts[q + 1]):
+            for k in range(phi.shape[1]):
+                phi[row, k] /= total[k]
 
 
 # --- masses with the parameters integrated out ------------------------------------------------
@@ -457,7 +467,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
 def log_number(x, e, of, is_real, inflated, w, constants):
     """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
 
-    ``constants``: `power_constant` of a count x and `count_constant` of w x; of a real, the log of
+    ``constants``: `count_constants` of a count x; of a real, the log of
     what its density is multiplied with.
     """
     if is_real:

@@ -30,7 +30,7 @@ from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
-from .families import draw_row_labels
+from .families import draw_labels
 from .led import Lengths, carried_on, draws_beside, led_by, lengthened
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
@@ -398,9 +398,10 @@ class MixtureFit(Shown):
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label = np.empty(len(rows.positions), np.int64)
-        draw_row_labels(
-            rng, tuple(rows), self.draws.pi[h], self.draws.phi[h], self.prior.layout, label
-        )
+        units, draw = (tuple(rows), np.ones_like(label), np.empty(0)), self.draws
+        nothing = np.empty(0), np.empty((0, 0))
+        fixed = draw.pi[h], draw.phi[h], self.prior.layout
+        draw_labels(rng, units, *fixed, *nothing, label, np.empty((0, 0), bool))
         return label
 
     def _values(

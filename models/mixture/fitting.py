@@ -180,7 +180,7 @@ def diagnose(idata: Any, posterior: MixturePosterior) -> dict[str, float]:
     order = np.argsort(units.multiplicity, kind="stable")
     some = np.sort(order[np.linspace(0, U - 1, min(U, DIAGNOSED)).astype(int)])
     left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
-    log_p = log_masses(units.only(some), draws, prior) - left[:, None]
+    log_p = log_masses(units.data.take(some), draws, prior) - left[:, None]
     ess, rhat = ess_and_rhat(log_p, draws.n_chains)
     diagnosed = xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})
     add_group(idata, "log_predictive", diagnosed)

@@ -20,7 +20,7 @@ import math
 import numba
 import numpy as np
 
-from .families import draw_parameters, log_count, log_normal, log_terms
+from .families import PARAMETERS, draw_parameters, log_number, log_terms, number_parameters
 from .sweep import TINY, draw_alpha, draw_stick
 
 BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
@@ -135,16 +135,14 @@ def number_factors(M, new, phi, parts, layout, v, k, more):
         gain = 0.5 * n * math.log(new[also, k] / phi[also, k])
         gain -= 0.5 * new[also, k] * (squares - 2.0 * new[here, k] * total + n * new[here, k] ** 2)
         gain += 0.5 * phi[also, k] * (squares - 2.0 * phi[here, k] * total + n * phi[here, k] ** 2)
+    of, nothing = np.empty((2, PARAMETERS)), np.zeros((0, 4))
+    number_parameters(M, phi, layout, True, v, k, nothing, of[0])
+    number_parameters(M, new, layout, True, v, k, nothing, of[1])
     for i in range(more.shape[0]):
-        more[i] = 1.0
-        if v < p and exposure[i, v] > 0.0:
-            x, e = counts[i, v], exposure[i, v]
-            then = log_count(x, e * new[here, k], new[also, k], layout[4])
-            more[i] = math.exp(then - log_count(x, e * phi[here, k], phi[also, k], layout[4]))
-        elif v >= p and reals[i, v - p] == reals[i, v - p]:
-            x = reals[i, v - p]
-            then = log_normal(x, new[here, k], new[also, k])
-            more[i] = math.exp(then - log_normal(x, phi[here, k], phi[also, k]))
+        x, e = (counts[i, v], exposure[i, v]) if v < p else (reals[i, v - p], 1.0)
+        now = log_number(x, e, of[0], v >= p, layout[4], 1.0, (0.0, 0.0))
+        then = log_number(x, e, of[1], v >= p, layout[4], 1.0, (0.0, 0.0))
+        more[i] = math.exp(then - now)
     return gain
 
 

@@ -86,20 +86,15 @@ def log_negative_binomial(x, A, B, e, constant, error):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def power_constant(x, w):
-    """log Gamma(w x + 1) - w log Gamma(x + 1) - w x log w, by Stirling errors, which do not cancel.
-
-    What E[Poisson(x; e r)^w] has beyond a negative binomial mass of w x at exposure w e.
-    """
-    if x == 0.0 or w == 1.0:
-        return 0.0
-    logs = 0.5 * math.log(w * x) - 0.5 * w * math.log(x) + 0.5 * (1.0 - w) * LOG_2_PI
-    return logs + stirling_error(w * x) - w * stirling_error(x)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def count_constants(values, w, out):
-    """`power_constant` of counts and `count_constant` of w times them; of no counts, anything."""
+    """Of counts x: power constant, and `count_constant` of w x; of no counts, anything.
+
+    log Gamma(w x + 1) - w log Gamma(x + 1) - w x log w, by Stirling errors, which do not cancel:
+    what E[Poisson(x; e r)^w] has beyond a negative binomial mass of w x at exposure w e.
+    """
     for i in range(values.shape[0]):
         x = max(values[i], 0.0)
-        out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)
+        out[i, 0], out[i, 1] = 0.0, count_constant(w * x)
+        if x > 0.0 and w != 1.0:
+            logs = 0.5 * math.log(w * x) - 0.5 * w * math.log(x) + 0.5 * (1.0 - w) * LOG_2_PI
+            out[i, 0] = logs + stirling_error(w * x) - w * stirling_error(x)

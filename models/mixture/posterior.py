@@ -14,7 +14,6 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.mixture.levels.predictive import LatentPredictive
-from bayes_risk.models.mixture.levels.predictive import log_masses as log_masses_of_levels
 from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns
@@ -22,16 +21,14 @@ from .families import fill_log_masses
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .sampler import Sums, collapse, doubled, run_chains
-from .state import Draws, Prior, Units, joined
+from .state import Draws, Prior, Rows, Units, joined
 from .zeros import log_factors, log_possible, log_possible_release
 
 
-def log_masses(units: Units, draws: Draws, prior: Prior) -> Array:
-    """log p(values of one individual of each unit | theta_h), shape (H, U)."""
-    if not units.data.has_numbers:
-        return log_masses_of_levels(units.data.positions, draws)
-    out = np.empty((len(draws), len(units.multiplicity)))
-    fill_log_masses(tuple(units.data), draws.pi, draws.phi, prior.layout, out)
+def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
+    """log p(row | theta_h), shape (H, rows)."""
+    out = np.empty((len(draws), len(rows.positions)))
+    fill_log_masses(tuple(rows), draws.pi, draws.phi, prior.layout, out)
     return out
 
 
@@ -182,7 +179,7 @@ class MixturePosterior:
         draws = draws if which is None else draws.take(which, 1)
 
         def total(units: Units) -> Array:
-            logs: Array = log_masses(units, draws, prior) @ units.multiplicity
+            logs: Array = log_masses(units.data, draws, prior) @ units.multiplicity
             return logs
 
         for l in range(release.m):

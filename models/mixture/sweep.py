@@ -12,7 +12,6 @@ level that padding points to.
 import math
 
 import numba
-import numpy as np
 
 RESCALE_EVERY = 16
 TINY = 1e-300
@@ -42,30 +41,6 @@ def class_masses(positions, pi, phi, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_log_masses(positions, pi, phi, out):
-    """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u), rescaled on the way."""
-    K = pi.shape[1]
-    masses = np.empty(K)
-    for h in range(pi.shape[0]):
-        for u in range(positions.shape[0]):
-            scale, total = 0.0, 0.0
-            for k in range(K):
-                masses[k] = pi[h, k]
-            for j in range(positions.shape[1]):
-                row, top = positions[u, j], TINY
-                for k in range(K):
-                    masses[k] *= phi[h, row, k]
-                    top = max(top, masses[k])
-                if j % RESCALE_EVERY == RESCALE_EVERY - 1:
-                    scale += math.log(top)
-                    for k in range(K):
-                        masses[k] /= top
-            for k in range(K):
-                total += masses[k]
-            out[h, u] = scale + math.log(max(total, TINY))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def cumulate(masses):
     """Running sums, in place."""
     for k in range(1, masses.shape[0]):
@@ -81,23 +56,6 @@ def draw_class(rng, cumulated):
     for i in range(last):  # counting without a branch is faster than searching
         k += u >= cumulated[i]
     return k
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_levels(rng, M, starts, a, phi):
-    """phi_kj ~ Dirichlet(a + M_kj), one row of levels after the other."""
-    K = M.shape[1]
-    total = np.empty(K)
-    for j in range(starts.shape[0] - 1):
-        total[:] = 0.0
-        for c in range(starts[j], starts[j + 1]):
-            for k in range(K):
-                g = max(rng.standard_gamma(a + M[c, k]), TINY)
-                phi[c, k] = g
-                total[k] += g
-        for c in range(starts[j], starts[j + 1]):
-            for k in range(K):
-                phi[c, k] /= total[k]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

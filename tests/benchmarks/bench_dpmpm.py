@@ -21,7 +21,7 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.levels.predictive import log_masses
+from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.state import Prior
 
@@ -50,7 +50,7 @@ def pairs(data, prior, size=300):
     near[np.arange(size), columns] = (near[np.arange(size), columns] + moves) % data.n_levels[
         columns
     ]
-    return (np.vstack([rows, near]) + prior.starts[:-1]).astype(np.int32)
+    return Columns.of(levels=range(rows.shape[1])).rows(np.vstack([rows, near]), prior)
 
 
 def mixing(n, swaps):
@@ -65,8 +65,8 @@ def mixing(n, swaps):
     draws = run_chains(prior, units, starts, draws=SWEEPS // 8, tune=0, thin=8, **options)
     seconds = 2 * (time.perf_counter() - begin)  # two threads
     rows = pairs(data, prior)
-    masses = log_masses(rows, draws)
-    half = len(rows) // 2
+    masses = log_masses(rows, draws, prior)
+    half = masses.shape[1] // 2
     ess, _ = ess_and_rhat(masses[:, half:] - masses[:, :half], MIXING_CHAINS)
     ms = 1e3 * seconds / (MIXING_CHAINS * SWEEPS)
     return ms, np.quantile(ess, [0.5, 0.05]) / seconds, len(units.multiplicity)

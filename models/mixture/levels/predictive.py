@@ -31,8 +31,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import Sums
-from bayes_risk.models.mixture.state import Draws
-from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
+from bayes_risk.models.mixture.sweep import TINY
 from bayes_risk.models.mixture.zeros import fill_log_possible
 
 from .predictive_kernels import (
@@ -384,10 +383,3 @@ class LatentPredictive:
             sums,
         )
         return log_truth, sums.swapaxes(1, 2)
-
-
-def log_masses(positions: npt.NDArray[np.int32], draws: Draws) -> Array:
-    """log p(row | theta_h) for rows of level positions, shape (H, rows)."""
-    out = np.empty((len(draws), len(positions)))
-    fill_log_masses(positions, draws.pi, draws.phi, out)
-    return out
