@@ -23,12 +23,7 @@ import math
 import numba
 import numpy as np
 
-from .masses import (
-    LOG_2_PI,
-    log_negative_binomial,
-    log_poisson,
-    stirling_error,
-)
+from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
 from .sweep import RESCALE_EVERY, TINY, class_masses, cumulate, draw_class, log_gamma_draw
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it

@@ -101,14 +101,6 @@ def below(rng, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def shuffle(rng, members, first, count):
-    """A random order of members[first:count]."""
-    for t in range(count - 1, first, -1):
-        r = first + below(rng, t - first + 1)
-        members[t], members[r] = members[r], members[t]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def gather(z, k, members, count):
     """Append the individuals of class k; returns how many there are now.
 
@@ -276,18 +268,9 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def pick(rng, n, least, other):
     """A class with at least so many members, not `other`, chosen uniformly; -1 if there is none."""
-    count = 0
-    for k in range(n.shape[0]):
-        count += n[k] >= least and k != other
-    if count == 0:
-        return -1
-    r = below(rng, count)
-    for k in range(n.shape[0]):
-        if n[k] >= least and k != other:
-            if r == 0:
-                return k
-            r -= 1
-    return -1
+    some = np.flatnonzero(n >= least)
+    some = some[some != other]
+    return some[below(rng, some.shape[0])] if some.shape[0] > 0 else -1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -316,7 +299,9 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, tally):
             first, second = below(rng, size[k]), size[k] + below(rng, size[e])
             members[0], members[first] = members[first], members[0]
             members[1], members[second] = members[second], members[1]
-        shuffle(rng, members, 2 * kind, count)
+        for t in range(count - 1, 2 * kind, -1):  # the others in a random order
+            r = 2 * kind + below(rng, t - 2 * kind + 1)
+            members[t], members[r] = members[r], members[t]
         for t in range(count):
             goal[t] = merges and z[members[t]] == e
         log_q = allocate(rng, members, count, rows, layout, goal, merges, side, sides)

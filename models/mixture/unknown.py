@@ -33,15 +33,7 @@ from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases
-from .mixed_terms import (
-    SMALL,
-    fill_draw,
-    log_add,
-    log_guess,
-    points_of,
-    rest_terms,
-    room_of,
-)
+from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms, room_of
 from .sampler import chains_of
 from .state import Draws, Given, Prior, Rows, Units
 from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
@@ -326,17 +318,6 @@ class Imputed:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def set_of(tables, P, T, weights, h, b):
-    """One set as the predictives of a single fit take it, and its fixed variables."""
-    all_n, all_M, all_alpha, all_pi, fixed, m = tables
-    here = fixed[int(b >= m)]
-    pi = all_pi[h, b, : all_pi.shape[2] if here.any() else 0]
-    M = all_M[h, b]
-    draw = all_n[h, b], all_alpha[h, b], pi, M, M[: T.shape[1]], P[b], T[b], weights[b]
-    return draw, here
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def case_of(targets, x, constants, held, h, b):
     """Targets of one set with these values; ``held`` stands in the tables."""
     label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _ = targets
@@ -363,8 +344,8 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
     truth, constants, known, imputed, free = (
         targets[2], targets[4], targets[7], targets[8], targets[12],
     )  # fmt: skip
-    _, all_M, _, _, fixed, m = tables
-    (H, B, K), p, r = tables[0].shape, layout[2].shape[0], layout[6].shape[0]
+    all_n, all_M, all_alpha, all_pi, fixed, m = tables
+    (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
     D = all_M.shape[2] - 2 * p - r
     P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
     weights = np.empty((B, K + 1, K))
@@ -387,7 +368,9 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
                     held[u, free[c]] = imputed[h, u, c]
                 count_constants(held[u, :p], 1.0, of_held[u, :p])
             for b in range(B):
-                draw, here = set_of(tables, P, T, weights, h, b)
+                here, M = fixed[int(b >= m)], all_M[h, b]
+                pi = all_pi[h, b, : K if here.any() else 0]
+                draw = all_n[h, b], all_alpha[h, b], pi, M, M[:D], P[b], T[b], weights[b]
                 case = case_of(targets, truth, constants, held, h, b)
                 if guesses is None:
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)

@@ -33,14 +33,7 @@ from .kept_columns import rows_of
 from .masses import count_constant
 from .mixed_terms import fill_draw
 from .sampler import collapse_draws, run
-from .sweep import (
-    TINY,
-    cumulate,
-    draw_alpha,
-    draw_class,
-    draw_sticks,
-    swap_neighbours,
-)
+from .sweep import TINY, cumulate, draw_alpha, draw_class, draw_sticks, swap_neighbours
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -6,8 +6,8 @@ sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manriq
 
 ``zero`` is the tuple of a `ZeroLayout`: ``boxes[B, D]`` flags of levels; ``of[B, p]`` the factor of
 each box and variable; ``narrow[F]`` whether a factor leaves out any level; its levels are
-``rows[ptr[f]:ptr[f + 1]]``. ``G[F, K]`` is the probability of a factor in a class, so that a box
-has mass ``prod_j G[of[b, j], k]`` there.
+``rows[ptr[f]:ptr[f + 1]]``. ``G[F, K]`` is the probability of a factor in a class, the sum of phi
+over its levels, 1 if it leaves out none, so that a box has mass ``prod_j G[of[b, j], k]`` there.
 """
 
 import math
@@ -29,31 +29,23 @@ FEW = 8
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def factor_masses(zero, phi):
-    """G[f, k] = sum of phi over the levels of factor f; 1 for factors that leave out none."""
-    _, _, narrow, ptr, rows = zero
-    G = np.ones((narrow.shape[0], phi.shape[1]))
+def box_masses(zero, phi, columns):
+    """G[F, K], and prod over the given columns of it: mass of each box in each class, (B, K)."""
+    _, of, narrow, ptr, rows = zero
+    G, out = np.ones((narrow.shape[0], phi.shape[1])), np.ones((of.shape[0], phi.shape[1]))
     for f in range(narrow.shape[0]):
         if narrow[f]:
             G[f] = 0.0
             for r in rows[ptr[f] : ptr[f + 1]]:
                 for k in range(phi.shape[1]):
                     G[f, k] += phi[r, k]
-    return G
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def box_masses(zero, G, columns):
-    """prod over the given columns of G: mass of each box in each class, shape (B, K)."""
-    _, of, narrow, _, _ = zero
-    out = np.ones((of.shape[0], G.shape[1]))
     for b in range(of.shape[0]):
         for j in columns:
             f = of[b, j]
             if narrow[f]:
                 for k in range(G.shape[1]):
                     out[b, k] *= G[f, k]
-    return out
+    return G, out
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -64,9 +56,7 @@ def fall(rng, N, zero, pi, phi, n, M):
     """
     _, of, narrow, _, _ = zero
     K, columns = pi.shape[0], np.arange(of.shape[1])
-    G = factor_masses(zero, phi)
-    mass = box_masses(zero, G, columns)
-    total = 0.0
+    mass, total = box_masses(zero, phi, columns)[1], 0.0
     for b in range(mass.shape[0]):
         for k in range(K):
             mass[b, k] *= pi[k]
@@ -128,7 +118,7 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
     boxes, of, narrow, _, _ = zero
     K, B = pi.shape[0], boxes.shape[0]
     others = np.array([j for j in range(of.shape[1]) if not (us_columns == j).any()])
-    mass = box_masses(zero, factor_masses(zero, phi), others)
+    mass = box_masses(zero, phi, others)[1]
     T = np.zeros((narrow.shape[0], K), np.int64)
     shares, counts, which = np.empty(B * K), np.zeros(B * K, np.int64), np.empty(B, np.int64)
     out = c.copy()
@@ -184,8 +174,7 @@ def fill_log_possible(tables, given, label, truth, zero, out):
     us = np.ascontiguousarray(truth.T[given])  # shape (u, U)
     weights, K = np.empty(pi.shape[1]), pi.shape[1]
     for h in range(pi.shape[0]):
-        Q, tau, G = all_Q[h], all_tau[h], factor_masses(zero, all_Q[h])
-        mass = box_masses(zero, G, others)
+        Q, tau, (G, mass) = all_Q[h], all_tau[h], box_masses(zero, all_Q[h], others)
         for u in range(truth.shape[0]):
             weights[:] = pi[h]
             for j in range(us.shape[0]):
@@ -226,15 +215,11 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     ``positions`` (n, w) are levels that a class is drawn given, those of the columns that are
     ``known`` (p,) if there are boxes.
     """
-    boxes, of, narrow, _, _ = zero
+    boxes = zero[0]
     K, B, us_columns = pi.shape[0], boxes.shape[0], np.flatnonzero(known)
-    G = factor_masses(zero, phi)
-    tails = np.ones((columns.shape[0] + 1, B, K))  # mass of a box in the columns from j on
-    for j in range(columns.shape[0] - 1, -1, -1):
-        for b in range(B):
-            f = of[b, columns[j]]
-            for k in range(K):
-                tails[j, b, k] = tails[j + 1, b, k] * (G[f, k] if narrow[f] else 1.0)
+    tails = np.ones((columns.shape[0] + 1, B, K))
+    for j in range(columns.shape[0]):  # mass of a box in the columns from j on
+        tails[j] = box_masses(zero, phi, columns[j:][::-1].copy())[1]
     us = np.ascontiguousarray(positions.T)
     masses, alive, weights = np.empty(K), np.zeros(B, np.bool_), np.empty(phi.shape[0])
     for i in range(positions.shape[0]):

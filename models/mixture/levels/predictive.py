@@ -34,34 +34,19 @@ from bayes_risk.models.mixture.sampler import Sums
 from bayes_risk.models.mixture.sweep import TINY
 from bayes_risk.models.mixture.zeros import fill_log_possible
 
-from .predictive_kernels import (
-    class_weights,
-    linked_factor,
-    own_class,
-    predict,
-    wide_sums,
-)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def level_factor(Q, tau, fixed, j, y, z, k0, k, level):
-    """Probability of a level, and of the linked one with it, in class k without the target."""
-    if k == k0:
-        return own_class(Q, tau, fixed, j, y, z, k0, level)
-    if z >= 0:
-        return Q[level, k] * linked_factor(Q, tau, fixed, j, z, level == z, k)
-    return Q[level, k]
+from .predictive_kernels import class_weights, linked_factor, own_class, predict, wide_sums
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_of):
     """Fill the terms of some draws for one target; how many there are.
 
+    A factor is the probability of a level, and of the linked one with it, without the target.
     ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
     """
     Q, tau, n, alpha, pi, integrated = tables
-    fixed, place, n_levels = layout  # place[j]: first place of a guessed variable, else -1
-    label, truth, linked, held, begin = target
+    fixed, place, starts = layout  # place[j]: first place of a guessed variable, else -1
+    label, truth, linked, held = target
     K, t = n.shape[1], 0
     base = np.empty(K)
     for i in range(draws.shape[0]):
@@ -81,15 +66,22 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
             log_truth[t] = 0.0
             draw_of[t] = i
             for j in range(truth.shape[0]):
-                own = level_factor(Q[h], tau[h], fixed, j, held[j], linked[j], k0, k, truth[j])
-                if place[j] < 0:
-                    log_base[t] += math.log(max(own, TINY))
-                else:
-                    log_truth[t] += math.log(max(own, TINY))
-                    for c in range(n_levels[j]):
-                        factor[place[j] + c, t] = level_factor(
-                            Q[h], tau[h], fixed, j, held[j], linked[j], k0, k, begin[j] + c
-                        )
+                z, guessed, logs = (
+                    linked[j],
+                    place[j] >= 0,
+                    log_truth if place[j] >= 0 else log_base,
+                )
+                first, last = (starts[j], starts[j + 1]) if guessed else (truth[j], truth[j] + 1)
+                for level in range(first, last):
+                    here = Q[h, level, k]
+                    if k == k0:
+                        here = own_class(Q[h], tau[h], fixed, j, held[j], z, k0, level)
+                    elif z >= 0:
+                        here *= linked_factor(Q[h], tau[h], fixed, j, z, level == z, k)
+                    if guessed:
+                        factor[place[j] + level - first, t] = here
+                    if level == truth[j]:
+                        logs[t] += math.log(max(here, TINY))
             t += 1
         if empty >= 0:
             log_base[empty] += math.log(max(mass_of_empty, TINY)) - math.log(
@@ -338,8 +330,8 @@ class LatentPredictive:
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
             self._arrays,
-            (self.fixed, place, np.diff(begin)),
-            (self.label[:, u].astype(np.int64), *of_target, begin[:-1]),
+            (self.fixed, place, begin),
+            (self.label[:, u].astype(np.int64), *of_target),
             draws,
             factor,
             log_base,
