@@ -194,11 +194,12 @@ RatePrior = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 SHAPE = 0.5
 
 
-def rates_of(data: Microdata, columns: Columns, given: RatePrior) -> tuple[Array, Array]:
-    """Shape and rate of the gamma prior of each count's rates.
+def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
+    """The priors that a declaration of counts means for a table, and their layout.
 
-    By default shape 0.5 and as mean the next power of ten above sum x / sum e: a constant to be
-    published with the model, which says no more of a column than its order of magnitude.
+    By default rates have shape 0.5 and as mean the next power of ten above sum x / sum e: a
+    constant to be published with the model, which says no more of a column than its order of
+    magnitude.
     """
     x, e = data.codes[:, columns.counts].astype(np.float64), columns.exposures(data.codes)
     told = x != columns.missing[: x.shape[1]]
@@ -206,19 +207,13 @@ def rates_of(data: Microdata, columns: Columns, given: RatePrior) -> tuple[Array
     means = np.maximum(x.sum(axis=0), 1.0) / e.sum(axis=0)
     shape = np.full(len(means), SHAPE)
     rate = SHAPE / 10.0 ** np.ceil(np.log10(means))
-    names = [data.columns[j] for j in columns.counts]
+    names, given = [data.columns[j] for j in columns.counts], model.rate_prior
     table = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
     known_columns("rate_prior", list(table), names)
     for j, name in enumerate(names):
         pair = table.get(name)
         if pair is not None:
             shape[j], rate[j] = pair
-    return shape, rate
-
-
-def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
-    """The priors that a declaration of counts means for a table, and their layout."""
-    shape, rate = rates_of(data, columns, model.rate_prior)
     a, b = model.concentration_prior
     return Prior(
         n_classes=model.n_classes,

@@ -1,6 +1,6 @@
 """A fitted mixture: synthesis, augmented fits, and the densities that the evidence asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -95,6 +95,10 @@ class MixtureFit(Shown):
     limit: float = -np.inf
 
     ABOUT: ClassVar[str] = "the model and its priors are known, not its parameters; drawn from "
+    CLASSES: ClassVar[Mapping[str, str]] = {
+        "new": "a fresh latent class for every record, given its unsynthesised values",
+        "own": "the latent class of the record's own confidential values",
+    }
 
     @property
     def prior(self) -> Prior:
@@ -184,23 +188,19 @@ class MixtureFit(Shown):
             )
         columns = self.columns
         for l, codes in enumerate(release.codes, start=1):
-            x, p = codes[:, columns.counts], len(columns.counts)
-            bad = ((x < 0) | (x != np.floor(x))) & (x != columns.missing[:p])
-            if bad.any():
-                i, j = np.argwhere(bad)[0]
-                raise InputError(
-                    f"column {names[columns.counts[j]]!r} of release {l} holds {x[i, j]:g}; counts "
-                    "are whole and not negative: round them, or audit with another model"
-                )
-            x = codes[:, columns.reals].astype(float)
-            bad = np.isinf(columns.inside(x)) & (x != columns.missing[p:])
-            if bad.any():
-                i, j = np.argwhere(bad)[0]
-                column = columns.reals[j]
-                raise InputError(
-                    f"column {names[column]!r} of release {l} holds {codes[i, column]:g}, which "
-                    "has no logarithm; fit it as 'normal', or audit with another model"
-                )
+            for v, column in enumerate(columns.order[: self.prior.n_numbers]):
+                x, real = codes[:, column].astype(float), v - len(columns.counts)
+                cure = "; counts are whole and not negative: round them"
+                bad = (x < 0) | (x != np.floor(x))
+                if real >= 0:
+                    cure = ", which has no logarithm; fit it as 'normal'"
+                    bad = np.isinf(columns.inside(x, real))
+                bad &= x != columns.missing[v]
+                if bad.any():
+                    raise InputError(
+                        f"column {names[column]!r} of release {l} holds {x[bad][0]:g}{cure}, or "
+                        "audit with another model"
+                    )
         self._check_classes(release.classes)
 
     def _check_classes(self, classes: str) -> None:
@@ -278,11 +278,7 @@ class MixtureFit(Shown):
 
     def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
-        classes = {
-            "new": "a fresh latent class for every record, given its unsynthesised values",
-            "own": "the latent class of the record's own confidential values",
-        }[release.classes]
-        return f"{self.ABOUT}{classes}{in_words(self.weights)}"
+        return f"{self.ABOUT}{self.CLASSES[release.classes]}{in_words(self.weights)}"
 
     def synthesize(
         self,
@@ -384,10 +380,8 @@ class MixtureFit(Shown):
         label = self._labels(rows, h, rng)
         for i, v in enumerate(made.tolist()):
             new[:, i] = self._values(v, exposure, label, h, rng)
-        for number in columns.may_be_missing:
-            flag = made == prior.n_numbers + len(columns.levels) + (
-                np.searchsorted(columns.may_be_missing, number)
-            )
+        for i, number in enumerate(columns.may_be_missing):
+            flag = made == prior.n_numbers + len(columns.levels) + i
             if flag.any():
                 gone = new[:, flag][:, 0] > 0
                 new[gone, np.flatnonzero(made == number)[0]] = columns.missing[number]

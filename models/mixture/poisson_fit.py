@@ -1,8 +1,8 @@
 """A fitted Poisson mixture: counts drawn (MP), or confidential totals dealt (MM, TCMM)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,6 @@ from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes
-from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, without_weights
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
@@ -24,6 +23,11 @@ from .fit import MixtureFit
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PoissonMixtureFit(MixtureFit):
     """A fitted Poisson mixture; attributes as of `MixtureFit`."""
+
+    CLASSES: ClassVar[Mapping[str, str]] = {
+        "new": "a fresh component for every record",
+        "own": "the component of the record's own confidential values",
+    }
 
     @property
     def counts(self) -> list[str]:
@@ -49,11 +53,7 @@ class PoissonMixtureFit(MixtureFit):
             if (np.asarray(release.groups) == -1).any():
                 what += ", tails apart"
             return f"the confidential total of each {what} dealt to its own records"
-        classes = {
-            "new": "a fresh component for every record",
-            "own": "the component of the record's own confidential values",
-        }[release.classes]
-        return f"{self.ABOUT}{classes}{in_words(self.weights)}"
+        return MixtureFit.mechanism(self, release)
 
     def synthesize(
         self,

@@ -227,29 +227,19 @@ class AttackScenario:
 
     def known(self, l: int | None) -> Units:
         """Rows known without the two: of the table, and with l, of a data set by MP."""
-        rest = np.delete(np.arange(self.n), self._two)
-        table = self.own.take(rest)
-        if l is None:
-            return table.units()
-        how = self.hows[l]
-        if how.own:
-            return self._linked(table, how.z.take(rest)).units()
-        if how.synthesized.all():
-            return table.below(how.z).units()
-        return table.units(how.given(how.replaced))
-
-    def _linked(self, rows: Rows, z: Rows) -> Rows:
-        """Rows with their own synthetic values beside."""
-        return rows.beside(
-            self.telling(z, self.synthesized), np.zeros(rows.positions.shape[1], bool)
-        )
+        rest = ~np.isin(np.arange(self.n), self._two)
+        return self.own.take(rest).units() if l is None else self.hows[l].around(rest)[0]
 
     def pair(self, l: int | None) -> Pair:
         """What is asked of the two; with l, their own synthetic values beside what is known."""
         each, how = np.split(self._two, 2), None if l is None else self.hows[l]
         rows = [self.telling(self.own.take(i), self._known_of_target) for i in each]
         if how is not None and how.own:
-            rows = [self._linked(row, how.z.take(i)) for row, i in zip(rows, each, strict=True)]
+            z, none = (
+                self.telling(how.z, self.synthesized),
+                np.zeros(rows[0].positions.shape[1], bool),
+            )
+            rows = [row.beside(z.take(i), none) for row, i in zip(rows, each, strict=True)]
         counts = self.own.counts[self._two]
         return Pair(
             columns=self.columns,
