@@ -1,7 +1,6 @@
 """The DPMPM's kernels and its collapsed predictive against plain NumPy."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.posterior import log_masses
-from bayes_risk.models.mixture.sampler import collapse
+from bayes_risk.models.mixture.sampler import Sums, collapse
 from bayes_risk.models.mixture.sweep import class_masses, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, rows_of, units_of
 from tests.oracles import collapsed, label_probabilities, stick_weights
@@ -104,19 +103,15 @@ def tables_by_hand(rng, units, prior, *, fixed, integrate=True, labels=None):
         for j, c in unit:
             M[prior.starts[j] + c, k] += 1
     pi, phi, rows = random_theta(rng, K)
-    Q, tau = np.ones((1, prior.width, K)), np.empty((1, len(LEVELS), K))
-    for j, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
-        tau[0, j] = M[begin:end].sum(axis=0) + LEVELS[j] * A
-        Q[0, begin:end] = rows[begin:end] if fixed[j] else (M[begin:end] + A) / tau[0, j]
-    tables = SimpleNamespace(
-        Q=Q,
-        tau=tau,
+    sums = Sums(
+        draws=draws_of(pi[None], rows[None]),
         n=np.bincount(labels[:N], minlength=K)[None].astype(float),
-        alpha=np.array([0.7]),
-        pi=None if integrate else pi[None],
+        M=M[None],
         fixed=np.array(fixed),
+        integrated=integrate,
+        fallen=np.zeros(1, int),
     )
-    return tables, labels, pi, phi
+    return sums, labels, pi, phi
 
 
 def targets_of(y, columns):
@@ -133,13 +128,13 @@ def targets_of(y, columns):
     )
 
 
-def predictions(tables, labels, prior, targets, *, linked=None, given=None):
+def predictions(sums, labels, prior, targets, *, linked=None, given=None):
     """log p(y_i) and p(y*) / p(y_i) of one draw, shapes (U,) and (G, U)."""
     label, given = labels[None, :N].astype(np.int16), np.zeros(3, bool) if given is None else given
     batch, columns = np.zeros(1, np.int64), Columns.of(levels=range(3))
     linked = None if linked is None else np.where(linked < 0, np.nan, linked)
     cases = Cases.of(prior, columns, targets, linked=linked, given=given)
-    predictive = LatentPredictive(**vars(tables), cases=cases, label=label, batch=batch)
+    predictive = LatentPredictive.of(sums, cases, label, batch)
     everything = slice(0, N)
     ratios = np.exp(predictive.log_sums(everything, np.zeros((1, N)))[0])
     return predictive.log_truth(everything)[0], ratios
@@ -181,7 +176,7 @@ def test_an_empty_class_and_a_vanishing_concentration():
     y = rng.integers(0, LEVELS, (N, 3))
     units = [pairs(r) for r in y]
     tables, labels, _, _ = tables_by_hand(rng, units, prior, fixed=[False] * 3, labels=[0] * N)
-    tables.alpha[:] = 1e-20
+    tables.draws.alpha[:] = 1e-20
     log_truth, _ = predictions(tables, labels, prior, targets_of(y, [0, 1, 2]))
     settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 1e-20}
     for i in range(N):
@@ -253,16 +248,8 @@ def test_predict_of_a_target_left_out_is_the_mixture_itself():
     rng, prior = np.random.default_rng(11), layout(K)
     y = rng.integers(0, LEVELS, (N, 3))
     pi, phi, rows = random_theta(rng, K)
-    tables = SimpleNamespace(
-        Q=rows[None],
-        tau=np.ones((1, 3, K)),
-        n=np.zeros((1, K)),
-        alpha=np.ones(1),
-        pi=pi[None],
-        fixed=np.ones(3, dtype=bool),
-    )
-    targets = targets_of(y, [0, 1, 2])
-    log_truth, _ = predictions(tables, np.full(N, K), prior, targets)
+    targets, sums = targets_of(y, [0, 1, 2]), Sums.at_theta(draws_of(pi[None], rows[None]), prior)
+    log_truth, _ = predictions(sums, np.full(N, K), prior, targets)
     for i, row in enumerate(y):
         p = sum(pi[k] * np.prod([phi[k][j][c] for j, c in enumerate(row)]) for k in range(K))
         assert np.isclose(log_truth[i], np.log(p), rtol=1e-10)
@@ -279,18 +266,18 @@ def test_collapse_counts_the_labels_that_it_draws():
     free = np.zeros(3, dtype=bool)
     sums, labels, _ = collapse(prior, units, draws, free, units.unit, rng=rng)
     cases = Cases.of(prior, Columns.of(levels=range(3)), targets_of(cells, [0]), **UNTIED)
-    tables = LatentPredictive.of(sums, cases, labels, np.zeros(400, np.int64))
+    tau = LatentPredictive.of(sums, cases, labels, np.zeros(400, np.int64)).tau
     expected, observed = np.zeros(K), np.zeros(K)
     for h, (pi, phi, _) in enumerate(thetas):
         label = labels[h]
-        assert (np.bincount(label, minlength=K) == tables.n[h]).all()
+        assert (np.bincount(label, minlength=K) == sums.n[h]).all()
         for j, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
-            counts = tables.Q[h, begin:end] * tables.tau[h, j] - prior.level
+            counts = sums.M[h, begin:end] * tau[h, j] - prior.level
             for c in range(end - begin):
                 mine = np.bincount(label[cells[:, j] == c], minlength=K)
                 assert np.allclose(counts[c], mine, atol=1e-9)
         p = label_probabilities(cells, pi, phi)
         expected += p.sum(axis=0)
-        observed += tables.n[h]
+        observed += sums.n[h]
     error = np.sqrt(expected * (1 - expected / expected.sum()))  # an upper bound
     assert (np.abs(observed - expected) < 4 * error).all()

@@ -46,12 +46,12 @@ def _log_ratio(part: Any, posterior: MixturePosterior, other: Prior) -> Array:
     if other.level == old.level:
         return np.asarray(ratio)
     for j, (begin, end) in enumerate(zip(old.starts[:-1], old.starts[1:], strict=True)):
-        if part.fixed[j]:
+        if part.sums.fixed[j]:
             log_phi = np.log(np.maximum(draws.phi[:, begin:end], 1e-300))
             ratio += (other.level - old.level) * log_phi.sum(axis=(1, 2))
             continue
         tau = part.tau[:, j]  # shape (H, K): count of the class plus d a
-        counts = part.Q[:, begin:end] * tau[:, None] - other.level
+        counts = part.sums.M[:, begin:end] * tau[:, None] - other.level
         counts = np.maximum(np.round(counts), 0.0)
         ratio += _log_marginal(counts, other.level) - _log_marginal(counts, old.level)
     return np.asarray(ratio)

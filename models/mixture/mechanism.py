@@ -95,11 +95,11 @@ class Mechanism:
         fresh classes ``sum_y f(y) p(Z, y_us) / p(y_us) = p(Z, y_us)`` is left of them, a row like
         any.
         """
-        n, p_r = len(self.replaced), len(self.synthesized) - self.y.positions.shape[1]
+        n = len(self.replaced)
         known = np.ones(n, dtype=bool) if known is None else known
         if self.own:
             own = self.y.without(~known[:, None] & self.synthesized, self.padding)
-            rows = own.beside(self.z.without(~self._shown, self.padding), self.synthesized[p_r:])
+            rows = own.beside(self.z.without(~self._shown, self.padding), self.synthesized)
             says = known | ~self.synthesized.all() | self.replaced
             return rows.units(left_out=left_out, kept=says)
         both, given = known & self.replaced, None
@@ -120,9 +120,8 @@ class Mechanism:
         """
         rows, given = self.y, None
         if self.own:
-            p_r = len(self.synthesized) - self.y.positions.shape[1]
             tied = self.z.without(~(self._shown & release), self.padding)
-            rows = rows.beside(tied, self.synthesized[p_r:])
+            rows = rows.beside(tied, self.synthesized)
         held = rows.take(known)
         if release and not self.own and self.synthesized.all():
             held = held.below(*(z.take(self.rows) for z in (self.z, *self.others)))

@@ -185,14 +185,13 @@ class MixturePosterior:
         for l in range(release.m):
             how = Mechanism.of(release, l, self.columns, prior)
             y, z = how.y.take(how.replaced), how.z.take(how.rows)
-            p_r = prior.n_numbers
-            condition: Array | float = 0.0
-            joint = z
+            joint, condition = z, np.zeros(len(draws))
             if how.own:
                 hidden = z.without(~how.synthesized, how.padding)
-                joint, condition = y.beside(hidden, how.synthesized[p_r:]), total(y.units())
+                joint, condition = y.beside(hidden, how.synthesized), total(y.units())
             elif not how.synthesized.all():
                 condition = total(y.without(how.synthesized, how.padding).units())
-            left = log_possible_release(prior, draws, z.positions, ~how.synthesized[p_r:])
+            known = ~how.synthesized[prior.n_numbers :]
+            left = log_possible_release(prior, draws, z.positions, known)
             out.append(total(joint.units()) - condition - left)
         return np.stack(out)

@@ -144,8 +144,9 @@ class Rows(NamedTuple):
         """These and other rows below one another."""
         return Rows(*(np.vstack(parts) for parts in zip(self, *others, strict=True)))
 
-    def beside(self, other: "Rows", levels: Flags) -> "Rows":
-        """Two values of every number, and of the ``levels`` (q,)."""
+    def beside(self, other: "Rows", made: Flags) -> "Rows":
+        """Two values of every number, and of the levels that are ``made`` (V,)."""
+        levels = made[len(made) - other.positions.shape[1] :]
         right = other._replace(positions=other.positions[:, levels])
         pairs: Any = zip(self, right, strict=True)
         return Rows(*(np.hstack(pair) for pair in pairs))

@@ -1,12 +1,7 @@
 """The blocked Gibbs sweep of a truncated Dirichlet-process mixture of products of multinomials.
 
-Everything runs on *units*: individuals that share one class label, with the positions of their
-levels in one long row of all levels. A record is a unit; a record that is linked to its own
-synthetic values is one unit with both. Equal units are drawn together, with their multiplicity.
-
-Layout: ``phi[D, K]`` holds the level probabilities of all variables below one another, one column a
-class, so that the product over variables runs over contiguous rows. Row ``D - 1`` is all ones: the
-level that padding points to.
+It runs on the *units* of `state.py`, equal ones drawn together with their multiplicity. Layout as
+in `families.py`: one column a class, so that products over variables run over contiguous rows.
 """
 
 import math

@@ -198,12 +198,7 @@ class Kept(NamedTuple):
 
 
 Chain = tuple[npt.NDArray[Any], ...]
-"""Where a chain is; the kernels write into these arrays.
-
-Of the B sets concentration (B,), log(1 - V) (B, K - 1), weights (B, K), phi (B, D, K); of base
-chains sums n (W, K) and M (W, ., K), labels (W, R) and structural zeros (W, R, p) of the unknown
-rows; last the imputed values (R, F).
-"""
+"""Where a chain is, as in `unknown_kernels.py`, imputed values last; kernels write into these."""
 
 
 def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator) -> Chain:

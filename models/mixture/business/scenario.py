@@ -235,11 +235,8 @@ class AttackScenario:
         each, how = np.split(self._two, 2), None if l is None else self.hows[l]
         rows = [self.telling(self.own.take(i), self._known_of_target) for i in each]
         if how is not None and how.own:
-            z, none = (
-                self.telling(how.z, self.synthesized),
-                np.zeros(rows[0].positions.shape[1], bool),
-            )
-            rows = [row.beside(z.take(i), none) for row, i in zip(rows, each, strict=True)]
+            z, made = self.telling(how.z, self.synthesized), how.synthesized
+            rows = [row.beside(z.take(i), made) for row, i in zip(rows, each, strict=True)]
         counts = self.own.counts[self._two]
         return Pair(
             columns=self.columns,

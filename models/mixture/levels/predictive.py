@@ -201,17 +201,10 @@ class LatentPredictive:
 
     Attributes
     ----------
-    Q : ndarray, shape (H, D, K)
-        Probability of a level in a class.
+    sums : Sums
+        Of the H draws, ``M`` the probability of a level in a class.
     tau : ndarray, shape (H, p, K)
         Class totals plus prior mass.
-    n : ndarray, shape (H, K)
-        Class counts.
-    alpha : ndarray, shape (H,)
-    pi : ndarray, shape (H, K), or None
-        Weights of classes; None: integrated out.
-    fixed : ndarray of bool, shape (p,)
-        Variables at their drawn probabilities.
     cases : Cases
     label : ndarray of int, shape (H, U)
         Class of each target; K where nothing is to be taken out.
@@ -225,12 +218,8 @@ class LatentPredictive:
         on the target's unsynthesised values, which the density is conditional on.
     """
 
-    Q: Array
+    sums: Sums
     tau: Array
-    n: Array
-    alpha: Array
-    pi: Array | None
-    fixed: Flags
     cases: Cases
     label: npt.NDArray[np.int16]
     batch: Ints
@@ -262,12 +251,8 @@ class LatentPredictive:
             guesses = codes + prior.starts[columns].astype(np.int32)
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
         return cls(
-            Q=M,
+            sums=sums,
             tau=tau,
-            n=sums.n,
-            alpha=draws.alpha,
-            pi=None if sums.integrated else draws.pi,
-            fixed=sums.fixed,
             cases=cases,
             label=label,
             batch=batch,
@@ -295,23 +280,24 @@ class LatentPredictive:
         if zeros is None:
             return logs
         if self.log_factor is not None:
-            left_out = self.label[0, block] < self.n.shape[1]
+            left_out = self.label[0, block] < self.sums.n.shape[1]
             return logs + self.log_factor[:, np.where(left_out, 0, 1)]
         out, truth = np.empty(logs.shape), rows_of(self.cases.values[block])
         label = self.label[:, block].astype(np.int64)
-        fill_log_possible((self.Q, self.tau, self.pi), self.fixed, label, truth, zeros.arrays, out)
+        tables, fixed = (self.sums.M, self.tau, self.sums.draws.pi), self.sums.fixed
+        fill_log_possible(tables, fixed, label, truth, zeros.arrays, out)
         return logs - out
 
     @property
     def n_classes(self) -> int:
         """Most classes that a draw has people in, and one for all the others."""
-        return int((self.n > 0).sum(axis=1).max()) + 1
+        return int((self.sums.n > 0).sum(axis=1).max()) + 1
 
     @property
     def _arrays(self) -> tuple[Any, ...]:
         """As the kernels take them: weights, and whether they are integrated out."""
-        pi = self.n if self.pi is None else self.pi
-        return self.Q, self.tau, self.n, self.alpha, pi, self.pi is None
+        sums, draws = self.sums, self.sums.draws
+        return sums.M, self.tau, sums.n, draws.alpha, draws.pi, sums.integrated
 
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
@@ -325,12 +311,12 @@ class LatentPredictive:
         place = np.full(len(begin) - 1, -1, np.int64)
         place[columns] = start[:-1]
         of_target = (rows_of(x[u]) for x in (self.cases.values, self.cases.linked, self.cases.held))
-        size = len(draws) * self.n.shape[1]
+        size = len(draws) * self.sums.n.shape[1]
         factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
             self._arrays,
-            (self.fixed, place, begin),
+            (self.sums.fixed, place, begin),
             (self.label[:, u].astype(np.int64), *of_target),
             draws,
             factor,
@@ -349,7 +335,7 @@ class LatentPredictive:
         )
 
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
-        cases, fixed, columns = self.cases, self.fixed, self.cases.columns
+        cases, fixed, columns = self.cases, self.sums.fixed, self.cases.columns
         label, codes = np.ascontiguousarray(self.label[:, block]), cases.targets.guesses.codes
         codes = codes[: 0 if weights is None else None, block].swapaxes(0, 1)  # shape (U, G, q)
         guesses = np.ascontiguousarray(codes, dtype=np.int64) + cases.prior.starts[columns]
