@@ -39,10 +39,6 @@ from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
 IMPUTED_SHARE = 2  # an imputed draw costs m and the base chains' sets of sums
-OWN_CLASSES = (
-    'classes="own" is not offered for a fit with record weights: a record would leave its trace in '
-    'its own class, whatever its weight; use classes="new"'
-)
 IN_WORDS = {
     "predictive": "predictive: leave-one-out predictives before and after seeing the release, "
     "the records that are not known integrated out",
@@ -205,7 +201,10 @@ class MixtureFit(Shown):
 
     def _check_classes(self, classes: str) -> None:
         if classes == "own" and self.weights is not None:
-            raise InputError(OWN_CLASSES)
+            raise InputError(
+                'classes="own" is not offered for a fit with record weights: a record would leave '
+                'its trace in its own class, whatever its weight; use classes="new"'
+            )
         if classes == "own" and self.prior.zeros is not None:
             raise InputError(
                 'classes="own" is not offered together with impossible=: what is possible would '

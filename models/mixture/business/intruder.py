@@ -284,9 +284,11 @@ def weaker(
         check(scene)
         work = _Work(scene=scene, rng=child, progress=progress)
         one = _pair(work) if scene.other is not None else _second(work)
-        found.append(_trusted(_ordered(one, scene), work))
-    value, deviation, ess = zip(*found, strict=True)
-    return Simulated(np.stack(value, axis=2), np.stack(deviation, axis=2), np.array(ess))
+        value = np.where(scene.in_order, one.value, -np.inf)  # another order is impossible
+        deviation = np.where(scene.in_order, one.deviation, 0.0)
+        found.append((value, deviation, 0.0 if _truncation_binds(work) else one.ess))
+    values, deviations, ess = zip(*found, strict=True)
+    return Simulated(np.stack(values, axis=2), np.stack(deviations, axis=2), np.array(ess))
 
 
 def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
@@ -356,17 +358,11 @@ class _Work:
         return ClassPosterior.of(fit.prior, units, drawn, kept, rng=sampling[1])
 
 
-def _ordered(found: Averaged, scene: AttackScenario) -> Averaged:
-    """Guesses that break the order are impossible."""
-    value = np.where(scene.in_order, found.value, -np.inf)
-    return Averaged(value, np.where(scene.in_order, found.deviation, 0.0), found.ess)
-
-
-def _trusted(found: Averaged, work: _Work) -> Averaged:
-    """Without effective draws where the truncation binds in a fit of several components."""
+def _truncation_binds(work: _Work) -> bool:
+    """Whether all of several components were occupied in some fit; warns."""
     K, worst = work.scene.fit.prior.n_classes, max(work.full, default=0.0)
     if K == 1 or worst <= SOMETIMES:
-        return found
+        return False
     warnings.warn(
         f"all n_classes={K} components are occupied in {100 * worst:.0f} % of draws given the "
         "release: the truncation binds, and values far from all components are thought impossible; "
@@ -374,7 +370,7 @@ def _trusted(found: Averaged, work: _Work) -> Averaged:
         TruncationWarning,
         stacklevel=3,
     )
-    return found._replace(ess=0.0)
+    return True
 
 
 def _less(parts: Sequence[Averaged], expected: Averaged) -> Averaged:
