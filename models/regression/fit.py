@@ -44,7 +44,7 @@ from .counts_imputed import UnknownCounts
 from .families import CategoricalLogit, Poisson
 from .glm import Nuts
 from .imputed import WARM_UP, ImputedPosterior, Unknown
-from .part import Coefficients, Part, Rows
+from .part import Coefficients, Part, Rows, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -57,7 +57,6 @@ from .posterior import (
     RegressionReweighting,
     SampledPart,
     closed,
-    segments,
     touched,
 )
 
@@ -336,13 +335,7 @@ class RegressionFit(Synthesis):
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> RegressionPredictive:
         """prod_j f_j(y* | theta_h) over the regressions that made the release."""
-        held = self._held(release)
-        return RegressionPredictive(
-            parts=[p.part for p in held],
-            draws=[p.draws for p in held],
-            targets=targets,
-            batch=segments(held[0].draws),
-        )
+        return RegressionPredictive.of(self._held(release), targets)
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
@@ -430,12 +423,22 @@ def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any
     )
 
 
-def column_names(part: Part) -> list[list[str]]:
-    """Names of the coefficients in a table of draws: one list for each outcome level."""
-    if not isinstance(part.family, CategoricalLogit):
-        return [list(part.design.names)]
-    levels = part.microdata.variables[part.column].labels[1:]
-    return [[f"{name}[{level}]" for name in part.design.names] for level in levels]
+def places(part: Part) -> dict[str, tuple[str, Any]]:
+    """Every parameter by its name in a table of draws: of which array, and where in it."""
+    found: dict[str, tuple[str, Any]] = {}
+    names, levels = part.design.names, [""]
+    if nominal := isinstance(part.family, CategoricalLogit):
+        levels = [f"[{level}]" for level in part.microdata.variables[part.column].labels[1:]]
+    for c, level in enumerate(levels):
+        for k, name in enumerate(names):
+            at = (slice(None), k, c) if nominal else (slice(None), k)
+            found[f"{name}{level}"] = "beta", at
+    for key in part.family.extra:
+        if key == "cut":
+            found |= {f"cut[{c + 1}]": (key, (slice(None), c)) for c in range(part.n_levels - 1)}
+        else:
+            found[key] = key, slice(None)
+    return found
 
 
 def to_idata(parts: Sequence[FittedPart]) -> Any:
@@ -452,56 +455,43 @@ def to_idata(parts: Sequence[FittedPart]) -> Any:
 
 def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
     """Every parameter by its name in a table of draws, each of shape (H,)."""
-    beta = draws.beta[:, :, None] if draws.beta.ndim == 2 else draws.beta
-    out = {
-        name: beta[:, k, c]
-        for c, names in enumerate(column_names(part))
-        for k, name in enumerate(names)
-    }
-    for key, values in draws.extra.items():
-        if key == "cut":
-            out |= {f"cut[{c + 1}]": values[:, c] for c in range(values.shape[1])}
-        else:
-            out[key] = values
-    return out
+    held = {"beta": draws.beta, **draws.extra}
+    return {name: held[key][at] for name, (key, at) in places(part).items()}
 
 
 def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
     """A table of draws and its number of chains for each regression."""
+    found, names = {}, [part.name for part in parts]
     if holds_draws(draws):
         table, chains = _from_arviz(draws)
-        found = {}
-        for name in (part.name for part in parts):
+        for name in names:
             prefix = f"{name}: "
-            chosen = [c for c in table.columns if c.startswith(prefix)]
-            if not chosen:
+            own = {
+                c.removeprefix(prefix): table[c] for c in map(str, table) if c.startswith(prefix)
+            }
+            if not own:
                 raise InputError(
                     f"the posterior has no variables of {name!r}; they are named "
                     f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
                 )
-            own = table[chosen].set_axis([c.removeprefix(prefix) for c in chosen], axis=1)
-            found[name] = own, chains
+            found[name] = pd.DataFrame(own), chains
         return found
     if not isinstance(draws, Mapping):
         raise InputError(
             f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
             "DataTree or InferenceData"
         )
-    absent = [p.name for p in parts if p.name not in draws]
-    if absent:
+    if absent := [name for name in names if name not in draws]:
         raise InputError(f"draws has none of {absent}; give a table of draws for each formula")
-    return {part.name: _table(draws[part.name], part.name) for part in parts}
-
-
-def _table(given: Any, name: str) -> tuple[pd.DataFrame, int]:
-    if holds_draws(given):
-        return _from_arviz(given)
-    if not isinstance(given, pd.DataFrame):
-        raise InputError(
-            f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one column "
-            "per coefficient, or ArviZ's DataTree or InferenceData"
-        )
-    return given, 1
+    for name in names:
+        given = draws[name]
+        if not holds_draws(given) and not isinstance(given, pd.DataFrame):
+            raise InputError(
+                f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one "
+                "column per coefficient, or ArviZ's DataTree or InferenceData"
+            )
+        found[name] = _from_arviz(given) if holds_draws(given) else (given, 1)
+    return found
 
 
 def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
@@ -516,24 +506,16 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     """Draws of one regression from its table."""
     if len(table) < 2:
         raise InputError(f"the draws of {part.name!r} are {len(table)}; give at least 2")
-    beta = np.stack(
-        [
-            np.column_stack([*(_column(part, table, n) for n in names), np.zeros((len(table), 0))])
-            for names in column_names(part)
-        ],
-        axis=2,
-    )
-    extra = {}
-    for key in part.family.extra:
-        if key == "cut":
-            names = [f"cut[{c}]" for c in range(1, part.n_levels)]
-            extra[key] = np.column_stack([_column(part, table, n) for n in names])
-            _check(part, "cut", bool((np.diff(extra[key], axis=1) > 0).all()), "increase")
-        else:
-            extra[key] = _column(part, table, key)
-            _check(part, key, bool((extra[key] > 0).all()), "be above 0")
-    nominal = isinstance(part.family, CategoricalLogit)
-    return Coefficients(beta=beta if nominal else beta[:, :, 0], extra=extra, n_chains=chains)
+    shapes = {"beta": (len(part.design.names), *n_outcomes(part)), "cut": (part.n_levels - 1,)}
+    keys = ["beta", *part.family.extra]
+    found = {key: np.empty((len(table), *shapes.get(key, ()))) for key in keys}
+    for name, (key, at) in places(part).items():
+        found[key][at] = _column(part, table, name)
+    beta = found.pop("beta")
+    for key, values in found.items():
+        right = np.diff(values, axis=1) > 0 if key == "cut" else values > 0
+        _check(part, key, right, "increase" if key == "cut" else "be above 0")
+    return Coefficients(beta=beta, extra=found, n_chains=chains)
 
 
 def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
@@ -549,11 +531,11 @@ def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
         values = table[found].to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         values = np.full(1, np.nan)
-    _check(part, name, bool(np.isfinite(values).all()), "be finite numbers")
-    _check(part, name, bool((np.abs(values) <= LARGEST).all()), f"be at most {LARGEST:g} in size")
+    _check(part, name, np.isfinite(values), "be finite numbers")
+    _check(part, name, np.abs(values) <= LARGEST, f"be at most {LARGEST:g} in size")
     return values
 
 
-def _check(part: Part, name: str, right: bool, what: str) -> None:
-    if not right:
+def _check(part: Part, name: str, right: Flags, what: str) -> None:
+    if not right.all():
         raise InputError(f"the draws of {name!r} of {part.name!r} must {what}; mend the table")

@@ -25,7 +25,6 @@ from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
 from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
-from .prior import RegressionPrior
 
 CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9
@@ -178,6 +177,18 @@ class RegressionPredictive:
     targets: Targets
     batch: Ints  # shape (H,): batch of each draw, in order
 
+    @classmethod
+    def of(cls, held: Sequence[Any], targets: Targets) -> "RegressionPredictive":
+        """Of fitted regressions; batches for the Monte Carlo error, an even number.
+
+        One chain alone is cut into up to five.
+        """
+        parts, draws = [one.part for one in held], [one.draws for one in held]
+        H, chains = len(draws[0]), draws[0].n_chains
+        if chains == 1 and H >= 25:
+            chains = next(c for c in (5, 4, 3, 2, 1) if H % c == 0)
+        return cls(parts=parts, draws=draws, targets=targets, batch=batch_of_draws(H, chains))
+
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
         power = self.targets.weight[block]
@@ -267,7 +278,13 @@ class ExactPart:
         out = np.empty(targets.guesses.codes.shape[:2])
         width = len(self.part.design.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
-            out[:, block] = self._log_predictive(targets, block)
+            star, weight = self.guessed(targets, block), targets.weight[block]
+            power = None if self.rows.weights is None else weight
+            rows = star.own.X, star.own.y, star.X, star.y
+            density = self.known.log_predictive(*rows, targets.fitted[block], power)
+            if isinstance(self.part.family, LogNormal):
+                density -= weight * np.log(star.outcome)
+            out[:, block] = np.where(star.possible, density, -np.inf)[star.cell]
         return out
 
     def guessed(self, targets: Targets, block: slice) -> Guessed:
@@ -283,15 +300,6 @@ class ExactPart:
         star = part.rows(codes.reshape(-1, p))
         pair = star.X.reshape(G, U, -1), star.y.reshape(G, U)
         return Guessed(own, *pair, codes[:, :, part.column], possible, cell)
-
-    def _log_predictive(self, targets: Targets, block: slice) -> Array:
-        star = self.guessed(targets, block)
-        rows, weight = (star.own.X, star.own.y, star.X, star.y), targets.weight[block]
-        power = None if self.rows.weights is None else weight
-        density = self.known.log_predictive(*rows, targets.fitted[block], power)
-        if isinstance(self.part.family, LogNormal):
-            density -= weight * np.log(star.outcome)
-        return np.where(star.possible, density, -np.inf)[star.cell]
 
     def estimate(self) -> Coefficients:
         """The estimate from the confidential table, as one draw on the original scale."""
@@ -428,12 +436,7 @@ class RegressionPosterior:
         self, targets: Targets, *, rng: np.random.Generator
     ) -> list[RegressionPredictive]:
         """One for each regression in which a guess appears, as outcome or in the formula."""
-        return [
-            RegressionPredictive(
-                parts=[p.part], draws=[p.draws], targets=targets, batch=segments(p.draws)
-            )
-            for p in touched(self.parts, targets)
-        ]
+        return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
         """As many draws again."""
@@ -446,14 +449,6 @@ def touched(parts: Sequence[P], targets: Targets) -> list[P]:
     """Regressions in which a guess appears."""
     guessed = set(targets.columns.tolist())
     return [held for held in parts if guessed & held.part.uses]
-
-
-def segments(draws: Coefficients) -> Ints:
-    """Batches for the Monte Carlo error, an even number; one chain alone is cut into up to five."""
-    chains = draws.n_chains
-    if chains == 1 and len(draws) >= 25:
-        chains = next(c for c in (5, 4, 3, 2, 1) if len(draws) % c == 0)
-    return batch_of_draws(len(draws), chains)
 
 
 def closed(held: FittedPart) -> ExactPart:
@@ -523,15 +518,17 @@ class RegressionReweighting:
     def predictives(
         self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
-        """Predictives, with the log ratio of priors of each draw (H,)."""
-        held = touched(posterior.parts, targets)  # those with a predictive
-        parts = [  # drawn again where that is exact
-            self._under(p).with_rows(p.rows, rng=c) if isinstance(p, ExactPart) else p
-            for p, c in zip(held, rng.spawn(len(held)), strict=True)
-        ]
-        ratios = [log_ratio(p, self.model.prior_of(p.part.name)) for p in held]
-        found = replace(posterior, parts=parts).predictives(targets, rng=rng)
-        return list(zip(found, ratios, strict=True))
+        """Predictives, with the log ratio of priors of each draw (H,), 0 where drawn again."""
+        found = list[tuple[Predictive, Array]]()
+        parts = touched(posterior.parts, targets)
+        for held, child in zip(parts, rng.spawn(len(parts)), strict=True):
+            other, ratio = self._under(held), np.zeros(len(held.draws))
+            if isinstance(held, ExactPart):  # drawn again
+                held = other.with_rows(held.rows, rng=child)
+            else:
+                ratio = log_prior_of(other.part, held.draws) - log_prior_of(held.part, held.draws)
+            found.append((RegressionPredictive.of([held], targets), ratio))
+        return found
 
     def started(self, posterior: RegressionPosterior) -> RegressionPosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
@@ -549,14 +546,6 @@ class RegressionReweighting:
         """A regression with its other prior."""
         prior = self.model.prior_of(held.part.name)
         return replace(held, part=replace(held.part, prior=prior))
-
-
-def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:
-    """log p_1(theta_h) / p_0(theta_h) of one regression, (H,); zero where it was drawn again."""
-    if isinstance(held, ExactPart):
-        return np.zeros(len(held.draws))
-    part, other = held.part, replace(held.part, prior=prior)
-    return log_prior_of(other, held.draws) - log_prior_of(part, held.draws)
 
 
 def log_prior_of(part: Part, draws: Coefficients) -> Array:
