@@ -317,7 +317,7 @@ def test_draws_from_weighted_leaves_have_the_density_of_the_evidence(kind):
     drawn = np.stack([b[draw_donors(tree, rows, kind, rng, alpha)] for _ in range(times)])
     total, without = 0.0, 0.0
     for pair in itertools.product(range(3), repeat=2):
-        shown = LeafCounts.from_tree(tree, b, rows, np.array(pair), 3, alpha)
+        shown = LeafCounts.from_tree(tree, b, rows, np.array(pair), alpha)
         p = np.exp(shown.log_p(kind))
         hits = (drawn == pair).all(axis=1).sum()
         assert abs(hits - times * p) < 4 * np.sqrt(times * p * (1 - p))

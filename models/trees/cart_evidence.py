@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import gammaln
 
@@ -29,15 +28,35 @@ from .tree import PLAIN, Tree, grow
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 
 
-class LeafCounts(NamedTuple):
-    """What one data set shows of one tree, values numbered 0 .. V - 1.
+class Leaves(NamedTuple):
+    """The trees that made a release, and how values were drawn from their leaves.
 
-    ``N``, ``R`` (nodes,): records, and values released from the node itself. ``keys`` sorted
-    ``node V + value``, with ``n`` records and ``r`` released values of each. Records count with
-    their weights, multiples of 2^-30 whose sums are exact, or 1.
+    ``trees``: those of each data set; ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for
+    each tree, whether its values come from kernels, and whether they are whole numbers; ``z``:
+    codes of the replaced records, for each data set; ``weights`` (n,): what each record counts,
+    None: 1; ``floor``: probability of a value that its leaf does not hold, None: 0.
     """
 
-    V: int
+    data: Microdata
+    trees: Sequence[Sequence[Tree]]
+    kind: int
+    smoothed: Sequence[bool]
+    whole: Sequence[bool]
+    z: Sequence[Codes]
+    weights: Array | None = None
+    floor: float | None = None
+
+
+class LeafCounts(NamedTuple):
+    """What one data set shows of one tree.
+
+    ``values`` (V,): those that are met, increasing; ``N``, ``R`` (nodes,): records, and values
+    released from the node itself. ``keys`` sorted ``node V + place of the value``, with ``n``
+    records and ``r`` released values of each. Records count with their weights, multiples of 2^-30
+    whose sums are exact, or 1.
+    """
+
+    values: Array
     N: Array
     R: Ints
     keys: Ints
@@ -45,24 +64,51 @@ class LeafCounts(NamedTuple):
     r: Ints
 
     @classmethod
-    def from_tree(
-        cls, tree: Tree, y: Ints, nodes: Ints, z: Ints, V: int, weights: Array | None = None
+    def of(
+        cls, leaves: Leaves, tree: Tree, z: Codes, further: Sequence[Array] = ()
     ) -> "LeafCounts":
-        """Count: values y (n,) of all records; nodes and values z (rows,) of released ones."""
+        """Count what coded rows z (R, p) show, those that the tree does not concern left out."""
+        nodes, j = tree.node(z), tree.column
+        drawn = nodes < tree.n_drawn
+        y, released = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[drawn, j])
+        return cls.from_tree(tree, y, nodes[drawn], released, leaves.weights, further)
+
+    @classmethod
+    def from_tree(
+        cls,
+        tree: Tree,
+        y: Array,
+        nodes: Ints,
+        z: Array,
+        weights: Array | None = None,
+        further: Sequence[Array] = (),
+    ) -> "LeafCounts":
+        """Count: values y (n,) of all records; nodes and values z (rows,) of released ones.
+
+        ``further``: values that will be asked for.
+        """
+        values = np.unique(np.concatenate([np.unique(x) for x in (y, z, *further)]))
+        place, V = np.searchsorted(values, y), len(values)
         R = np.bincount(nodes, minlength=tree.n_nodes)
-        used = np.flatnonzero(R)
-        released, r = np.unique(nodes * V + z, return_counts=True)
+        released, r = np.unique(nodes * V + np.searchsorted(values, z), return_counts=True)
         once = np.ones(len(y)) if weights is None else weights
-        donors = [tree.donors[tree.begin[node] : tree.end[node]] for node in used.tolist()]
-        held = np.concatenate([k * V + y[d] for k, d in zip(used.tolist(), donors, strict=True)])
-        keys = np.union1d(held, released)
-        n = np.zeros(len(keys))
-        np.add.at(n, np.searchsorted(keys, held), once[np.concatenate(donors)])
-        counts = np.zeros(len(keys), dtype=np.int64)
+        held, counted = [released[:0]], [once[:0]]
+        for node in np.flatnonzero(R).tolist():
+            donors = tree.donors[tree.begin[node] : tree.end[node]]
+            held.append(node * V + place[donors])
+            counted.append(once[donors])
+        there = np.concatenate(held)
+        keys = np.union1d(there, released)
+        n, counts = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
+        np.add.at(n, np.searchsorted(keys, there), np.concatenate(counted))
         counts[np.searchsorted(keys, released)] = r
         before = np.concatenate([[0.0], np.cumsum(once[tree.donors])])
-        N = before[tree.end] - before[tree.begin]
-        return cls(V, N, R, keys, n, counts)
+        return cls(values, before[tree.end] - before[tree.begin], R, keys, n, counts)
+
+    def places(self, nodes: Ints, z: Array) -> Ints:
+        """Where the counts of values in nodes stand."""
+        keys = nodes * len(self.values) + np.searchsorted(self.values, z)
+        return np.searchsorted(self.keys, keys)
 
     @property
     def n_strange(self) -> int:
@@ -94,11 +140,11 @@ def _count(keys, counts, key):
 @numba.njit(cache=True, nogil=True)
 def _orphans(parent, shown, leaf, value, w):
     """Nodes above a record of weight w that show its value although nobody else there holds it."""
-    V, _, R, keys, n, r = shown
+    values, _, R, keys, n, r = shown
     found, node = 0, leaf
     while node >= 0:
         if R[node] > 0:
-            key = node * V + value
+            key = node * len(values) + value
             if _count(keys, r, key) > 0 and _count(keys, n, key) == w:
                 found += 1
         node = parent[node]
@@ -171,7 +217,8 @@ def _gains(tree, shown, kind, floored, own, guess, weight, out):
     """
     parent, begin, end = tree
     (own_leaf, own_value), (leaf, value) = own, guess
-    V, N, R, keys, n, r = shown
+    values, N, R, keys, n, r = shown
+    V = len(values)
     for u in range(len(own_leaf)):
         w = weight[u]
         wanted = _orphans(parent, shown, own_leaf[u], own_value[u], w)
@@ -203,47 +250,13 @@ class Floor(NamedTuple):
     n_values: int
     left: float
 
-    def log_p(self, shown: LeafCounts) -> float:
-        """log p(released values | all values) of a whole tree."""
-        return float(self.sums(shown, 0).sum())
-
     def sums(self, shown: LeafCounts, change: int) -> Array:
         """log p of each node's values with so many records more in it, shape (nodes,)."""
-        node = shown.keys // shown.V
+        node = shown.keys // len(shown.values)
         N = shown.N[node] + change
         p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
         log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
         return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
-
-
-def numbered(columns: Sequence[npt.NDArray[Any]]) -> tuple[list[Ints], int]:
-    """Values of several arrays, numbered together; and how many different ones there are."""
-    values, number = np.unique(np.concatenate([c.ravel() for c in columns]), return_inverse=True)
-    ends = np.cumsum([c.size for c in columns])[:-1]
-    parts = [
-        part.reshape(c.shape).astype(np.int64)
-        for part, c in zip(np.split(number.reshape(-1), ends), columns, strict=True)
-    ]
-    return parts, len(values)
-
-
-class Leaves(NamedTuple):
-    """The trees that made a release, and how values were drawn from their leaves.
-
-    ``trees``: those of each data set; ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for
-    each tree, whether its values come from kernels, and whether they are whole numbers; ``z``:
-    codes of the replaced records, for each data set; ``weights`` (n,): what each record counts,
-    None: 1; ``floor``: probability of a value that its leaf does not hold, None: 0.
-    """
-
-    data: Microdata
-    trees: Sequence[Sequence[Tree]]
-    kind: int
-    smoothed: Sequence[bool]
-    whole: Sequence[bool]
-    z: Sequence[Codes]
-    weights: Array | None = None
-    floor: float | None = None
 
 
 def known_splits(
@@ -310,15 +323,11 @@ def rows_of(tree: Tree, targets: Targets, block: slice = slice(None)) -> tuple[I
 
 def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     """What one tree adds whose leaves show genuine values, shape (G, U)."""
-    j, guesses, nodes = tree.column, targets.guesses.codes, tree.node(z)
-    drawn = nodes < tree.n_drawn
-    if not drawn.any():
-        return np.zeros(guesses.shape[:2])
-    genuine, synthetic = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[drawn, j])
+    j, guesses = tree.column, targets.guesses.codes
     guessed = [tree.outcome(guesses[:, :, q]) for q in np.flatnonzero(targets.columns == j)]
-    values = np.unique(np.concatenate([np.unique(x) for x in (genuine, synthetic, *guessed)]))
-    y, released = (np.searchsorted(values, x).astype(np.int64) for x in (genuine, synthetic))
-    shown = LeafCounts.from_tree(tree, y, nodes[drawn], released, len(values), leaves.weights)
+    shown = LeafCounts.of(leaves, tree, z, guessed)
+    if not shown.R.any():
+        return np.zeros(guesses.shape[:2])
     floored = _floor(leaves, tree)
     given, sums = (0.0, 0.0, 0.0), np.empty((3, 0))
     if floored is None:
@@ -326,10 +335,11 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     else:
         given = floored.floor, floored.left, float(floored.n_values)
         sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
-    leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
+    leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
+    held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
     for block in blocks(len(targets), 4 * len(guesses)):
         at, value, cell = rows_of(tree, targets, block)
-        guess = at, np.searchsorted(values, value).astype(np.int64)
+        guess = at, np.searchsorted(shown.values, value)
         own = leaf[block], held[block]
         gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
         weight = targets.weight[block]
@@ -362,9 +372,7 @@ def _smoothed(
     """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
     tree, whole, seed = of
     leaf, value, cell = rows_of(tree, targets)
-    shown = SmoothedValues.from_rows(
-        tree, leaves.data.codes[:, tree.column], tree.node(z), z[:, tree.column], whole=whole
-    )
+    shown = SmoothedValues.from_rows(tree, leaves.data, z, whole=whole)
     check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
     place = np.empty(len(tree.donors), dtype=np.int64)
     place[tree.donors] = np.arange(len(place))
@@ -380,13 +388,10 @@ def mismatch(leaves: Leaves) -> pd.DataFrame:
         genuine = [tree for t, tree in enumerate(trees) if not leaves.smoothed[t]]
         elsewhere = {tree.column: np.zeros(len(z), dtype=bool) for tree in genuine}
         for tree in genuine:
-            nodes, j = tree.node(z), tree.column
-            y, released = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[:, j])
-            (held, shown), V = numbered([y, released])
+            nodes, counts = tree.node(z), LeafCounts.of(leaves, tree, z)
             drawn = np.flatnonzero(nodes < tree.n_drawn)
-            counts = LeafCounts.from_tree(tree, held, nodes[drawn], shown[drawn], V)
-            place = np.searchsorted(counts.keys, nodes[drawn] * V + shown[drawn])
-            elsewhere[j][drawn] |= counts.n[place] == 0
+            place = counts.places(nodes[drawn], tree.outcome(z[drawn, tree.column]))
+            elsewhere[tree.column][drawn] |= counts.n[place] == 0
         for j, wrong in elsewhere.items():
             n, k = len(z), int(wrong.sum())
             rows.append((l, leaves.data.columns[j], n, k, k / n))
@@ -411,18 +416,16 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
     how: dict[str, Any] = {"min_leaf": min_leaf, "seed": 0, "weights": leaves.weights}
     for t, old in enumerate(leaves.trees[0]):
         tree = grow(leaves.data, old.column, old.predictors, **how)
-        y = leaves.data.codes[:, tree.column].astype(float)
         for l, z in enumerate(leaves.z):
-            nodes, released = tree.node(z), z[:, tree.column].astype(float)
             if leaves.smoothed[t]:
-                kernels = SmoothedValues.from_rows(tree, y, nodes, released, whole=leaves.whole[t])
+                kernels = SmoothedValues.from_rows(tree, leaves.data, z, whole=leaves.whole[t])
                 own_seed = seed + 7919 * l + t
                 found, deviation = log_p_smoothed(tree, kernels, leaves.kind, own_seed)
                 total[l] += found
                 off += deviation
                 continue
-            (held, values), V = numbered([y, released])
-            shown = LeafCounts.from_tree(tree, held, nodes, values, V, leaves.weights)
-            floored = _floor(leaves, tree)
-            total[l] += shown.log_p(leaves.kind) if floored is None else floored.log_p(shown)
+            shown, floored = LeafCounts.of(leaves, tree, z), _floor(leaves, tree)
+            total[l] += (
+                shown.log_p(leaves.kind) if floored is None else floored.sums(shown, 0).sum()
+            )
     return total, off

@@ -24,7 +24,7 @@ from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
-from .cart_known import IN_WORDS, PartialKnowledgeCART, ways_to
+from .cart_known import IN_WORDS, partly_known
 from .kernels import bandwidth
 from .tree import BAYESIAN, PLAIN, Tree
 
@@ -111,6 +111,7 @@ class CARTFit(Synthesis):
     # Trees that were not grown here: those of each data set. ``trees`` are the first's
     of_release: tuple[tuple[Tree, ...], ...] | None = None
     files: tuple[pd.DataFrame, ...] = ()  # the releases that were read with the table
+    known: Flags | None = None  # shape (n,): records whose values alone are seen; None: all
 
     @property
     def order(self) -> list[str]:
@@ -141,7 +142,8 @@ class CARTFit(Synthesis):
         are not grown anew.
         """
         trees = self._made(release)
-        may = Capabilities(closed_form=self, factored=self, partial=self, grown=self)
+        factored = self if self.known is None else None
+        may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
         if not intruder.knows_less:
             may = replace(may, any_rows=True)
             ways = frozenset(
@@ -150,7 +152,9 @@ class CARTFit(Synthesis):
             return replace(may, methods=ways, computed=ways)
         if why := self._why_all_must_be_known(trees, intruder):
             return may.refused(why)
-        ways = ways_to(self.microdata, trees, release)
+        made = np.flatnonzero(release.columns)
+        split = any(np.isin(tree.split_columns, made).any() for tree in trees)
+        ways = frozenset({"independent-releases" if split else "exact"})
         return replace(may, methods=ways, computed=ways, in_words=IN_WORDS)
 
     def _way(self, release: EncodedRelease) -> str:
@@ -272,9 +276,12 @@ class CARTFit(Synthesis):
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
         ``"exact"``, ``"monte-carlo"``: the splits are known (S), the values in the leaves are not.
-        ``"refit"``: trees grown anew for each target and guess: U x G fits.
+        ``"refit"``: trees grown anew for each target and guess: U x G fits. For an intruder who
+        does not know all other records one number for all data sets.
         """
         leaves = self._leaves(release)
+        if self.known is not None:
+            return partly_known(leaves, targets, self.known, how["progress"])
         if evidence == "refit":
             found = grown_anew(leaves, targets, self.model.min_leaf, **how)
         else:
@@ -329,12 +336,12 @@ class CARTFit(Synthesis):
         shown = release or Release(datasets=self.files, synthesized=self.order)
         return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
 
-    def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> PartialKnowledgeCART:
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> "CARTFit":
         """The same trees, the values of the known records (n,) alone seen.
 
         Of the others the intruder knows how many there are in each leaf.
         """
-        return PartialKnowledgeCART(leaves=self._leaves(release), known=known)
+        return replace(self, known=known)
 
     def __repr__(self) -> str:
         leaves = [

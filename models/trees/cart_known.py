@@ -12,20 +12,16 @@ puts in. 0 .. T: a value of that type; T + 1: nothing.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
-from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import EncodedRelease
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.models.fits.progress import ticker
 
-from .cart_evidence import LeafCounts, Leaves, check_made, numbered, rows_of
+from .cart_evidence import LeafCounts, Leaves, check_made, rows_of
 from .tree import PLAIN, Tree
 
 WIDE = 300.0  # log range of a node's polynomials from which they are tilted
@@ -33,41 +29,39 @@ FURTHEST = 60.0  # log tilt
 
 
 def counted(
-    tree: Tree,
-    y: Ints,
-    known: Flags,
-    shown: Sequence[tuple[Ints, Ints]],
-    V: int,
-    levels: int,
-    draws: int,
-) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    leaves: Leaves, tree: Tree, known: Flags, guessed: Array
+) -> tuple[Array, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """What all data sets show of one tree, of records partly known: by value, node and type.
 
-    ``shown``: nodes and values, numbered 0 .. V - 1, of each data set's rows; ``levels``: how many
-    values an unknown record may hold. *By value*: V; values released R (nodes, m); sorted ``node V
-    + value`` of those shown; which type of its node each is; the first type of each node. *By
-    node*: known and unknown records, R, weight of a level and of all that are not shown, known
-    records with such. *By type*: the first of each node, known records, released values (types, m)
-    in increasing order, how many levels are of it.
+    First the values that are met or ``guessed``. *By value*: their number V; values released R
+    (nodes, m); sorted ``node V + value`` of those shown; which type of its node each is; the first
+    type of each node. *By node*: known and unknown records, R, weight of a level and of all that
+    are not shown, known records with such. *By type*: the first of each node, known records,
+    released values (types, m) in increasing order, how many levels are of it.
     """
-    rows, z = (np.concatenate(x) for x in zip(*shown, strict=True))
-    counts = LeafCounts.from_tree(tree, y, rows, z, V, known.astype(float))
-    keys, held = counts.keys[counts.r > 0], counts.n[counts.r > 0].astype(np.int64)
-    R = np.column_stack([np.bincount(nodes, minlength=tree.n_nodes) for nodes, _ in shown])
-    r = np.zeros((len(keys), len(shown)), dtype=np.int64)
-    for l, (nodes, z) in enumerate(shown):
-        np.add.at(r[:, l], np.searchsorted(keys, nodes * V + z), 1)
-    if draws == PLAIN:  # of plain draws only the sums matter
-        R, r = R.sum(axis=1, keepdims=True), r.sum(axis=1, keepdims=True)
-    node = keys // V
+    seen = leaves._replace(weights=known.astype(float))
+    counts = LeafCounts.of(seen, tree, np.concatenate(leaves.z), [guessed])
+    j, V, shown = tree.column, len(counts.values), counts.r > 0
+    keys, held = counts.keys[shown], counts.n[shown].astype(np.int64)
+    r = np.zeros((len(counts.keys), len(leaves.z)), dtype=np.int64)
+    for l, z in enumerate(leaves.z):
+        np.add.at(r[:, l], counts.places(tree.node(z), z[:, j]), 1)
+    r, node = r[shown], keys // V
+    if leaves.kind == PLAIN:  # of plain draws only the sums matter
+        r = r.sum(axis=1, keepdims=True)
+    R = np.zeros((tree.n_nodes, r.shape[1]), dtype=np.int64)
+    np.add.at(R, node, r)
     table = np.column_stack([node, held, np.sort(r, axis=1)])
     types, kind, times = np.unique(table, axis=0, return_inverse=True, return_counts=True)
     first = np.searchsorted(types[:, 0], np.arange(tree.n_nodes + 1))
     n_known = counts.N.astype(np.int64)
     rest = n_known - np.bincount(node, weights=held, minlength=tree.n_nodes).astype(np.int64)
+    # a number may be any that the column shows
+    levels = leaves.data.variables[j].n_levels or len(np.unique(keys % V))
     weight = 1.0 / levels
     hidden = np.maximum(levels - np.bincount(node, minlength=tree.n_nodes), 0) * weight
     return (
+        counts.values,
         (V, R, keys, kind.reshape(-1) - first[node], first),
         (n_known, tree.end - tree.begin - n_known, R, weight, hidden, rest),
         (first, types[:, 1], np.ascontiguousarray(types[:, 2:]), times),
@@ -423,66 +417,40 @@ IN_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartialKnowledgeCART:
-    """Trees of which the intruder knows the splits, and the values of some records."""
+def partly_known(
+    leaves: Leaves, targets: Targets, known: Flags, progress: Progress | None
+) -> Simulated:
+    """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (1, G, U).
 
-    n_draws: ClassVar[int] = 0
-    leaves: Leaves  # the trees that made the release
-    # shape (n,): records whose values are known, among them those that were released unchanged
-    known: Flags
-
-    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """All is computed here."""
-        ways = ways_to(self.leaves.data, self.leaves.trees[0], release)
-        return Capabilities(methods=ways, computed=ways, closed_form=self)
-
-    def closed_form(
-        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
-    ) -> Simulated:
-        """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (1, G, U).
-
-        One number for all data sets, which share the records that are not known.
-        """
-        total = np.zeros((1, *targets.guesses.codes.shape[:2]))
-        trees = self.leaves.trees[0]  # those of all data sets
-        for t, tree in enumerate(trees):
-            total[0] += self._of_tree(tree, targets)
-            if how["progress"] is not None:
-                how["progress"]("evidence", t + 1, len(trees))
-        return Simulated.exact(total)
-
-    def _of_tree(self, tree: Tree, targets: Targets) -> Array:
-        """What one tree adds, shape (G, U).
-
-        Cost: for each node that guesses reach, its u unknown records and each type of value that a
-        target leaves, 4 u^2 times the number of types; look-ups for each guess.
-        """
-        leaves, j, place = self.leaves, tree.column, (tree.parent, tree.begin, tree.end)
-        leaf, guessed, cell = rows_of(tree, targets)
-        values = leaves.data.codes[:, j].astype(float)
-        released = [z[:, j].astype(float) for z in leaves.z]
-        (y, value, *zs), V = numbered([values, guessed, *released])
-        shown = [(tree.node(z), numbers) for z, numbers in zip(leaves.z, zs, strict=True)]
-        for nodes, numbers in shown:
-            of_all = LeafCounts.from_tree(tree, y, nodes, numbers, V)
-            check_made(leaves.data, tree, of_all.n_strange)
-        # a number may be any that the column shows
-        levels = leaves.data.variables[j].n_levels or len(np.unique(np.concatenate(zs)))
-        held, by_node, types = counted(tree, y, self.known, shown, V, levels, leaves.kind)
-        width = np.diff(types[0])
-        cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
-        sums = np.zeros(cells[-1]), np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
-        own = tree.leaf(targets.profiles), y[targets.record], self.known[targets.record]
-        out, guess = np.empty(leaf.shape), (leaf, value)
-        _guess(place, held, cells, own, guess, sums, out)  # marks what is asked
-        _tables(leaves.kind, by_node, types, cells, sums)
-        _guess(place, held, cells, own, guess, sums, out)
-        return out[cell]
+    One number for all data sets, which share the records that are not known. ``known`` (n,):
+    records whose values are, among them those that were released unchanged.
+    """
+    total = np.zeros((1, *targets.guesses.codes.shape[:2]))
+    tick = ticker(progress, "evidence", len(leaves.trees[0]))
+    for tree in leaves.trees[0]:  # those of all data sets
+        total[0] += _of_tree(leaves, tree, known, targets)
+        tick(1)
+    return Simulated.exact(total)
 
 
-def ways_to(data: Microdata, trees: Sequence[Tree], release: EncodedRelease) -> frozenset[str]:
-    """``"exact"`` where no tree splits on a synthesised column, else ``"independent-releases"``."""
-    made = np.flatnonzero(release.columns)
-    split = [np.isin(tree.split_columns, made) for tree in trees]
-    return frozenset({"independent-releases" if any(s.any() for s in split) else "exact"})
+def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Array:
+    """What one tree adds, shape (G, U).
+
+    Cost: for each node that guesses reach, its u unknown records and each type of value that a
+    target leaves, 4 u^2 times the number of types; look-ups for each guess.
+    """
+    place = tree.parent, tree.begin, tree.end
+    for z in leaves.z:
+        check_made(leaves.data, tree, LeafCounts.of(leaves, tree, z).n_strange)
+    leaf, guessed, cell = rows_of(tree, targets)
+    values, held, by_node, types = counted(leaves, tree, known, guessed)
+    width = np.diff(types[0])
+    cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
+    sums = np.zeros(cells[-1]), np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
+    own_value = np.searchsorted(values, targets.profiles[:, tree.column])
+    own = tree.leaf(targets.profiles), own_value, known[targets.record]
+    out, guess = np.empty(leaf.shape), (leaf, np.searchsorted(values, guessed))
+    _guess(place, held, cells, own, guess, sums, out)  # marks what is asked
+    _tables(leaves.kind, by_node, types, cells, sums)
+    _guess(place, held, cells, own, guess, sums, out)
+    return out[cell]

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
+from bayes_risk.data.microdata import Codes, Microdata
 
 from .kernels import SAME, beta_rule, log_joint, of_node, points_for, records, reference
 from .tree import PLAIN, Tree
@@ -125,9 +126,10 @@ class SmoothedValues(NamedTuple):
 
     @classmethod
     def from_rows(
-        cls, tree: Tree, y: Array, nodes: Ints, z: Array, *, whole: bool
+        cls, tree: Tree, data: Microdata, rows: Codes, *, whole: bool
     ) -> "SmoothedValues":
-        """Sort by node: genuine values y (n,) of all records; nodes and values z of rows (R,)."""
+        """Sort what coded rows (R, p) show by node."""
+        y, z, nodes = data.codes[:, tree.column], rows[:, tree.column], tree.node(rows)
         order = np.lexsort((z, nodes))
         begin = np.searchsorted(nodes[order], np.arange(tree.n_nodes + 1))
         return cls(begin, z[order].astype(float), y[tree.donors].astype(float), whole)
