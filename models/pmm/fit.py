@@ -5,7 +5,7 @@ Exact: it needs no draws, for the chance of what was released is known. See `doc
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,17 +27,9 @@ ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
 
 
-class _Other(NamedTuple):
-    """A guess under which other records would have been synthesised, (n,) ``chosen``.
-
-    ``rows`` is the guessed table, ``possible`` (m,) the data sets it could have made.
-    """
-
-    g: int
-    u: int
-    chosen: Flags
-    rows: Codes
-    possible: Flags
+# A guess g of target u under which other records (n,) would have been synthesised, the table as it
+# has it (n, p + e), and the data sets that it could have made
+_Other = tuple[int, int, Flags, Codes, list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,14 +134,19 @@ class PMMFit(Shown):
         out: Array = own.sum(axis=0)
         out += others[:, None]
         out[:, differ] = -np.inf
-        found = []
+        # by the records that they keep, the same for the same records in any order
+        found: dict[bytes, list[_Other]] = {}
         for g, u in np.argwhere(differ).tolist():
-            sensitive = chosen(g, u)
-            rows = with_guess(self.rows, targets, g, u)
-            kept = rows[~sensitive, : len(self.microdata.columns)]  # released as the guess has them
-            possible = np.array([bool((kept == codes[~sensitive]).all()) for codes in z])
-            found += [_Other(g, u, sensitive, rows, possible)] if possible.any() else []
-        return Simulated.exact(self._refitted(out, found, z, how["progress"]))
+            sensitive, rows = chosen(g, u), with_guess(self.rows, targets, g, u)
+            kept = rows[~sensitive]
+            shown = kept[:, : len(self.microdata.columns)]  # released as the guess has them
+            possible = [l for l, codes in enumerate(z) if (shown == codes[~sensitive]).all()]
+            if possible:
+                unique, count = np.unique(kept, axis=0, return_counts=True)
+                same = found.setdefault(unique.tobytes() + count.tobytes(), [])
+                same.append((g, u, sensitive, rows, possible))
+        self._refit(found, z, how["progress"], out)
+        return Simulated.exact(out)
 
     def _selections(self, targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
         """Which guesses (G, U) make other records sensitive than the truth does, and which records.
@@ -199,35 +196,28 @@ class PMMFit(Shown):
             )
         return out
 
-    def _refitted(
-        self, out: Array, found: Sequence[_Other], z: Sequence[Codes], progress: Any
-    ) -> Array:
+    def _refit(
+        self, found: dict[bytes, list[_Other]], z: Sequence[Codes], progress: Any, out: Array
+    ) -> None:
         """The mechanism fitted to the records that such guesses keep, one fit for equal sets."""
-        names = []
-        for other in found:  # the same for the same records in any order
-            rows, count = np.unique(other.rows[~other.chosen], axis=0, return_counts=True)
-            names.append(rows.tobytes() + count.tobytes())
-        distinct = dict(zip(names, found, strict=True))
-        if len(distinct) > MAX_REFITS:
+        if len(found) > MAX_REFITS:
             raise InputError(
-                f"these targets and guesses need the models fitted to {len(distinct):,} sets of "
+                f"these targets and guesses need the models fitted to {len(found):,} sets of "
                 f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
                 'assume selection="known"'
             )
-        stage = f"refits, about {len(distinct) * self.base.seconds:.0f} s"
-        tick = ticker(progress, stage, len(distinct))
-        if distinct:
+        stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
+        tick = ticker(progress, stage, len(found))
+        if found:
             tick(0)
-        made: dict[bytes, Mechanism] = {}
-        for name, other in distinct.items():
-            kept = other.rows[~other.chosen]
-            made[name] = fit_mechanism(self.microdata, self.variables, kept, self.kinds, self.model)
+        for same in found.values():
+            kept = same[0][3][~same[0][2]]
+            made = fit_mechanism(self.microdata, self.variables, kept, self.kinds, self.model)
             tick(1)
-        for name, other in zip(names, found, strict=True):
-            record = np.flatnonzero(other.chosen)
-            for l in np.flatnonzero(other.possible).tolist():
-                out[l, other.g, other.u] = _chances(made[name], other.rows, record, z[l]).sum()
-        return out
+            for g, u, sensitive, rows, possible in same:
+                record = np.flatnonzero(sensitive)
+                for l in possible:
+                    out[l, g, u] = _chances(made, rows, record, z[l]).sum()
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

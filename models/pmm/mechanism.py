@@ -142,26 +142,22 @@ def _penalised(model: Any, slopes: int) -> Array:
 def _multinomial(y: Array, design: Design, codes: Codes, notes: list[str]) -> Means:
     """Probabilities of the levels."""
     import statsmodels.api as sm
+    from sklearn.linear_model import LogisticRegression
 
     x = np.column_stack([np.ones(len(y)), design(codes)])
     _, place = np.unique(y, return_inverse=True)
     model = sm.MNLogit(place, x)
     params = _estimated(model, x, notes, method="newton", maxiter=100)
     if params is None:
-        return _ridge_logit(place, design, codes)
+        ridge = LogisticRegression(C=1 / PENALTY, max_iter=10_000, tol=1e-8)
+        ridge.fit(design(codes), place)
+        return lambda rows: np.asarray(ridge.predict_proba(design(rows)), dtype=float)
 
     def means(rows: Codes) -> Array:
         eta = np.column_stack([np.ones(len(rows)), design(rows)]) @ params
         return np.asarray(softmax(np.column_stack([np.zeros(len(rows)), eta]), axis=1))
 
     return means
-
-
-def _ridge_logit(place: Any, design: Design, codes: Codes) -> Means:
-    from sklearn.linear_model import LogisticRegression
-
-    found = LogisticRegression(C=1 / PENALTY, max_iter=10_000, tol=1e-8).fit(design(codes), place)
-    return lambda rows: np.asarray(found.predict_proba(design(rows)), dtype=float)
 
 
 def _estimated(model: Any, x: Array, notes: list[str], **how: Any) -> Array | None:
@@ -330,20 +326,6 @@ def allowed_rows(data: Microdata, codes: Codes, constraints: Sequence[Constraint
     return out
 
 
-def allowed_values(
-    data: Microdata, rows: Codes, column: int, values: Array, constraints: Sequence[Constraint]
-) -> Flags | None:
-    """Which values (V,) each row (R, p) may take in a column, shape (R, V). None: all of them."""
-    if not constraints:
-        return None
-    distinct, place = np.unique(values, return_inverse=True)
-    tried = np.repeat(rows, len(distinct), axis=0)
-    tried[:, column] = np.tile(distinct, len(rows))
-    unique, back = np.unique(tried, axis=0, return_inverse=True)
-    answer = allowed_rows(data, unique, constraints)[back.ravel()]
-    return answer.reshape(len(rows), len(distinct))[:, place]
-
-
 MAX_FILLS = 4_096  # combinations of filled-in values that are enumerated
 TRIES = 1_000  # fill-ins drawn for a record before none is taken to be allowed
 
@@ -426,12 +408,19 @@ class Mechanism:
         return allowed_rows(self.data, rows[:, : len(self.data.columns)], self.constraints)
 
     def _allowed(self, rows: Codes, step: Step) -> Flags | None:
-        """Values that each row may take; where none will do, the columns to come must mend it."""
-        p = len(self.data.columns)
-        allowed = allowed_values(
-            self.data, rows[:, :p], step.column, step.donors.values, self.constraints
-        )
-        if allowed is not None and step is not self.steps[-1]:
+        """Which donors' values each row may take, (R, D); None: all of them.
+
+        Where none will do, the columns to come must mend it.
+        """
+        if not self.constraints:
+            return None
+        values, place = np.unique(step.donors.values, return_inverse=True)
+        tried = np.repeat(rows[:, : len(self.data.columns)], len(values), axis=0)
+        tried[:, step.column] = np.tile(values, len(rows))
+        unique, back = np.unique(tried, axis=0, return_inverse=True)
+        answer = self._rows_allowed(unique)[back.ravel()]
+        allowed: Flags = answer.reshape(len(rows), len(values))[:, place]
+        if step is not self.steps[-1]:
             allowed |= ~allowed.any(axis=1, keepdims=True)
         return allowed
 
