@@ -56,10 +56,7 @@ def slope(design, t, beta, mu, gradient, H):
     """Gradient and curvature, given the means."""
     X, _, centre, precision = design
     k = X.shape[1]
-    for a in range(k):
-        gradient[a] = t[a] - precision[a] * (beta[a] - centre[a])
-        H[a] = 0.0
-        H[a, a] = precision[a]
+    gradient[:], H[:] = t - precision * (beta - centre), np.diag(precision)
     for u in range(X.shape[0]):
         for a in range(k):
             part = mu[u] * X[u, a]
@@ -106,8 +103,7 @@ def mode(design, t, beta, mu, V):
             break
         size = 1.0
         while True:
-            for a in range(k):
-                new[a] = beta[a] + size * step[a]
+            new[:] = beta + size * step
             then = log_posterior(design, t, new, fresh)
             if then >= value or size < 1e-6:
                 break
@@ -214,14 +210,6 @@ def draw_coefficients(rng, design, t, centre, beta):
 
 
 @numba.njit(cache=True, nogil=True)
-def shuffle(rng, order):
-    """Any order, all alike."""
-    for i in range(order.shape[0] - 1, 0, -1):
-        j = int(rng.random() * (i + 1))
-        order[i], order[j] = order[j], order[i]
-
-
-@numba.njit(cache=True, nogil=True)
 def sweep(rng, designs, totals, x, n_blocks, y, beta, centres):
     """Coefficients of every data set, then all unknown rows once.
 
@@ -237,7 +225,9 @@ def sweep(rng, designs, totals, x, n_blocks, y, beta, centres):
         draw_coefficients(rng, designs[1], totals[l + 1] + of_rows, centres[l + 1], beta[l])
         middle += beta[l] / m
     order, new = np.arange(R), np.empty(R)
-    shuffle(rng, order)
+    for i in range(R - 1, 0, -1):  # any order, all alike
+        j = int(rng.random() * (i + 1))
+        order[i], order[j] = order[j], order[i]
     V, V_then, mode_then = np.empty((k, k)), np.empty((k, k)), centres[0].copy()
     t = totals[0] + of_rows
     now = psi(designs[0], t, centres[0], V)
@@ -273,9 +263,7 @@ def log_g(y, now, at):
     for s in range(powers.shape[0]):
         v = product(Vs[s], x, start)
         size = math.log1p(max(by * v, -0.95)) / v  # where the mode of a lone coefficient is
-        for a in range(x.shape[0]):
-            start[a] = points[s, a] + size * start[a]
-            t[a] = ts[s, a] + by * x[a]
+        start[:], t[:] = points[s] + size * start, ts[s] + by * x
         moved += powers[s] * (psi(designs[min(s, 1)], t, start, V) - values[s])
     return moved - math.lgamma(y + 1.0)
 

@@ -99,13 +99,13 @@ class Unknown:
 
     def start(self, c: int) -> State:
         """Outcomes as the first data set shows them."""
-        y, codes = np.stack([inside(p, self.codes[:, p.column]) for p in self.parts]), self.codes
-        X, codes = np.zeros((*y.shape, max(map(self.width, range(len(y)))))), codes.copy()
+        y = np.stack([inside(part, self.codes[:, part.column]) for part in self.parts])
+        codes, X = self.codes.copy(), np.zeros((*y.shape, max(map(self.width, range(len(y))))))
         if y.shape[1]:
-            for c, part in enumerate(self.parts):
-                codes[:, part.column] = outside(part, y[c])
-            for c in range(len(y)):
-                X[c, :, : self.width(c)] = self.predictors(c, codes)
+            for part, values in zip(self.parts, y, strict=True):
+                codes[:, part.column] = outside(part, values)
+            for j in range(len(y)):
+                X[j, :, : self.width(j)] = self.predictors(j, codes)
         return y, codes, X
 
     def sweep(self, state: State, rng: np.random.Generator) -> None:
@@ -392,16 +392,14 @@ class ImputedPredictive(RowsPredictive):
         record, records = self.targets.record[block], self.unknown.records
         hidden = np.isin(record, records)
         place = np.searchsorted(records, record[hidden])
-        for c, part in enumerate(self.unknown.parts):
+        for c, part in enumerate(self.parts):
             codes[:, hidden, part.column] = outside(part, self.y[:, c, place])
         return codes
 
     def _own_rows(self, c: int, own: Codes) -> tuple[Array, Array]:
         """Of regression c: predictors (H, U, k) and outcomes (H, U)."""
-        H, U, p = own.shape
-        k, part = self.unknown.width(c), self.unknown.parts[c]
-        if self.unknown.moves(c):
-            X = self.unknown.predictors(c, own.reshape(-1, p)).reshape(H, U, k)
-        else:
-            X = np.repeat(self.unknown.predictors(c, own[0])[None], H, axis=0)
-        return np.ascontiguousarray(X), inside(part, own[:, :, part.column])
+        (H, U, p), part, k = own.shape, self.parts[c], self.unknown.width(c)
+        rows = own.reshape(-1, p) if self.unknown.moves(c) else own[0]
+        X = self.unknown.predictors(c, rows).reshape(-1, U, k)
+        X = np.ascontiguousarray(np.broadcast_to(X, (H, U, k)))
+        return X, inside(part, own[:, :, part.column])
