@@ -12,7 +12,6 @@ import bayes_risk as br
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.models.regression import formulas
 from bayes_risk.models.regression.formulas import Expression, parse
-from bayes_risk.models.regression.part import Coding
 
 RNG = np.random.default_rng(1)
 DF = pd.DataFrame({"x": RNG.uniform(1, 2, 30), "k": np.arange(30) % 3, "s": list("abc") * 10})
@@ -157,7 +156,7 @@ def test_a_column_may_have_any_name_in_backticks(name):
         formula = f"x:{quoted} + C(2 * {quoted} > 6) + poly({quoted}, 2) + exp(-{quoted})"
         reading = parse("y", formula)
         assert reading.columns == sorted({"x", column})
-        coding, matrix = Coding.fitted(reading, frame)
+        coding, matrix = reading.learnt(frame)
         found += [matrix, coding.matrix(frame), pickle.loads(pickle.dumps(coding)).matrix(frame)]
     assert all(np.array_equal(found[0], other) for other in found)
     assert any(column in name for name in coding.names)

@@ -9,11 +9,12 @@ import ast
 import keyword
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 from unicodedata import normalize
 
+import numpy as np
 import pandas as pd
 from formulaic import Formula, SimpleFormula
 from formulaic.materializers.types import FactorValues
@@ -21,6 +22,7 @@ from formulaic.parser.types import Factor, Term
 from formulaic.transforms import TRANSFORMS
 from numba.core.compiler_lock import global_compiler_lock
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 
 CONTRASTS = frozenset(
@@ -88,12 +90,15 @@ def _compiled(text: str) -> tuple[CodeType, int]:
 class Reading:
     """A formula's right-hand side: ``terms`` of factors that are looked up, by name.
 
-    A factor is a column, one of the ``expressions``, or one of the ``numbers``.
+    A factor is a column, one of the ``expressions``, or one of the ``numbers``. What was learnt
+    from a frame, levels, knots and centres: ``states`` of the calls, and formulaic's ``spec``.
     """
 
     terms: SimpleFormula
     expressions: Mapping[str, Expression]
     numbers: Mapping[str, float]
+    states: States = field(default_factory=dict)
+    spec: Any = None
 
     @property
     def columns(self) -> list[str]:
@@ -102,22 +107,39 @@ class Reading:
         names -= self.expressions.keys() | self.numbers.keys()
         return sorted(names.union(*(e.columns.values() for e in self.expressions.values())))
 
-    def states(self) -> States:
-        """Nothing learnt as yet."""
-        return {name: [{} for _ in range(e.n_states)] for name, e in self.expressions.items()}
+    def learnt(self, frame: pd.DataFrame) -> tuple["Reading", Array]:
+        """Learn from a frame, and give its matrix."""
+        states: States = {
+            name: [{} for _ in range(e.n_states)] for name, e in self.expressions.items()
+        }
+        new = replace(self, states=states, spec=self.terms)
+        found = new._evaluated(frame, output="pandas")
+        new = replace(new, spec=found.model_spec)
+        return new, np.asarray(found, dtype=float).reshape(len(frame), -1)
 
-    def values(self, frame: pd.DataFrame, states: States) -> dict[str, Any]:
-        """What formulaic cannot look up in a frame, evaluated there."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of matrices."""
+        return tuple(str(name) for name in self.spec.column_names)
+
+    def matrix(self, frame: pd.DataFrame) -> Array:
+        """Matrix of the rows of a frame, coded as was learnt."""
+        found = self._evaluated(frame, output="numpy")
+        return np.asarray(found, dtype=float).reshape(len(frame), -1)
+
+    def _evaluated(self, frame: pd.DataFrame, **how: Any) -> Any:
+        """By formulaic, which is given what it cannot look up in the frame."""
         found: dict[str, Any] = {
             name: FactorValues(number, kind=Factor.Kind.CONSTANT)
             for name, number in self.numbers.items()
         }
-        for name, expression in self.expressions.items():
-            try:
-                found[name] = expression.value(frame, states[name])
-            except Exception as error:
-                raise ValueError(f"factor `{name}`") from error
-        return found
+        with np.errstate(all="ignore"):  # what is not finite is found by who asked
+            for name, expression in self.expressions.items():
+                try:
+                    found[name] = expression.value(frame, self.states[name])
+                except Exception as error:
+                    raise ValueError(f"factor `{name}`") from error
+            return self.spec.get_model_matrix(frame, context=found, na_action="ignore", **how)
 
 
 def parse(response: str, formula: str) -> Reading:

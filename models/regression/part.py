@@ -19,7 +19,7 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.variables import is_numeric
 
 from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogit, trials_column
-from .formulas import Reading, States, parse
+from .formulas import Reading, parse
 from .prior import RegressionPrior, Scaling
 
 CONSTANT = "Intercept"
@@ -38,7 +38,7 @@ class Design:
     formula: str
     names: tuple[str, ...]
     columns: tuple[str, ...]
-    coding: "Coding"
+    coding: Reading
     intercept: bool
     unseen: Mapping[str, Any]
 
@@ -54,7 +54,7 @@ class Design:
         columns = tuple(reading.columns)
         frame = frame_of(microdata, microdata.codes, columns)
         try:
-            coding, matrix = Coding.fitted(reading, frame)
+            coding, matrix = reading.learnt(frame)
         except Exception as error:
             raise _failed(response, formula, "", error) from None
         names = coding.names if intercept else tuple(n for n in coding.names if n != CONSTANT)
@@ -108,38 +108,6 @@ class Design:
                 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Coding:
-    """A formula and what it learnt from a frame: levels, knots and centres."""
-
-    reading: Reading
-    states: States
-    spec: Any
-
-    @classmethod
-    def fitted(cls, reading: Reading, frame: pd.DataFrame) -> tuple["Coding", Array]:
-        """Learn from a frame, and give its matrix."""
-        made = cls(reading, reading.states(), reading.terms)
-        found = made._evaluated(frame, output="pandas")
-        made = replace(made, spec=found.model_spec)
-        return made, np.asarray(found, dtype=float).reshape(len(frame), -1)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of matrices."""
-        return tuple(str(name) for name in self.spec.column_names)
-
-    def matrix(self, frame: pd.DataFrame) -> Array:
-        """Matrix of the rows of a frame, coded as was learnt."""
-        found = self._evaluated(frame, output="numpy")
-        return np.asarray(found, dtype=float).reshape(len(frame), -1)
-
-    def _evaluated(self, frame: pd.DataFrame, **how: Any) -> Any:
-        with np.errstate(all="ignore"):  # what is not finite is found by who asked
-            values = self.reading.values(frame, self.states)
-            return self.spec.get_model_matrix(frame, context=values, na_action="ignore", **how)
-
-
 def _failed(response: str, formula: str, source: str, error: BaseException) -> InputError:
     """The factor and the kind of error; what an error says may hold values of records."""
     inner = error.__cause__ or error.__context__ or error
@@ -151,7 +119,7 @@ def _failed(response: str, formula: str, source: str, error: BaseException) -> I
     )
 
 
-def _unseen(response: str, coding: Coding, frame: pd.DataFrame) -> dict[str, Any]:
+def _unseen(response: str, coding: Reading, frame: pd.DataFrame) -> dict[str, Any]:
     """Levels of every expression that is no category itself: a column's, or indicators of them."""
     made: dict[str, Any] = {}
     for term, (_, state) in coding.spec.encoder_state.items():
@@ -164,13 +132,13 @@ def _unseen(response: str, coding: Coding, frame: pd.DataFrame) -> dict[str, Any
         if column in frame:
             made[str(term)] = column, list(state["categories"])
         else:
-            made[str(term)], _ = Coding.fitted(parse(response, f"0 + C({name})"), frame)
+            made[str(term)], _ = parse(response, f"0 + C({name})").learnt(frame)
     return made
 
 
 def _n_unseen(known: Any, frame: pd.DataFrame) -> int:
     """Rows with levels that are not known."""
-    if not isinstance(known, Coding):
+    if not isinstance(known, Reading):
         return int((~frame[known[0]].isin(known[1])).sum())
     try:
         return int((known.matrix(frame).sum(axis=1) != 1).sum())
