@@ -144,7 +144,10 @@ class Builder:
         """Whether two models are the same but for `pm.Data` and its length."""
         dims = set.intersection(*map(_dims_of_length, (a, b), rows))
         mine, others = (_inventory(m, self.microdata.columns, dims) for m in (a, b))
-        return len(mine) == len(others) and all(map(_equal, mine, others))
+        return len(mine) == len(others) and all(
+            x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+            for x, y in zip(mine, others, strict=True)
+        )
 
 
 def held_columns(model: Any, builder: Builder) -> dict[str, Any]:
@@ -263,10 +266,6 @@ def _parts(roots: Iterable[Any], free: Collection[Any]) -> Iterator[Any]:
                 yield np.asarray(x.data)
             elif isinstance(x, SharedVariable):
                 yield x.get_value()
-
-
-def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 def _same_parameters(a: Any, b: Any, n: int) -> None:

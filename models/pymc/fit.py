@@ -57,12 +57,12 @@ class Condition:
     power: Array | None = None
 
     @property
-    def weights(self) -> Array:
-        """What each record counts: its weight, 0 if it is left out."""
+    def tables(self) -> list[tuple[Codes, Array]]:
+        """The table, then released ones, and what their rows count: 0 who is left out."""
         counts = np.ones(len(self.y)) if self.power is None else self.power.copy()
         if self.left_out >= 0:
             counts[self.left_out] = 0.0
-        return counts
+        return [(self.y, counts), *((codes, self.replaced.astype(float)) for codes in self.z)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,7 +115,7 @@ def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
 
     model = engine.builder.model(condition.y)
     if condition.power is not None:
-        rows = Rows.of(engine, condition.y, condition.weights)
+        rows = Rows.of(engine, *condition.tables[0])
         # a density of zero stays one, whatever the weight
         more = [
             pt.switch(x > -np.inf, (rows.weight - 1.0) * x, 0.0).sum()
@@ -135,8 +135,7 @@ class Sampler:
     """
 
     engine: Engine
-    y: Rows
-    z: list[Rows]
+    tables: list[Rows]
     step: Any
     fresh: Any
     values: list[str]
@@ -149,12 +148,11 @@ class Sampler:
         import pymc as pm
 
         model = engine.builder.model(condition.y)
-        y = Rows.of(engine, condition.y, condition.weights)
-        z = [Rows.of(engine, codes, condition.replaced.astype(float)) for codes in condition.z]
+        tables = [Rows.of(engine, *table) for table in condition.tables]
         with model:
-            pm.Potential("__table", y.total(model, engine.builder.columns))
-            for l, rows in enumerate(z, start=1):
-                pm.Potential(f"__release{l}", rows.total(model, condition.columns))
+            for l, rows in enumerate(tables):
+                columns = condition.columns if l else engine.builder.columns
+                pm.Potential(f"__release{l}" if l else "__table", rows.total(model, columns))
         others = [rv for rv in model.observed_RVs if rv.name not in engine.observed.values()]
         model.observed_RVs = type(model.observed_RVs)(others)
         inward, outward = _maps(model)
@@ -167,8 +165,7 @@ class Sampler:
         step = _step(model, points)
         return cls(
             engine=engine,
-            y=y,
-            z=z,
+            tables=tables,
             step=step,
             fresh=step.sampling_state,
             values=value_names,
@@ -195,9 +192,8 @@ class Sampler:
             ]
             found = []
             with self.engine.lock:
-                self.y.put(condition.y, condition.weights)
-                for rows, z in zip(self.z, condition.z, strict=True):
-                    rows.put(z, condition.replaced.astype(float))
+                for rows, table in zip(self.tables, condition.tables, strict=True):
+                    rows.put(*table)
                 for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
                     found.append(chain)
                     tick(length.draws)

@@ -297,7 +297,9 @@ class RegressionFit(Synthesis):
         tick = ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
         for held, child in zip(made, how["rng"].spawn(len(made)), strict=True):
-            start = held if warm or isinstance(held, ExactPart) else held.cold()
+            start = held
+            if isinstance(held, SampledPart) and not warm:
+                start = replace(held, nuts=Nuts(held.part, held.nuts.nuts_sampler), last=None)
             parts.append(start.with_rows(held.rows.only(known), rng=child, tick=tick))
         return replace(
             self,

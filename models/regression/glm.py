@@ -32,7 +32,13 @@ class Nuts:
         self.step: Any = None
         self.compiled: Any = None  # nutpie's
         self.data: dict[str, Array] = {}
+        self.others: dict[str, Nuts] = {}  # of the same regression under other priors
         self.lock = threading.Lock()
+
+    def of(self, part: Part) -> "Nuts":
+        """The same regression under another prior, compiled once for each."""
+        fresh = Nuts(part, self.nuts_sampler)
+        return self.others.setdefault(repr(part.prior), fresh)
 
     def run(
         self,

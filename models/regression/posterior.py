@@ -9,7 +9,6 @@ in `docs/evidence.md`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import gammaln
@@ -397,11 +396,6 @@ class SampledPart:
         )
         return SampledPart.fitted(self.part, rows, self.nuts, length, start=self.last, **how)
 
-    def cold(self) -> "SampledPart":
-        """The same with nothing learnt of where its draws lie."""
-        nuts = Nuts(self.part, self.nuts.nuts_sampler)
-        return replace(self, nuts=nuts, last=None)
-
     def doubled(self, *, rng: np.random.Generator) -> "SampledPart":
         """As many draws again, chains going on where they stopped."""
         more = self.with_rows(self.rows, rng=rng)
@@ -506,9 +500,6 @@ class ClosedPosterior:
         return self
 
 
-_SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RegressionReweighting:
     """The draws of regressions under the priors of another declaration."""
@@ -536,9 +527,7 @@ class RegressionReweighting:
         for held in posterior.parts:
             new = self._under(held)
             if isinstance(new, SampledPart):
-                known = _SAMPLERS.setdefault(new.nuts, {})
-                fresh = Nuts(new.part, new.nuts.nuts_sampler)
-                new = replace(new, nuts=known.setdefault(repr(new.part.prior), fresh))
+                new = replace(new, nuts=new.nuts.of(new.part))
             parts.append(new)
         return replace(posterior, parts=parts)
 

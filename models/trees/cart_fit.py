@@ -61,20 +61,15 @@ def draw_donors(
         elif kind == PLAIN:
             edges = np.cumsum(weights[held])
         else:
-            edges = np.cumsum(_gammas(weights[held], rng))
+            # gamma draws up to a common factor, in logs: with small shapes all may underflow.
+            # Gamma(a) = Gamma(a + 1) U^(1/a)
+            a = weights[held]
+            log_g = np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(len(a))) / a
+            edges = np.cumsum(np.exp(log_g - log_g.max()))
         if shares is not None:
             shares[node] = edges
         out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
     return out
-
-
-def _gammas(shape: Array, rng: np.random.Generator) -> Array:
-    """Gamma draws up to a common factor, the largest 1, for shapes that may be tiny.
-
-    ``Gamma(a) = Gamma(a + 1) U^(1/a)``, in logs: with small shapes all draws may underflow.
-    """
-    log_g = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(len(shape))) / shape
-    return np.asarray(np.exp(log_g - log_g.max()))
 
 
 def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: np.random.Generator) -> Array:

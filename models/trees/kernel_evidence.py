@@ -28,12 +28,6 @@ NO_DRAWS = (np.uint64(0), 1, 0)
 
 
 @numba.njit(cache=True, nogil=True)
-def draws_for(N):
-    """Draws of the weights in each batch: more in small nodes, whose weights vary more."""
-    return max(8, min(64, int(200.0 / math.sqrt(N))))
-
-
-@numba.njit(cache=True, nogil=True)
 def changes(held, z, whole, draws, questions, answers):
     """log E[p(Z | others' weights, guess) / p(Z | others' weights, truth)] for each question.
 
@@ -240,6 +234,8 @@ def _answered(tree, shown, plain, seed, asked):
         if plain or len(values) == 1:
             exact_changes(held, values, whole, questions, answers[0])
         else:
-            draws = (BATCHES, draws_for(len(held)), seed + np.uint64(k))
+            # in each batch more draws of the weights in small nodes, where they vary more
+            kept = max(8, min(64, int(200.0 / math.sqrt(len(held)))))
+            draws = (BATCHES, kept, seed + np.uint64(k))
             changes(held, values, whole, draws, questions, answers)
     return gain, off, ess
