@@ -172,10 +172,8 @@ def fill(kind, node, types, wanted, table):
     tilt = _tilt(log_p, times, n_unknown)
     p, add, drop = _terms(kind, log_p, counts, weights, r, tilt)
     powers = _powers(p, times)
-    sides = _sides(powers[0][0], powers[1][0])
-    at = kind, R, tilt
-    all_of = sides[0][0][T + 1], sides[0][1][T + 1]
-    here = _log_at(at, all_of, n_known, n_unknown)
+    sides, at = _sides(powers[0]), (kind, R, tilt)
+    here = _log_at(at, sides[0][T + 1], n_known, n_unknown)
     for row in range(T + 3):
         if wanted[row].any():
             table[row, :] = np.nan
@@ -187,8 +185,7 @@ def fill(kind, node, types, wanted, table):
                 if wanted[row, k] and k == row == T:
                     table[row, k] = here
                 elif wanted[row, k]:
-                    last = add[0][k], add[1][k]
-                    product = _times((mine[1][k], mine[2][k]), last)
+                    product = _times(mine[1][k], add[k])
                     table[row, k] = _log_at(at, product, counted[0] + 1, counted[1])
     return here
 
@@ -288,41 +285,38 @@ def _terms(kind, log_p, counts, weights, r, tilt):
 
 @numba.njit(cache=True, nogil=True)
 def _scaled(log_x):
-    """Rows with the largest entry 1, and the log of what that was."""
-    out, scale = np.zeros(log_x.shape), np.zeros(len(log_x))
+    """Polynomials with the largest coefficient 1, and last the log of what that was, (K, D + 1)."""
+    out = np.zeros((len(log_x), log_x.shape[1] + 1))
     for k in range(len(log_x)):
-        scale[k] = log_x[k].max()
-        if scale[k] > -np.inf:
-            out[k] = np.exp(log_x[k] - scale[k])
-    return out, scale
+        out[k, -1] = log_x[k].max()
+        if out[k, -1] > -np.inf:
+            out[k, :-1] = np.exp(log_x[k] - out[k, -1])
+    return out
 
 
 @numba.njit(cache=True, nogil=True)
 def _times(x, y):
-    """Product of two polynomials up to their degree, the largest coefficient 1."""
-    (a, log_a), (b, log_b) = x, y
-    out = np.zeros(len(a))
-    for i in range(len(a)):
-        if a[i] > 0.0:
-            for j in range(len(a) - i):
-                out[i + j] += a[i] * b[j]
+    """Product of two such polynomials up to their degree."""
+    D = len(x) - 1
+    out = np.zeros(D + 1)
+    for i in range(D):
+        if x[i] > 0.0:
+            for j in range(D - i):
+                out[i + j] += x[i] * y[j]
     top = out.max()
-    if top <= 0.0:
-        return out, -np.inf
-    return out / top, log_a + log_b + math.log(top)
-
-
-@numba.njit(cache=True, nogil=True)
-def _one(D):
-    out = np.zeros(D)
-    out[0] = 1.0
-    return out, 0.0
+    if top > 0.0:
+        out /= top
+        out[D] = x[D] + y[D] + math.log(top)
+    else:
+        out[D] = -np.inf
+    return out
 
 
 @numba.njit(cache=True, nogil=True)
 def _power(x, times):
     """A polynomial multiplied with itself."""
-    out = _one(len(x[0]))
+    out = np.zeros(len(x))
+    out[0] = 1.0
     while times > 0:
         if times % 2:
             out = _times(out, x)
@@ -334,57 +328,45 @@ def _power(x, times):
 
 @numba.njit(cache=True, nogil=True)
 def _powers(p, times):
-    """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D)."""
-    values, scale = p
-    out, log_out = np.empty((2, *values.shape)), np.empty((2, len(scale)))
-    for k in range(len(scale)):
-        n = times[k] if k < len(times) else 1
-        out[1, k], log_out[1, k] = _power((values[k], scale[k]), n - 1)
-        out[0, k], log_out[0, k] = _times((out[1, k], log_out[1, k]), (values[k], scale[k]))
-    return out, log_out
+    """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D + 1)."""
+    out = np.empty((2, *p.shape))
+    for k in range(len(p)):
+        out[1, k] = _power(p[k], (times[k] if k < len(times) else 1) - 1)
+        out[0, k] = _times(out[1, k], p[k])
+    return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _sides(values, scale):
-    """Products of the types before each, and of those from each on; (T + 2, D) and logs."""
-    K, D = values.shape
-    before, log_before = np.empty((K + 1, D)), np.empty(K + 1)
-    after, log_after = np.empty((K + 1, D)), np.empty(K + 1)
-    before[0], log_before[0] = _one(D)
-    after[K], log_after[K] = _one(D)
+def _sides(p):
+    """Products of the types before each, and of those from each on; (T + 2, D + 1)."""
+    K = len(p)
+    before, after = np.zeros((K + 1, p.shape[1])), np.zeros((K + 1, p.shape[1]))
+    before[0, 0], after[K, 0] = 1.0, 1.0
     for k in range(K):
-        j = K - 1 - k
-        own, other = (values[k], scale[k]), (values[j], scale[j])
-        before[k + 1], log_before[k + 1] = _times((before[k], log_before[k]), own)
-        after[j], log_after[j] = _times((after[j + 1], log_after[j + 1]), other)
-    return (before, log_before), (after, log_after)
+        before[k + 1] = _times(before[k], p[k])
+        after[K - 1 - k] = _times(after[K - k], p[K - 1 - k])
+    return before, after
 
 
 @numba.njit(cache=True, nogil=True)
 def _row(row, wanted, powers, p, drop, times, sides):
     """Products for one row: of all types; and for each wanted column one level of it left out."""
-    (values, scale), K, D = powers, p[0].shape[0], p[0].shape[1]
-    before, log_before = sides[0][0].copy(), sides[0][1].copy()
-    after, log_after = sides[1][0].copy(), sides[1][1].copy()
+    K, before, after = len(p), sides[0].copy(), sides[1].copy()
     if row < K:  # the sides change where they hold the type that the target leaves
-        less = drop[0][row], drop[1][row]
-        mine = _times((values[1, row], scale[1, row]), less)
+        mine = _times(powers[1, row], drop[row])
         for k in range(row, K):
-            now = mine if k == row else (values[0, k], scale[0, k])
-            before[k + 1], log_before[k + 1] = _times((before[k], log_before[k]), now)
+            before[k + 1] = _times(before[k], mine if k == row else powers[0, k])
         for k in range(row, -1 if wanted[:row].any() else row, -1):
-            now = mine if k == row else (values[0, k], scale[0, k])
-            after[k], log_after[k] = _times((after[k + 1], log_after[k + 1]), now)
-    out, log_out = np.zeros((K, D)), np.full(K, -np.inf)
+            after[k] = _times(after[k + 1], mine if k == row else powers[0, k])
+    out = np.zeros(p.shape)
     for k in range(K):
         if not wanted[k] or (k == row and k == K - 1):
             continue
-        rest = values[1, k], scale[1, k]
+        rest = powers[1, k]
         if k == row:
-            rest = _times(_power((p[0][k], p[1][k]), times[k] - 2), (drop[0][k], drop[1][k]))
-        others = _times((before[k], log_before[k]), (after[k + 1], log_after[k + 1]))
-        out[k], log_out[k] = _times(others, rest)
-    return (before[K], log_before[K]), out, log_out
+            rest = _times(_power(p[k], times[k] - 2), drop[k])
+        out[k] = _times(_times(before[k], after[k + 1]), rest)
+    return before[K], out
 
 
 @numba.njit(cache=True, nogil=True)
@@ -393,11 +375,11 @@ def _log_at(at, product, n_known, n_unknown):
 
     The weights of all levels add up to 1.
     """
-    (kind, R, tilt), (values, scale) = at, product
-    if n_unknown < 0 or n_known < 0 or values[n_unknown] <= 0.0:
+    kind, R, tilt = at
+    if n_unknown < 0 or n_known < 0 or product[n_unknown] <= 0.0:
         return -np.inf
     N = n_known + n_unknown
-    out = math.log(values[n_unknown]) + scale - tilt * n_unknown
+    out = math.log(product[n_unknown]) + product[-1] - tilt * n_unknown
     out += math.lgamma(n_unknown + 1.0) + math.lgamma(1.0 + n_known) - math.lgamma(1.0 + N)
     for l in range(len(R)):
         if R[l] > 0:
