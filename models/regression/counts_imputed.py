@@ -113,16 +113,19 @@ def mode(design, t, beta, mu, V):
 
 
 @numba.njit(cache=True, nogil=True)
-def third(X, mu, V, T, tau, R):
-    """Third derivatives T, tau = T:V and R = fourth derivatives:V; returns sum of mu h^2."""
-    k, total = X.shape[1], 0.0
+def log_series(X, mu, V, T, tau, R):
+    """What the next term of the series adds to the log of Laplace's integral.
+
+    Fills in third derivatives T, tau = T:V and R = fourth derivatives:V.
+    """
+    k, fourth = X.shape[1], 0.0
     T[:], tau[:], R[:] = 0.0, 0.0, 0.0
     for u in range(X.shape[0]):
         h = 0.0
         for a in range(k):
             for b in range(k):
                 h += X[u, a] * V[a, b] * X[u, b]
-        total += mu[u] * h * h
+        fourth += mu[u] * h * h
         for a in range(k):
             one = mu[u] * X[u, a]
             tau[a] += one * h
@@ -137,27 +140,20 @@ def third(X, mu, V, T, tau, R):
             for c in range(b + 1):
                 x = T[a, b, c]
                 T[a, c, b], T[b, a, c], T[b, c, a], T[c, a, b], T[c, b, a] = x, x, x, x, x
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
-def log_series(X, mu, V, T, tau, R):
-    """What the next term of the series adds to the log of Laplace's integral."""
-    k, out = V.shape[0], -third(X, mu, V, T, tau, R) / 8.0
-    one, two = np.empty(k), np.empty((k, k))
-    out += product(V, tau, one) / 8.0
+    turned = np.empty((k, k))
+    out = product(V, tau, np.empty(k)) / 8.0 - fourth / 8.0
     for a in range(k):  # sum of T_abc T_def V_ad V_be V_cf
         for b in range(k):
             for c in range(k):
-                two[b, c] = 0.0
+                turned[b, c] = 0.0
                 for d in range(k):
-                    two[b, c] += V[a, d] * T[d, b, c]
+                    turned[b, c] += V[a, d] * T[d, b, c]
         for b in range(k):
             for c in range(k):
                 total = 0.0
                 for d in range(k):
                     for e in range(k):
-                        total += V[b, d] * two[d, e] * V[c, e]
+                        total += V[b, d] * turned[d, e] * V[c, e]
                 out += total * T[a, b, c] / 12.0
     return out
 

@@ -182,16 +182,12 @@ def _log_rising(n, r, w):
 
 
 @numba.njit(cache=True, nogil=True)
-def _log_h(floor, n, N):
-    """log p(v) in a node of N records of which n hold v."""
-    f, left, V = floor
-    return np.log(f + left * n / N) if N > 0 else -np.log(V)
-
-
-@numba.njit(cache=True, nogil=True)
 def _moved(floor, n, r, change, N):
     """Change of log p when one record more or less holds a value, the node's size N given."""
-    return r * (_log_h(floor, n + change, N) - _log_h(floor, n, N)) if r > 0 else 0.0
+    f, left = floor
+    if r == 0 or N <= 0:  # of an empty node all values are alike
+        return 0.0
+    return r * (np.log(f + left * (n + change) / N) - np.log(f + left * n / N))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -329,11 +325,11 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     if not shown.R.any():
         return np.zeros(guesses.shape[:2])
     floored = _floor(leaves, tree)
-    given, sums = (0.0, 0.0, 0.0), np.empty((3, 0))
+    given, sums = (0.0, 0.0), np.empty((3, 0))
     if floored is None:
         check_made(leaves.data, tree, shown.n_strange)
     else:
-        given = floored.floor, floored.left, float(floored.n_values)
+        given = floored.floor, floored.left
         sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
     leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
     held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))

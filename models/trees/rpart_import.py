@@ -136,7 +136,14 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
             'them: br.models.CART(..., bootstrap="none", floor=...) and made.release(proper=False)'
         )
     for name in models.synthesized:
-        _check_smoothing(name, models.smoothing.get(name, ""), data)
+        how = models.smoothing.get(name)
+        if how and name in data.numbers:  # categories are never smoothed
+            raise InputError(
+                f"column {name!r} was smoothed ({how!r}): the release shows no values of the "
+                'leaves, and how synthpop smooths is not offered; synthesise with smoothing = "", '
+                'or audit the other columns, or take br.models.CART(..., smoothing="kde") as '
+                "assumed"
+            )
     columns, out = [Columns(data, trees) for trees in models.trees], list[tuple[RpartTree, ...]]()
     for l, trees in enumerate(models.trees):
         named = [name for c in models.synthesized for name in _names(c, trees, l + 1)]
@@ -145,17 +152,6 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
             continue
         out.append(tuple(imported(trees[n], n, columns[l], f"release {l + 1}") for n in named))
     return tuple(out)
-
-
-def _check_smoothing(name: str, how: str, data: Microdata) -> None:
-    """Smoothed numbers are no values of their leaves; categories are never smoothed."""
-    place = data.columns.index(name) if name in data.columns else -1
-    if how and place >= 0 and isinstance(data.variables[place], Number):
-        raise InputError(
-            f"column {name!r} was smoothed ({how!r}): the release shows no values of the leaves, "
-            'and how synthpop smooths is not offered; synthesise with smoothing = "", or audit '
-            'the other columns, or take br.models.CART(..., smoothing="kde") as assumed'
-        )
 
 
 def _names(column: str, trees: Mapping[str, Model], l: int) -> list[str]:
