@@ -5,8 +5,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import bayes_risk as br
+from bayes_risk.models.mixture.families import fill_log_masses
 
 from .mixture_oracle import log_evidence, log_marginal_of, log_predictive
 
@@ -249,3 +251,38 @@ def test_rounded_amounts_may_be_negative():
 def test_what_does_not_fit_is_named(change, message):
     with pytest.raises(br.InputError, match=message):
         model(**change).fit(table(Y), draws=8, tune=0, chains=1)
+
+
+@pytest.mark.parametrize("inflated", [False, True])
+@pytest.mark.parametrize(("q", "p", "r"), [(0, 1, 0), (1, 0, 1), (3, 2, 3), (4, 3, 2), (6, 1, 2)])
+def test_log_masses_of_rows_are_those_of_scipy(q, p, r, inflated):
+    rng, U, K, d = np.random.default_rng(q + 10 * p), 40, 5, 3
+    D = 2 * p + 2 * r + q * d
+    pi, phi = rng.dirichlet(np.ones(K)), np.ones((D + 1, K))
+    phi[:p], phi[p : 2 * p] = rng.gamma(2.0, 3.0, (p, K)), inflated * rng.random((p, K))
+    phi[2 * p : 2 * p + r], phi[2 * p + r : 2 * p + 2 * r] = rng.normal(size=(2, r, K)) ** [
+        [[1]],
+        [[2]],
+    ]
+    phi[2 * p + 2 * r : D] = rng.dirichlet(np.ones(d), (q, K)).swapaxes(1, 2).reshape(q * d, K)
+    told = rng.random((U, q)) < 0.8  # the padding row, exposure 0 and NaN say nothing
+    level = rng.integers(0, d, (U, q))
+    positions = np.where(told, 2 * p + 2 * r + d * np.arange(q) + level, D).astype(np.int32)
+    exposure = rng.choice([0.0, 1.0, 2.5], (U, p))
+    counts = np.where(exposure > 0, rng.choice([0.0, 3.0, 20.0, 2.0**22], (U, p)), 0.0)
+    reals = np.where(rng.random((U, r)) < 0.8, rng.normal(size=(U, r)), np.nan)
+    starts = 2 * p + 2 * r + d * np.arange(q + 1)
+    layout = starts, 1.0, np.ones(p), np.ones(p), inflated, np.ones(2), np.ones((r, 4))
+    out, terms = np.empty((1, U)), np.log(pi) * np.ones((U, 1))
+    fill_log_masses((positions, counts, exposure, reals), pi[None], phi[None], layout, out)
+    for j in range(p):
+        e, x = exposure[:, j, None], counts[:, j, None]
+        mass = (1 - phi[p + j]) * stats.poisson.pmf(x, e * phi[j]) + phi[p + j] * (x == 0)
+        logs = np.log1p(-phi[p + j]) + stats.poisson.logpmf(x, e * phi[j])
+        terms += np.where(e == 0, 0.0, np.where(x == 0, np.log(np.maximum(mass, 1e-300)), logs))
+    for j in range(r):
+        x, sd = reals[:, j, None], 1 / np.sqrt(phi[2 * p + r + j])
+        terms += np.nan_to_num(stats.norm.logpdf(x, phi[2 * p + j], sd), nan=0.0)
+    terms += np.log(phi[positions]).sum(axis=1)
+    exact = np.logaddexp.reduce(terms, axis=1)
+    np.testing.assert_allclose(out[0], exact, rtol=1e-10, atol=1e-9)

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 
 from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
-from .sweep import RESCALE_EVERY, TINY, class_masses, cumulate, draw_class, log_gamma_draw
+from .sweep import TINY, class_masses, cumulate, draw_class, log_gamma_draw
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
@@ -77,11 +77,20 @@ def log_class_masses(data, u, phi, layout, tables, out):
     positions, counts, exposure, reals = data
     log_pi, log_phi, log_alive, at_zero = tables
     p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
-    K, large = out.shape[0], False
+    K, w, ones, large = out.shape[0], positions.shape[1], log_phi.shape[0] - 1, False
     for k in range(K):
         out[k] = log_pi[k]
-    for c in range(counts.shape[1]):
-        x, e, j = counts[u, c], exposure[u, c], c % p
+    for i in range(0, w, 4):  # several columns a pass: a quarter of the traffic
+        a, b = positions[u, i], positions[u, i + 1] if i + 1 < w else ones
+        c, d = (
+            positions[u, i + 2] if i + 2 < w else ones,
+            positions[u, i + 3] if i + 3 < w else ones,
+        )
+        for k in range(K):
+            out[k] += (log_phi[a, k] + log_phi[b, k]) + (log_phi[c, k] + log_phi[d, k])
+    n, step = counts.shape[1], 1 if inflated else 2
+    for i in range(0, n, step):
+        x, e, j = counts[u, i], exposure[u, i], i % p
         large |= x > LARGE
         if inflated and e > 0.0:
             if x > 0.0:
@@ -94,24 +103,30 @@ def log_class_masses(data, u, phi, layout, tables, out):
                 for k in range(K):
                     out[k] += log_zero(log_phi[p + j, k], log_alive[j, k], e * phi[j, k])
         else:
+            two = step == 2 and i + 1 < n
+            y, f, l = (counts[u, i + 1], exposure[u, i + 1], (i + 1) % p) if two else (0.0, 0.0, j)
+            large |= y > LARGE
             for k in range(K):
-                out[k] += x * log_phi[j, k] - e * phi[j, k]
-    for c in range(reals.shape[1]):
-        x, mean, precision = reals[u, c], 2 * p + c % r, 2 * p + r + c % r
-        if x == x:
-            for k in range(K):
-                gap = x - phi[mean, k]
-                out[k] += 0.5 * (log_phi[precision, k] - phi[precision, k] * gap * gap)
-    for j in range(positions.shape[1]):
-        row = positions[u, j]
+                first, second = x * log_phi[j, k] - e * phi[j, k], y * log_phi[l, k] - f * phi[l, k]
+                out[k] += first + second
+    n = reals.shape[1]
+    for i in range(0, n, 2):
+        x, j = reals[u, i], 2 * p + i % r
+        y, l = (reals[u, i + 1], 2 * p + (i + 1) % r) if i + 1 < n else (np.nan, j)
+        half_x, half_y = 0.5 if x == x else 0.0, 0.5 if y == y else 0.0
+        x, y = x if x == x else 0.0, y if y == y else 0.0
         for k in range(K):
-            out[k] += log_phi[row, k]
+            first, second = x - phi[j, k], y - phi[l, k]
+            first = half_x * (log_phi[j + r, k] - phi[j + r, k] * first * first)
+            out[k] += first + half_y * (log_phi[l + r, k] - phi[l + r, k] * second * second)
     if large:
         refine(data, u, phi, layout, tables, out)
     return largest(out)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
+@numba.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"}, _nrt=False
+)
 def largest(out):
     """The largest entry; the flags let it be found in vectors."""
     top = out[0]
@@ -166,7 +181,7 @@ def refine(data, u, phi, layout, tables, out):
     out[b] = 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def exponentials(top, out):
     """out[k] = exp(out[k] - top), 0 below exp(-40), to 1e-10 of itself; in vectors, not one by one.
 
@@ -196,7 +211,7 @@ def exponentials(top, out):
         out[k] = t if gap > FAR else 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def cumulated_masses(data, power, u, phi, layout, tables, out):
     """Running sums of p(k | unit u), to the unit's power, up to a factor."""
     top = log_class_masses(data, u, phi, layout, tables, out)
@@ -208,7 +223,7 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
     cumulate(out)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def draw_structural(rng, data, u, k, copies, phi, layout, dead):
     """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
     p = layout[2].shape[0]
@@ -222,7 +237,7 @@ def draw_structural(rng, data, u, k, copies, phi, layout, dead):
                 dead[c] += rng.random() < q
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_numbers(data, u, k, w, copies, dead, layout, M):
     """Count the numbers of copies of a unit in class k, w each; dead[c] zeros are structural."""
     p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
@@ -305,7 +320,7 @@ def log_terms(data, u, pi, phi, layout, out):
         out[k] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_sum_of(terms):
     """log sum exp; -inf of nothing."""
     top = -math.inf
@@ -322,36 +337,37 @@ def log_sum_of(terms):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(data, pi, phi, layout, out):
-    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h); of levels alone by products, rescaled."""
-    positions, K, numbers = data[0], pi.shape[1], data[1].shape[1] + data[3].shape[1] > 0
-    terms = np.empty(K)
+    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h), from tables of logs.
+
+    Rows with large counts, whose last digits those do not have, term by term.
+    """
+    _, counts, exposure, reals = data
+    terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
+    for u in range(out.shape[1]):
+        for c in range(counts.shape[1]):
+            x, e = counts[u, c], exposure[u, c]
+            if x > LARGE:
+                constants[u] = np.nan
+            elif x > 0.0:
+                constants[u] += x * math.log(e) - math.lgamma(x + 1.0)
+        for c in range(reals.shape[1]):
+            constants[u] -= HALF_LOG_2PI if reals[u, c] == reals[u, c] else 0.0
     for h in range(pi.shape[0]):
+        tables = tables_of(pi[h], phi[h], layout)
         for u in range(out.shape[1]):
-            if numbers:
+            if constants[u] == constants[u]:
+                top = log_class_masses(data, u, phi[h], layout, tables, terms)
+                exponentials(top, terms)
+                out[h, u] = constants[u] + top + math.log(terms.sum())
+            else:
                 log_terms(data, u, pi[h], phi[h], layout, terms)
                 out[h, u] = log_sum_of(terms)
-                continue
-            scale, total = 0.0, 0.0
-            for k in range(K):
-                terms[k] = pi[h, k]
-            for j in range(positions.shape[1]):
-                row, top = positions[u, j], TINY
-                for k in range(K):
-                    terms[k] *= phi[h, row, k]
-                    top = max(top, terms[k])
-                if j % RESCALE_EVERY == RESCALE_EVERY - 1:
-                    scale += math.log(top)
-                    for k in range(K):
-                        terms[k] /= top
-            for k in range(K):
-                total += terms[k]
-            out[h, u] = scale + math.log(max(total, TINY))
 
 
 # --- parameters given sums --------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def real_given(n, total, squares, prior):
     """m, kappa, a, b of a real's class, given its sums; the prior's where nobody is left."""
     m, kappa, a, b = prior[0], prior[1], prior[2], prior[3]
@@ -402,20 +418,20 @@ def draw_parameters(rng, M, layout, phi):
 # --- masses with the parameters integrated out ------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_rise(x, w):
     """log Gamma(x + w) - log Gamma(x)."""
     return math.lgamma(x + w) - math.lgamma(x)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_top(kappa, a, b, w):
     """log E[Normal(m; mean, 1 / precision)^w], the largest of a real's class."""
     rise = math.lgamma(a + 0.5 * w) - math.lgamma(a) - 0.5 * w * (LOG_2_PI + math.log(b))
     return rise + 0.5 * math.log(kappa / (kappa + w))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     """Parameters of number v in class k, values taken out of its sums (or put in, weight < 0).
 
@@ -458,7 +474,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     out[4] = log_top(out[1], out[2], out[3], 1.0)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_number(x, e, of, is_real, inflated, w, constants):
     """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
 
@@ -492,7 +508,7 @@ def log_number(x, e, of, is_real, inflated, w, constants):
     return log_zero(math.log(psi), math.log1p(-psi), -out)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_level(M, phi, layout, fixed, row, q, k, gone, w):
     """log E[phi^w] of a level in class k; ``gone[i]``: weight and row taken out of its sums."""
     if fixed:

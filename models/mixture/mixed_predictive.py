@@ -31,7 +31,6 @@ from .mixed_terms import (
     points_of,
     put_aside,
     rest_terms,
-    room_of,
 )
 from .sampler import Sums
 from .state import Prior
@@ -40,56 +39,71 @@ LEAST = 1e-250
 STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_masses(tables, layout, fixed, targets, guesses, log_weights, batch, out):
-    """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
-
-    With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i).
-    """
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def draw_of(tables, layout, fixed, h, room):
+    """A draw as `mixed_terms` takes it."""
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
-    (H, K), D, (U, V) = all_n.shape, all_phi.shape[1], targets[2].shape
-    P, T, weights = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty((K + 1, K))
+    nothing, P, T, weights = room
+    fill_draw(all_M[h], all_phi[h], layout, fixed, nothing, P, T)
+    weights[:] = math.nan
+    pi = all_pi[h, : 0 if integrated else all_n.shape[1]]
+    return all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T, weights
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def fill_truths(tables, layout, fixed, targets, room, out):
+    """out[h, u] = log p_h(values of the target, the target taken out), given what is given."""
+    of_draw, (nothing, terms, _, _, _, _, _) = room
     any_given = targets[6].any() or targets[7].any()
-    if guesses is None:
-        room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-        terms = np.empty(K)
-    else:
-        found, cells = room_of(guesses, V, K), guesses[5]
-        _, terms, rest, L, _, _, masses = found
-        sums, relative = np.zeros(out.shape), np.full(out.shape[:2], -math.inf)
-        out[:] = -math.inf
-    for h in range(H):
-        pi = all_pi[h, : 0 if integrated else K]
-        fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
-        weights[:] = math.nan
-        draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T, weights
-        for u in range(U):
-            if guesses is None:
-                rest_terms(draw, layout, fixed, targets, h, u, 0, room, terms)
-                out[h, u] = log_sum_of(terms)
-                if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, room, terms):
-                    out[h, u] -= log_sum_of(terms)
-            else:
-                b = batch[h]
-                top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
-                log_v = log_weights[h, u] - log_truth
-                if log_v + top == -math.inf:
-                    continue
-                if log_v + top > relative[u, b] + STEP:
-                    put_aside(sums[u, b], relative[u, b], out[u, b])
-                    relative[u, b] = log_v + top
-                factor = math.exp(log_v + top - relative[u, b])
-                least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
-                for g in range(masses.shape[0]):
-                    if masses[g] > least:
-                        sums[u, b, g] += masses[g] * factor
-                    else:
-                        of_guess = log_v + log_guess(rest, L, cells, u, g, terms)
-                        out[u, b, g] = log_add(out[u, b, g], of_guess)
-    if guesses is not None:
-        for u in range(U):
-            for b in range(out.shape[1]):
+    for h in range(out.shape[0]):
+        draw = draw_of(tables, layout, fixed, h, of_draw)
+        for u in range(out.shape[1]):
+            rest_terms(draw, layout, fixed, targets, h, u, 0, nothing, terms)
+            out[h, u] = log_sum_of(terms)
+            if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, nothing, terms):
+                out[h, u] -= log_sum_of(terms)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def fill_sums(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums, out):
+    """out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i).
+
+    ``sums``: room of the same shape, 0, and what these are relative to, minus infinity as ``out``.
+    """
+    (of_draw, found), (sums, relative) = room, sums
+    _, terms, rest, L, _, _, masses = found
+    for h in range(batch.shape[0]):
+        draw, b = draw_of(tables, layout, fixed, h, of_draw), batch[h]
+        for u in range(out.shape[0]):
+            top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
+            log_v = log_weights[h, u] - log_truth
+            if log_v + top == -math.inf:
+                continue
+            if log_v + top > relative[u, b] + STEP:
                 put_aside(sums[u, b], relative[u, b], out[u, b])
+                relative[u, b] = log_v + top
+            factor = math.exp(log_v + top - relative[u, b])
+            least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
+            for g in range(masses.shape[0]):
+                if masses[g] > least:
+                    sums[u, b, g] += masses[g] * factor
+                else:
+                    of_guess = log_v + log_guess(rest, L, guesses[5], u, g, terms)
+                    out[u, b, g] = log_add(out[u, b, g], of_guess)
+    for u in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            put_aside(sums[u, b], relative[u, b], out[u, b])
+
+
+def room_of(guesses: tuple[Any, ...] | None, V: int, K: int) -> tuple[Any, ...]:
+    """Room for `rest_terms`, and for `points_of` and what is found by it."""
+    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+    q, C, G = 0, 0, 0
+    if guesses is not None:
+        (_, q, C), G = guesses[1].shape, guesses[5].shape[1]
+        room[0][guesses[0]] = True
+    L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
+    return room, np.empty(K), np.empty(K), L, R, products, np.empty(G)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,17 +247,24 @@ class MixedPredictive:
         """log p(y_i | theta_h without i), given what is given of i, shape (H, block)."""
         targets = self._targets(block)
         out = np.empty(targets[0].shape)
-        fill_masses(*self._draws, targets, None, None, None, out)
+        fill_truths(*self._draws, targets, self._room(None), out)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        targets, B = self._targets(block), int(self.batch.max()) + 1
-        out = np.empty((targets[0].shape[1], B, len(self.cases.targets.guesses.codes)))
-        guesses = self.cases.points(block)
+        targets, guesses = self._targets(block), self.cases.points(block)
+        shape = targets[0].shape[1], int(self.batch.max()) + 1, guesses[5].shape[1]
+        sums, out = (np.zeros(shape), np.full(shape[:2], -np.inf)), np.full(shape, -np.inf)
         weights = np.ascontiguousarray(log_weights)
-        fill_masses(*self._draws, targets, guesses, weights, self.batch, out)
+        room = self._room(guesses)
+        fill_sums(*self._draws, targets, guesses, weights, self.batch, room, sums, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
+
+    def _room(self, guesses: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """Room for a draw, and for what is found of a target: the kernels allocate nothing."""
+        (D, K), V = self.sums.draws.phi.shape[1:], self.cases.values.shape[1]
+        P, T = np.empty((V, K, PARAMETERS)), np.zeros((D, K))
+        return (np.zeros((0, 4)), P, T, np.empty((K + 1, K))), room_of(guesses, V, K)
 
     @property
     def _draws(self) -> tuple[Any, ...]:

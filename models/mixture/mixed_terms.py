@@ -4,7 +4,8 @@ A guess is one of a few points in every guessed column, so each point meets each
 and a guess is a product of what was found. The sum over classes runs over probabilities, those of
 the likeliest guess being 1, and over logs for guesses below 1e-200: masses may differ by factors of
 exp(1e6). Sums over draws are kept as (sum, what it is relative to, log of what is too small for
-it).
+it). Kernels with ``_nrt=False`` allocate nothing, and do not count references to arrays at each
+call: that took three quarters of the time.
 
 Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha,
 pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out, and class
@@ -18,12 +19,10 @@ values and of synthetic values.
 import math
 
 import numba
-import numpy as np
 
 from .families import (
     FAR,
     HALF_LOG_2PI,
-    PARAMETERS,
     log_level,
     log_number,
     log_rise,
@@ -37,7 +36,7 @@ LOG_RANGE = 500.0
 SMALL = 1e-200  # of the likeliest guess; exp(-LOG_RANGE) is far below
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_powers(n, alpha, pi, removed, w, out):
     """log E[pi_k^w | labels, w less in class `removed`], sticks integrated out; or of pi itself.
 
@@ -64,10 +63,10 @@ def log_powers(n, alpha, pi, removed, w, out):
     out[K - 1] = log_rest
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_draw(M, phi, layout, fixed, P, T):
-    """Parameters of all numbers and logs of all levels, nobody taken out."""
-    starts, p_r, nothing = layout[0], layout[2].shape[0] + layout[6].shape[0], np.zeros((0, 4))
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def fill_draw(M, phi, layout, fixed, nothing, P, T):
+    """Parameters of all numbers and logs of all levels, ``nothing`` (0, 4) taken out."""
+    starts, p_r = layout[0], layout[2].shape[0] + layout[6].shape[0]
     for v in range(p_r):
         for k in range(phi.shape[1]):
             number_parameters(M, phi, layout, fixed[v], v, k, nothing, P[v, k])
@@ -81,7 +80,7 @@ def fill_draw(M, phi, layout, fixed, P, T):
                 T[row, k] = math.log(max(here, TINY) / total)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def told_of(held, linked, exposure, flags, power, h, u, v, p):
     """What the data hold of variable v of a target.
 
@@ -91,7 +90,7 @@ def told_of(held, linked, exposure, flags, power, h, u, v, p):
     return power[u], held[u, v], linked[u, v], exposure[u, v], flag, of_z
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def set_gone(told, own, given_z, gone):
     """What is taken out of the sums of a class before a value of a variable is looked at.
 
@@ -107,7 +106,7 @@ def set_gone(told, own, given_z, gone):
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
     """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
@@ -122,7 +121,7 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
     return log_number(x, e, of, v >= p, layout[4], w, constants)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants, gone, of, out):
     """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target."""
     p_r, e = layout[2].shape[0] + layout[6].shape[0], told[3]
@@ -145,14 +144,14 @@ def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants
         )
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_add(x, y):
     """log(exp x + exp y)."""
     top, other = max(x, y), min(x, y)
     return top if other == -math.inf else top + math.log1p(math.exp(other - top))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
@@ -170,7 +169,7 @@ def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     return psi / (psi + (1.0 - psi) * math.exp(alive))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_of_both(share, x, e, of, w, constants):
     """log mass of a count whose class has a parameter set with chance 1 - share, or another."""
     first = log_number(x, e, of[0], False, True, w, constants)
@@ -178,7 +177,7 @@ def log_of_both(share, x, e, of, w, constants):
     return log_add(math.log1p(-share) + first, math.log(share) + second)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def class_powers(n, alpha, pi, k0, w, out):
     """`log_powers`; where parameters are integrated out one class stands for all empty ones."""
     log_powers(n, alpha, pi, k0, w, out)
@@ -194,7 +193,7 @@ def class_powers(n, alpha, pi, k0, w, out):
                 out[k] = -math.inf
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """out[k]: log of the class's weight and of the target's values; its class without the target.
 
@@ -208,7 +207,8 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     if w == 1.0:
         if math.isnan(weights[k0, 0]):
             class_powers(n, alpha, pi, k0, 1.0, weights[k0])
-        out[:] = weights[k0]
+        for k in range(out.shape[0]):
+            out[k] = weights[k0, k]
     else:
         class_powers(n, alpha, pi, k0, w, out)
     anything = False
@@ -235,7 +235,7 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     return anything
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gone, of, out):
     """out[c, k]: log mass of each point x[c] of variable v in class k."""
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
@@ -256,7 +256,7 @@ def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gon
             out[c, k] = log_number(x[c], e, of[0], v >= p, layout[4], w, constants[c])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def bounds(rest, L, n_points, u, k):
     """Largest and smallest log mass that any guess can have in a class."""
     most, least = rest[k], rest[k]
@@ -268,7 +268,7 @@ def bounds(rest, L, n_points, u, k):
     return most, least
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     """L[i, c, k] of the classes that matter; minus infinity of those that cannot.
 
@@ -286,7 +286,8 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     for i in range(columns.shape[0]):
         if columns[i] >= p + r:  # levels of all classes at once; what is taken out comes below
             for c in range(n_points[u, i]):
-                L[i, c] = T[int(points[u, i, c])]
+                for k in range(rest.shape[0]):
+                    L[i, c, k] = T[int(points[u, i, c]), k]
     for k in range(rest.shape[0]):
         first = k if rest[k] > rest[first] else first
     for t in range(rest.shape[0]):
@@ -318,7 +319,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
             least = bounds(rest, L, n_points, u, first)[1]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_guess(rest, L, cells, u, g, terms):
     """Log mass of one guess over all classes, by logs alone."""
     for k in range(rest.shape[0]):
@@ -328,7 +329,9 @@ def log_guess(rest, L, cells, u, g, terms):
     return log_sum_of(terms)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@numba.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, _nrt=False
+)
 def guess_masses(R, cells, u, first, kept, products, masses):
     """Masses of guesses over the likeliest; products of what a guess shares with the one before.
 
@@ -347,7 +350,7 @@ def guess_masses(R, cells, u, first, kept, products, masses):
         masses[g] = mass
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def put_aside(sums, relative, small):
     """Move sums (G,) to the logs of what is too small."""
     for g in range(sums.shape[0]):
@@ -356,17 +359,7 @@ def put_aside(sums, relative, small):
             sums[g] = 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def room_of(guesses, V, K):
-    """Room for `rest_terms`, and for `points_of` and what is found by it."""
-    (_, q, C), G = guesses[1].shape, guesses[5].shape[1]
-    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-    room[0][guesses[0]] = True
-    L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
-    return room, np.empty(K), np.empty(K), L, R, products, np.empty(G)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def points_of(draw, layout, fixed, targets, guesses, h, u, found):
     """Masses of all guesses by a draw; log of what they are over, and log of the truth's.
 

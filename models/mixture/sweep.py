@@ -35,14 +35,14 @@ def class_masses(positions, pi, phi, out):
             out[k] *= phi[a, k]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def cumulate(masses):
     """Running sums, in place."""
     for k in range(1, masses.shape[0]):
         masses[k] += masses[k - 1]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def draw_class(rng, cumulated):
     """Index k with probability proportional to its mass: how many running sums lie below u."""
     last = cumulated.shape[0] - 1

@@ -32,7 +32,7 @@ from .columns import Columns
 from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mechanism import Mechanism
-from .mixed_predictive import Cases
+from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms, room_of
 from .sampler import chains_of
 from .state import Draws, Given, Prior, Rows, Units
@@ -330,7 +330,7 @@ def log_joint(log_p, tilt, m):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def densities(tables, layout, targets, guesses, log_weights, batch, out):
+def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
@@ -346,17 +346,13 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
     weights = np.empty((B, K + 1, K))
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
-    if guesses is None:
-        room = np.zeros(truth.shape[1], np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-        terms = np.empty(K)
-    else:
-        by_points, cells = room_of(guesses, truth.shape[1], K), guesses[5]
-        room, terms, rest, L, _, _, masses = by_points
-        found = np.empty((masses.shape[0], B))
+    room, terms, rest, L, _, _, masses = found
+    of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
     for h in range(H):
         weights[:] = math.nan
         for b in range(B):
-            fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
+            here = fixed[int(b >= m)]
+            fill_draw(all_M[h, b], all_M[h, b, :D], layout, here, nothing, P[b], T[b])
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
@@ -371,12 +367,12 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)
                     log_p[b] = log_sum_of(terms)
                 else:
-                    top, log_p[b] = points_of(draw, layout, here, case, guesses, b, u, by_points)
+                    top, log_p[b] = points_of(draw, layout, here, case, guesses, b, u, found)
                     for g in range(masses.shape[0]):
                         if masses[g] > SMALL:
-                            found[g, b] = math.log(masses[g]) + top
+                            of_guesses[g, b] = math.log(masses[g]) + top
                         else:
-                            found[g, b] = log_guess(rest, L, cells, u, g, terms)
+                            of_guesses[g, b] = log_guess(rest, L, guesses[5], u, g, terms)
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
                     case = case_of(targets, held, of_held, held, h, b)
@@ -395,8 +391,8 @@ def densities(tables, layout, targets, guesses, log_weights, batch, out):
             else:
                 log_v = log_weights[h, u] - log_h
                 for g in range(masses.shape[0]):
-                    if found[g].min() > -math.inf:
-                        log_h = log_joint(found[g], tilt[m:], m)
+                    if of_guesses[g].min() > -math.inf:
+                        log_h = log_joint(of_guesses[g], tilt[m:], m)
                         out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
 
 
@@ -451,7 +447,8 @@ class ImputedPredictive:
         """log h(y_i) of each draw, with the normaliser of imputed rows, shape (H, block)."""
         targets = self._targets(block)
         out = np.empty((len(self.kept.alpha), len(targets[2])))
-        densities(self._tables(), self.problem.prior.layout, targets, None, None, None, out)
+        room, layout = self._room(None, targets), self.problem.prior.layout
+        densities(self._tables(), layout, targets, None, None, None, room, out)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -467,9 +464,13 @@ class ImputedPredictive:
             guesses,
             np.ascontiguousarray(log_weights),
             self.batch,
+            self._room(guesses, targets),
             out,
         )
         return out
+
+    def _room(self, guesses: tuple[Any, ...] | None, targets: tuple[Any, ...]) -> tuple[Any, ...]:
+        return room_of(guesses, targets[2].shape[1], self.kept.pi.shape[2])
 
     def _tables(self) -> tuple[Any, ...]:
         kept, problem = self.kept, self.problem

@@ -337,7 +337,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
     m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
     P, T, log_pi = np.empty((B, p_r, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
-    fixed = np.ones(p_r + starts.shape[0] - 1, np.bool_)
+    fixed, nothing = np.ones(p_r + starts.shape[0] - 1, np.bool_), np.zeros((0, 4))
     out = (
         np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
         np.empty(1, np.int64),
@@ -353,7 +353,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
                 rng, units, given, None, (families, 0, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
-            fill_draw(M[0], phi[l], families, fixed, P[l], T[l])
+            fill_draw(M[0], phi[l], families, fixed, nothing, P[l], T[l])
             for k in range(K):
                 log_pi[l, k] = math.log(max(pi[l, k], TINY))
         for b in range(W):
