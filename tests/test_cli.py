@@ -57,12 +57,12 @@ def files(tmp_path):
 def fake_run(monkeypatch, result=None, doing=lambda: None):
     """Put a ready result in the place of the work, and a line in that of the report."""
 
-    def ready(study, seed, progress, n_jobs):
+    def ready(study, what, seed, progress, n_jobs):
         progress("fit", 1, 1)
         doing()
         return result or study_result(study)
 
-    monkeypatch.setitem(run.RUNS, "audit", run.RUNS["audit"]._replace(work=ready))
+    monkeypatch.setattr(run, "result_of", ready)
     monkeypatch.setattr(output_study, "render_study", lambda *_, **__: "<!doctype html>")
 
 

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
+from bayes_risk.app.run.audit import checked_inputs
 from bayes_risk.app.run.runner import run
 from bayes_risk.app.study.declare import read_data
-from bayes_risk.app.study.prepare import checked_inputs
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.columns import kinds_of
 

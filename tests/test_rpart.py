@@ -12,7 +12,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.declare import declare, fit_model
+from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.models.trees.rpart_import import Columns, imported
@@ -519,11 +519,11 @@ def test_a_study_takes_the_models(tmp_path):
     }
     sections: dict[str, Any] = {"data": {"path": "a.csv"}, "attribute": {}}
     study = parse_study(sections | {"model": model})
-    fit = fit_model(study, declare(study), PEOPLE)
+    fit = fit_model(study, study.model.declared(), PEOPLE)
     assert fit.order == ["job", "pay", "own"] and len(fit.of_release) == 2
     other = parse_study(sections | {"model": model | {"order": ["pay", "job"]}})
     with pytest.raises(br.InputError, match=r"order=\['pay', 'job'\] and the models are of"):
-        fit_model(other, declare(other), PEOPLE)
+        fit_model(other, other.model.declared(), PEOPLE)
     for changed, message in (
         (model | {"min_leaf": 3}, "leave min_leaf out"),
         (

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.run import audit as auditing
-from bayes_risk.app.run import run_study
+from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.run.audit import stages_of
-from bayes_risk.app.study import prepare
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.sections import AttributeSection, IdentificationSection
 from bayes_risk.app.study.study import parse_study, read_study
@@ -125,7 +123,7 @@ def small_study(tmp_path, files=1, **sections):
 
 
 def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}
@@ -229,22 +227,20 @@ def test_a_run_with_a_folder_writes_it(tmp_path):
 
 
 def test_an_existing_folder_stops_the_run_before_any_work(tmp_path, monkeypatch):
-    failing = run.RUNS["audit"]._replace(work=lambda *_, **__: pytest.fail("worked"))
-    monkeypatch.setitem(run.RUNS, "audit", failing)
+    monkeypatch.setattr(run, "result_of", lambda *_, **__: pytest.fail("worked"))
     (tmp_path / "out").mkdir()
     with pytest.raises(br.InputError, match="exists"):
         run_study(small_study(tmp_path).with_output(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("stage", ["work", "write"])
+@pytest.mark.parametrize("stage", ["result_of", "write_run"])
 def test_an_interruption_leaves_nothing(tmp_path, monkeypatch, stage):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     study = small_study(tmp_path).with_output(tmp_path / "out")
     before = sorted(os.listdir(tmp_path))
-    interrupted = run.RUNS["audit"]._replace(**{stage: interrupt})
-    monkeypatch.setitem(run.RUNS, "audit", interrupted)
+    monkeypatch.setattr(run, stage, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_study(study)
     assert sorted(os.listdir(tmp_path)) == before
@@ -258,7 +254,7 @@ def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(auditing, "judge", interrupt)
+    monkeypatch.setattr(audit, "judge", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, overwrite=True)
     assert (tmp_path / "out" / "summary.json").read_bytes() == before

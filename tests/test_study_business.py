@@ -11,8 +11,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.output.numbers import plain
-from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare, prepare
+from bayes_risk.app.run import audit, run_study
+from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
 
@@ -293,7 +293,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, plants, monkeypatch, sections, message
 ):
-    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(br.InputError, match=message) as caught:
         run_study(study_of(tmp_path, plants, **sections))
     assert str(plants["skilled"].max()) not in str(caught.value)

@@ -249,13 +249,12 @@ def test_numbers_are_shown_to_their_error(value, mcse, said):
     assert _with_error({"risk": value, "risk_mcse": mcse}, "risk") == said
 
 
-@pytest.mark.parametrize("stage", ["work", "write"])
+@pytest.mark.parametrize("stage", ["result_of", "write_run"])
 def test_an_interruption_leaves_no_folder(table, tmp_path, monkeypatch, stage):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    interrupted = run.RUNS["compare"]._replace(**{stage: interrupt})
-    monkeypatch.setitem(run.RUNS, "compare", interrupted)
+    monkeypatch.setattr(run, stage, interrupt)
     study = study_of(table, {"replicates": 1, "a": {}}, attribute={"targets": 5})
     with pytest.raises(KeyboardInterrupt):
         run_compare(study.with_output(tmp_path / "out"))

@@ -10,7 +10,6 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
@@ -139,14 +138,14 @@ def test_a_table_of_rules_is_read_as_the_data_are(people):
     study = read_study(people.parent / "s.toml")
     assert study.model.impossible == path
     df, _ = read_data(study.data)
-    found = declare.declare(study, df)
+    found = study.model.declared(df)
     assert found.impossible.listed() == [
         {"age": ["child"], "status": ["married"]},
         {"age": ["child"], "status": ["widowed"], "code": ["02"]},
     ]
     path.write_text("age\n\n")
     with pytest.raises(br.InputError, match=r"\[model\] impossible: impossible has no rule"):
-        declare.declare(study, df)
+        study.model.declared(df)
 
 
 @pytest.mark.check

@@ -11,8 +11,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.app.run import run_study
-from bayes_risk.app.study import prepare
+from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study.keys import FunctionName
 from bayes_risk.app.study.signatures import functions_in
 from bayes_risk.app.study.study import parse_study, read_study
@@ -302,7 +301,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, sections, message
 ):
-    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(br.InputError, match=message) as caught:
         run_study(study_of(tmp_path, **sections))
     assert not any(f"{v:.2f}" in str(caught.value) for v in table["income"])

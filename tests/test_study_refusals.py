@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.study.prepare import candidates_of, checked_inputs
+from bayes_risk.app.run.audit import candidates_of, checked_inputs
 from bayes_risk.app.study.study import parse_study
 
 COUNTS = {"kind": "PoissonMixture"}
@@ -771,6 +771,6 @@ def files(tmp_path_factory):
 )
 def test_what_does_not_fit_is_named(files, monkeypatch, place, said, message, others):
     monkeypatch.chdir(files)
-    monkeypatch.setattr("bayes_risk.app.study.prepare.fit_model", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("bayes_risk.app.run.audit.fit_model", lambda *_, **__: 1 / 0)
     with pytest.raises(br.InputError, match=message):
         tried(study(place, said, others))

@@ -6,9 +6,9 @@ import pytest
 
 from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.run.audit import unsampled
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.declare import declare, fit_model, synthesize
-from bayes_risk.app.study.prepare import unsampled
+from bayes_risk.app.study.declare import fit_model, synthesis_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered
@@ -36,10 +36,12 @@ def begins(tmp_path, monkeypatch):
     table.assign(a="a9").to_csv("others.csv", index=False)
     (tmp_path / "code.py").write_text(CODE)
 
-    def fitted(*_, **__):
-        pytest.fail("a fit was begun")
+    def fitted(*given, **how):
+        if how.get("sample", True):
+            pytest.fail("a fit was begun")
+        return fit_model(*given, **how)
 
-    for room in ("study.prepare", "study.audits"):
+    for room in ("run.audit", "study.declare"):
         monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):
@@ -197,12 +199,15 @@ def test_fits_promise_before_their_draws_what_they_offer_after(model, columns, m
         {"data": {"path": "data.csv"}, "model": model, "release": {"m": m} | named}
         | {"identification": {"known": [], "synthesized": [made[0]]}}
     )
-    declaration = declare(study, df)
+    declaration = study.model.declared(df)
     begun = unsampled(study, declaration, df)
     fit = fit_model(study, declaration, df, random_seed=1)
-    release = synthesize(fit, study, random_seed=2)
+    release = fit.synthesize(random_seed=2, **synthesis_options(study))
     assert begun is not None and begun.parameters == fit.parameters
-    assert synthesize(begun, study, random_seed=2).synthesized == release.synthesized
+    assert (
+        begun.synthesize(random_seed=2, **synthesis_options(study)).synthesized
+        == release.synthesized
+    )
     assert offered(begun, release) == offered(fit, release)
     knowing = [
         set() if can.partial is None else can.methods

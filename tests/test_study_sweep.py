@@ -290,14 +290,13 @@ def test_a_sweep_writes_its_folder(written):
 
 
 @pytest.mark.parametrize(
-    ("stage", "left"), [("work", []), ("write", [".out.work"])], ids=["sweep", "folder"]
+    ("stage", "left"), [("result_of", []), ("write_run", [".out.work"])], ids=["sweep", "folder"]
 )
 def test_an_interruption_leaves_finished_steps_alone(table, tmp_path, monkeypatch, stage, left):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    interrupted = run.RUNS["sweep"]._replace(**{stage: interrupt})
-    monkeypatch.setitem(run.RUNS, "sweep", interrupted)
+    monkeypatch.setattr(run, stage, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(study_of(table, {"m": [1]}).with_output(tmp_path / "out"))
     assert os.listdir(tmp_path) == left

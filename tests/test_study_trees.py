@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk.app.cli import app
 from bayes_risk.app.output.study import render_study
-from bayes_risk.app.run import run_study
-from bayes_risk.app.study import prepare
+from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study.sections import GRID, made_guesses
 from bayes_risk.app.study.signatures import section_of
 from bayes_risk.app.study.study import parse_study, read_study
@@ -373,7 +372,7 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, model, sections, message
 ):
-    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     keys = {"identification": None}
     with pytest.raises(br.InputError, match=message):
         run_study(study_of(tmp_path, model, **keys | sections))

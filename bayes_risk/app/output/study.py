@@ -33,7 +33,6 @@ from .numbers import write_csv, write_json
 
 DPI = 150
 DISTANCE = "expected_absolute_error"
-MAP = "risk-utility-map.png"
 PUBLIC = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body{{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}}
@@ -46,13 +45,23 @@ table{{border-collapse:collapse}}</style></head>
 <p>bayes_risk {version}</p>
 </body></html>
 """
-HEADS = {
-    "result": "Result",
-    "measure": "Measure",
-    "records": "Records",
-    "found": "With the release",
-    "without": "Without it",
-}
+HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
+
+
+def write_page(
+    folder: Path,
+    text: str,
+    record: Mapping[str, Any],
+    numbers: Mapping[str, Any] | None = None,
+    **tables: pd.DataFrame,
+) -> None:
+    """Write report.html, manifest.json, summary.json if there are numbers, and tables by name."""
+    (folder / "report.html").write_text(text, encoding="utf-8")
+    for name, table in tables.items():
+        write_csv(folder / f"{name}.csv", table)
+    if numbers is not None:
+        write_json(folder / "summary.json", numbers)
+    write_json(folder / MANIFEST, record)
 
 
 def write_study(folder: Path, result: Any, *, command: str = "") -> None:
@@ -67,20 +76,16 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
         days = result.study.data.days
         write_release(folder, result.release, labels=output.keep_labels, days=days)
         written = written_files(folder, result.release)
-    record = manifest(result, command, written)
-    text = render_study(result, record=record)
-    (folder / "report.html").write_text(text, encoding="utf-8")
-    write_json(folder / "summary.json", summary(result))
+    parts = [part for part in (*risks, *parts_of(result).values()) if part is not None]
+    found = [table for part in parts for table in part.tables().values()]
+    tables = {table.file: table.frame for table in found if table.file}
     if any(risk is not None for risk in risks):
-        write_csv(folder / "records.csv", records_table(*risks))
+        tables["records"] = records_table(*risks)
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
-    for part in (*risks, *parts_of(result).values()):
-        for table in part.tables().values() if part is not None else ():
-            if table.file:
-                write_csv(folder / f"{table.file}.csv", table.frame)
     if output.redact:
         write_public(folder, result)
-    write_json(folder / MANIFEST, record)
+    record = manifest_of(result, command, written)
+    write_page(folder, render_study(result, record=record), record, summary(result), **tables)
 
 
 def write_release(
@@ -131,23 +136,37 @@ def _said(result: Any) -> dict[str, str]:
     }
 
 
-def manifest(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
-    """How to do it again (seed, versions, files, settings, command), when, and how long it took.
-
-    ``written``: releases that the run wrote, besides the files that it read.
-    """
-    read = () if result.provenance is None else result.provenance.files
+def manifest(
+    command: str,
+    files: Sequence[DataFile],
+    *,
+    settings: Mapping[str, Any],
+    seconds: Mapping[str, float],
+    **own: Any,
+) -> dict[str, Any]:
+    """How to do it again, when it was done, and how long it took."""
     return {
         "command": command,
-        "random_seed": result.random_seed,
-        "data_sha256": result.data_sha256,
-        "files": [asdict(file) for file in (*read, *written)],
-        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        **own,
+        "files": [asdict(file) for file in files],
         "versions": versions(),
-        "settings": result.study.settings(),
-        "seconds": result.seconds,
+        "settings": settings,
+        "seconds": seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def manifest_of(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
+    """The manifest of a study; ``written``: releases that it wrote, besides the files it read."""
+    return manifest(
+        command,
+        [*(() if result.provenance is None else result.provenance.files), *written],
+        random_seed=result.random_seed,
+        data_sha256=result.data_sha256,
+        model_sha256={p.name: data_hash(p) for p in files_in(result.study.model)},
+        settings=result.study.settings(),
+        seconds=result.seconds,
+    )
 
 
 def render_study(
@@ -162,7 +181,7 @@ def render_study(
 
     ``part``: a sweep or a comparison, which judge no release.
     """
-    record = manifest(result, command) if record is None else record
+    record = manifest_of(result, command) if record is None else record
     own: dict[str, Any] = {}
     if part is None:
         own = {"said": _said(result), "replaced": replaced(result.release)}
@@ -204,15 +223,14 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    found, record = result.sensitivity, manifest(result, command)
+    found, record = result.sensitivity, manifest_of(result, command)
     text = {  # which is what NetCDF knows
         name: (name, found.dataset[name].to_numpy().astype(str))
         for name in map(str, found.dataset.dims)
         if found.dataset[name].dtype.kind not in "iuf"
     }
     _netcdf(folder / "sensitivity.nc", found.dataset.assign_coords(text))
-    write_csv(folder / "summary.csv", found.summary())
-    write_csv(folder / "tornado.csv", found.tornado().rename_axis("factor"))
+    tables = {"summary": found.summary(), "tornado": found.tornado().rename_axis("factor")}
     drawn = {"tornado": found.plot(), "tornado-gain": found.plot(measure="gain")}
     for factor in found.factors:
         if found.dataset.sizes[factor] > 1:
@@ -227,10 +245,8 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
         "tornado": found.tornado(),
         "diagnostics": result.diagnostics,
     }
-    write_json(folder / "summary.json", numbers)
     page_text = render_study(result, record=record, part=found)
-    (folder / "report.html").write_text(page_text, encoding="utf-8")
-    write_json(folder / MANIFEST, record)
+    write_page(folder, page_text, record, numbers, **tables)
 
 
 def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
@@ -238,24 +254,30 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    found, section, record = result.comparison, result.study.compare, manifest(result, command)
+    found, section, record = result.comparison, result.study.compare, manifest_of(result, command)
     axes = tuple(chosen(of, getattr(section, of), found.measures) for of in ("risk", "utility"))
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     drawn = {"kind": section.kind, "bounds": bounds}
-    write_csv(folder / "comparison.csv", found.summary())
-    by_replicate = found.replicates.join(found.seed_table.add_suffix("_seed"))
-    write_csv(folder / "replicates.csv", by_replicate)
-    write_csv(folder / "front.csv", found.pareto(*axes))
-    found.plot(*axes, **drawn).figure.savefig(folder / MAP, dpi=DPI)
+    found.plot(*axes, **drawn).figure.savefig(folder / "risk-utility-map.png", dpi=DPI)
     _netcdf(folder / "comparison.nc", found.dataset)
+    tables = {
+        "comparison": found.summary(),
+        "replicates": found.replicates.join(found.seed_table.add_suffix("_seed")),
+        "front": found.pareto(*axes),
+    }
     text = render_study(result, record=record, part=found, axes=axes, **drawn)
-    (folder / "report.html").write_text(text, encoding="utf-8")
-    write_json(folder / MANIFEST, record)
+    write_page(folder, text, record, **tables)
 
 
 def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:
     packed = {str(n): {"zlib": True} for n in data.data_vars if data[n].dtype.kind in "fiub"}
     data.to_netcdf(path, engine="h5netcdf", encoding=packed, **how)
+
+
+def write_run(folder: Path, what: str, result: Any, command: str) -> None:
+    """Write the folder of an audit, sweep or comparison."""
+    writers = {"audit": write_study, "sweep": write_sweep, "compare": write_comparison}
+    writers[what](folder, result, command=command)
 
 
 def write_netcdf(
@@ -305,7 +327,9 @@ def write_public(folder: Path, result: Any) -> None:
     }
     write_json(folder / "public.json", content)
     with pd.option_context("display.max_colwidth", None):
-        table = found.summary().rename(columns=HEADS).to_html(index=False, border=0, justify="left")
+        table = (
+            found.summary().set_axis(HEADS, axis=1).to_html(index=False, border=0, justify="left")
+        )
     said = {"title": escape(result.study.title), "rule": escape(found.sentence())}
     text = PUBLIC.format(**said, table=table, version=__version__)
     (folder / "public.html").write_text(text, encoding="utf-8")

@@ -1,27 +1,53 @@
-"""An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict."""
+"""An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+What a run would refuse is refused before a model is sampled, which may take long: the model is
+declared and given the table, all but for its draws, and the library's own checks are asked of it:
+synthesis, and every audit, with the table itself in the place of the release. What is refused of a
+table that was released unchanged is refused of the release too.
+"""
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
 import bayes_risk as br
+from bayes_risk._core.checkpoint import rehearsal, within
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.memory import at_stage
 from bayes_risk._core.shown import Shown
-from bayes_risk.app.study.audits import AUDITS, Prepared
 from bayes_risk.app.study.declare import (
+    AUDITS,
+    Prepared,
+    begin,
+    bounds_of,
     compare_options,
     fit_model,
     provenance_of,
     read_data,
+    read_release,
     sweep_options,
+    synthesis_options,
 )
-from bayes_risk.app.study.prepare import Clock, candidates_of, needs_fit, prepare
-from bayes_risk.app.study.study import Study
+from bayes_risk.app.study.sections import INTRUDER
+from bayes_risk.app.study.study import Study, candidate_study, changed, with_sorted_keys
+from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
+from bayes_risk.studies.grid import Swept, audit_of, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
+
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,17 +103,28 @@ class ComparisonResult(RunResult):
     comparison: br.Comparison
 
 
-def seeds_of(seed: int) -> list[int]:
-    """Of fit, release, attribute risk, membership, full table, utility, context, and bounds."""
-    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
+@dataclass(slots=True)
+class Clock:
+    """Time of each stage, wall time unless another clock is given.
 
+    ``tell`` is told where each begins and ends, but for the first, in which a run may be refused.
+    """
 
-def diagnostics_of(fit: Any) -> dict[str, Any]:
-    """What the fit says of itself; notes of prediction models in words."""
-    if fit is None:
-        return {}
-    found, notes = dict(fit.diagnostics), getattr(fit, "notes", None)
-    return found if notes is None else found | {"notes": list(notes)}
+    now: Callable[[], float] = time.perf_counter
+    tell: Progress | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what is done in the block, the steps that are kept of it under the stage's name."""
+        start, tell = self.now(), self.tell if self.seconds else None
+        with within(stage), at_stage(stage):
+            if tell is not None:
+                tell(stage, 0, 1)
+            yield
+            if tell is not None:
+                tell(stage, 1, 1)
+        self.seconds[stage] = self.now() - start
 
 
 STAGES = {  # of runs, in their order, and what each takes beside the others, roughly
@@ -119,67 +156,64 @@ def stages_of(study: Study, what: str) -> list[str]:
     return [words for words in STAGES if asked.get(words)]
 
 
-def audit_of(study: Study, seed: int, **how: Any) -> StudyResult:
-    """Every audit of a study."""
-    clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
-    ready = prepare(study, clock, seeds=seeds, **how)
-    found = audits(study, ready, clock, seeds[2:], how)
-    return StudyResult(
-        release=ready.release,
-        reweighting=ready.reweighting,
-        **found,
-        **_of_itself(study, seed, clock, ready),
-    )
+def seeds_of(seed: int) -> list[int]:
+    """Of fit, release, attribute risk, membership, full table, utility, context, and bounds."""
+    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
 
 
-def sweep_of(study: Study, seed: int, **how: Any) -> SweepResult:
-    """The attribute audit at every setting of ``[sweep]``; no other audit."""
-    study = alone(study)
+def diagnostics_of(fit: Any) -> dict[str, Any]:
+    """What the fit says of itself; notes of prediction models in words."""
+    if fit is None:
+        return {}
+    found, notes = dict(fit.diagnostics), getattr(fit, "notes", None)
+    return found if notes is None else found | {"notes": list(notes)}
+
+
+def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
+    """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
+
+    Or every replicate of the candidates of ``[compare]``. ``how``: n_jobs, progress.
+    """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
-    ready = prepare(study, clock, seeds=seeds, **how)
-    weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
-    given: dict[str, Any] = {} if weights is None else {"weights": weights}
+    own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds}
+    if what == "compare":
+        with clock("data"):
+            df, sha256 = read_data(study.data)
+            candidates, options = candidates_of(study, df), compare_options(study, df)
+            own["provenance"] = provenance_of(study, df, sha256, candidates)
+        with clock("comparison"):
+            comparison = br.compare(candidates, df, random_seed=seed, **options, **how)
+        return ComparisonResult(study=study, comparison=comparison, data_sha256=sha256, **own)
+    study = alone(study) if what == "sweep" else study
+    with clock("data"):
+        if needs_fit(study):
+            study.model.declared()  # what is wrong shows first
+        df, sha256 = read_data(study.data)
+        declaration, release = checked_inputs(study, df)
+        own["provenance"] = provenance_of(study, df, sha256, {"": release})
+    ready = fit_and_release(study, declaration, df, release, clock, seeds=seeds, **how)
+    loop = ready.reweighting
+    own |= {"study": study, "data_sha256": sha256, "diagnostics": diagnostics_of(ready.fit)}
+    if what == "audit":
+        found = audits(study, ready, clock, seeds[2:], how)
+        return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
     def refit(declaration: Any) -> Any:
-        again = given | {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
-        return fit_model(study, declaration, ready.df, **again)
+        weights = {} if loop is None else {"weights": loop.rounds[-1].weights}
+        again = weights | {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
+        return fit_model(study, declaration, df, **again)
 
     with clock("sweep"):
-        options = sweep_options(study, ready.fit, ready.release)
-        found = br.sensitivity(
-            ready.fit, ready.release, refit=refit, random_seed=seeds[2], **how, **options
+        options = sweep_options(study, ready.fit, ready.release) | how
+        sensitivity = br.sensitivity(
+            ready.fit, ready.release, refit=refit, random_seed=seeds[2], **options
         )
-    return SweepResult(sensitivity=found, **_of_itself(study, seed, clock, ready))
-
-
-def compare_of(study: Study, seed: int, **how: Any) -> ComparisonResult:
-    """Every replicate of the candidates of ``[compare]``."""
-    clock = Clock(tell=how["progress"])
-    with clock("data"):
-        df, sha256 = read_data(study.data)
-        candidates, options = candidates_of(study, df), compare_options(study, df)
-        provenance = provenance_of(study, df, sha256, candidates)
-    with clock("comparison"):
-        found = br.compare(candidates, df, random_seed=seed, **options, **how)
-    own: dict[str, Any] = {"data_sha256": sha256, "provenance": provenance}
-    own["seconds"] = clock.seconds
-    return ComparisonResult(study=study, random_seed=seed, comparison=found, **own)
+    return SweepResult(sensitivity=sensitivity, **own)
 
 
 def alone(study: Study) -> Study:
     """The study of a sweep: its attribute audit alone."""
     return study.model_copy(update=dict.fromkeys(set(AUDITS) - {"attribute"}))
-
-
-def _of_itself(study: Study, seed: int, clock: Clock, ready: Prepared) -> dict[str, Any]:
-    return {
-        "study": study,
-        "random_seed": seed,
-        "data_sha256": ready.data_sha256,
-        "diagnostics": diagnostics_of(ready.fit),
-        "seconds": clock.seconds,
-        "provenance": ready.provenance,
-    }
 
 
 def audits(
@@ -200,3 +234,223 @@ def audits(
         utility=found.get("utility"),
     )
     return found | {"verdict": verdict}
+
+
+def fit_and_release(
+    study: Study,
+    declaration: Any,
+    df: pd.DataFrame,
+    release: br.Release | None,
+    clock: Clock,
+    *,
+    seeds: list[int],
+    **how: Any,
+) -> Prepared:
+    """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
+    fit: Any = None
+    loop = None
+    if study.reweight is not None:
+        with clock("reweighting"):
+            loop = _reweight(study, declaration, df, seeds[0], **how)
+        fit, release = loop.fit, loop.release
+    elif needs_fit(study):
+        with clock("fit"):
+            fit = fit_model(study, declaration, df, random_seed=seeds[0], **how)
+    if release is None:
+        with clock("release"):
+            release = fit.synthesize(random_seed=seeds[1], **synthesis_options(study))
+    return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
+
+
+def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, br.Release | None]:
+    """The declaration and the release made elsewhere, after every check that needs no sampling.
+
+    A run, and a dry run of it, call this before the first draw.
+    """
+    declaration = study.model.declared(df) if needs_fit(study) else None
+    return declaration, rehearse(study, df, unsampled(study, declaration, df))
+
+
+def needs_fit(study: Study) -> bool:
+    """Whether the model has to be fitted: to make the release, or to audit it."""
+    audits = (study.attribute, study.membership, study.full_table)
+    return study.release.files is None or any(section is not None for section in audits)
+
+
+def _reweight(
+    study: Study, declaration: Any, df: pd.DataFrame, random_seed: int, **how: Any
+) -> br.Reweighting:
+    """Fit, synthesise and audit, weigh down, again."""
+    section, own = study.reweight, {"missing": study.data.missing, "n_jobs": how["n_jobs"]}
+    return br.reweight(
+        declaration,
+        df,
+        **section.given_to(br.reweight),
+        weights_from=br.LinearWeights(**section.given_to(br.LinearWeights)),
+        fit=study.model.fit_options() | taken(declaration.fit, **own),
+        synthesis=synthesis_options(study),
+        audit=study.attribute.options | {"n_jobs": how["n_jobs"]},
+        random_seed=random_seed,
+        progress=how["progress"],
+    )
+
+
+def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
+    """Every candidate as ``compare`` takes it, checked against the table."""
+    found: dict[str, Any] = {}
+    any_made: dict[str, None] = {}
+    for name in study.compare.candidates:
+        try:
+            one = candidate_study(study, name)
+            found[name] = _declared(one, df)
+        except InputError as error:
+            raise InputError(f"[compare.{name}]: {error}") from None
+        any_made |= dict.fromkeys(one.synthesized_in(df))
+    if study.compare.bounds:
+        with named(study, "bounds"):
+            bounds_of(study, df, [*any_made], m=1, random_seed=0)
+    return found
+
+
+def _declared(study: Study, df: pd.DataFrame) -> Any:
+    if study.identification is not None:  # sorted by what is synthesised, as for each release
+        keys = with_sorted_keys(study.identification, study.synthesized_in(df))
+        study = study.model_copy(update={"identification": keys})
+    declaration, release = checked_inputs(study, df)
+    if release is not None:
+        return release
+    own = {} if study.attribute is None else study.attribute.options
+    options = synthesis_options(study)
+    return br.Candidate(
+        SimpleNamespace(fit=partial(fit_model, study, declaration)),
+        m=options.pop("m"),
+        columns=options.pop("columns"),
+        synthesis=options,
+        attribute={k: v for k, v in own.items() if k != "targets"},
+    )
+
+
+# --- before a model is sampled --------------------------------------------------------------------
+
+
+def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
+    """The fit before its draws; None: there is none, or the model has none such."""
+    if declaration is None:
+        return None
+    way = getattr(declaration, study.model.way)
+    if study.model.way == "fit" and "sample" not in signature(way).parameters:
+        return None
+    with named(study, "model"):
+        fit = begin(study, declaration, df)
+    if study.reweight is not None:
+        with named(study, "reweight"):
+            fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
+    return cast(Fit, fit)
+
+
+def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
+    """Try every audit of a study, as far as to its first draw; gives the release made elsewhere.
+
+    It costs matching, context measures without distances, analyses and guesses once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the audit itself
+        usual = stand_in(study, df, fit)
+        release = read_release(study, df, usual)
+        shown = usual if release is None else release
+        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
+        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
+        for name, audit in AUDITS.items():
+            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
+                with named(study, name), rehearsal():
+                    audit.work(small, ready, {}, 0, how)
+        if fit is not None and study.sweep is not None:
+            with named(study, "sweep"):
+                _try_sweep(study, df, fit, shown)
+    return release
+
+
+def _at_little_cost(study: Study) -> Study:
+    """The study as it is rehearsed: what is drawn may be other records, and need not be many."""
+    few = {"context": {"lookups": 1}, "bounds": {"m": 1}, "membership": {"held_out": None}}
+    sections: dict[str, Any] = {
+        name: getattr(study, name).model_copy(update=less)
+        for name, less in few.items()
+        if getattr(study, name) is not None
+    }
+    if (audit := study.attribute) is not None and isinstance(audit.targets, int):
+        sections["attribute"] = audit.placed_anywhere()
+    if study.compare is not None:  # whose ends are those of all candidates
+        sections["bounds"] = None
+    return study.model_copy(update=sections)
+
+
+def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
+    """The table in the place of the release that the model makes, or that was made elsewhere."""
+    rows = np.resize(np.arange(len(df)), study.release.n or len(df))
+    table = df if len(rows) == len(df) else df.iloc[rows].reset_index(drop=True)
+    tables, made = [table] * study.m, None
+    if fit is not None and study.release.files is None:
+        for key in ("classes", "n"):
+            if getattr(study.release, key) is not None:
+                _check_taken(key, study, fit, "[release]")
+        with named(study, "release"):
+            try:
+                made = fit.synthesize(random_seed=0, **synthesis_options(study))
+            except ModelError:  # draws may make better values
+                made = None
+    if made is not None:
+        return replace(made, datasets=tables)
+    with named(study, "release"):
+        return br.Release(
+            datasets=tables,
+            synthesized=study.synthesized_in(df),
+            classes=study.release.classes or "new",
+            parameters=study.release.parameters,
+        )
+
+
+def _check_taken(key: str, study: Study, fit: Fit, where: str) -> None:
+    if key not in signature(fit.synthesize).parameters:
+        kind = study.model.kind
+        raise InputError(f'{where} {key} means nothing to kind = "{kind}"; leave it out')
+
+
+def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+    """Every setting of a sweep."""
+    if study.sweep.classes is not None:
+        _check_taken("classes", study, fit, "[sweep]")
+    for key, values in (study.sweep.model or {}).items():
+        for value in values.values() if isinstance(values, Mapping) else values:
+            model: Any = fit
+            if key == "power":
+                model.model.power_scaled(float(value))
+            else:
+                other = changed(study.model, key, value).declared(df)
+                begin(study, other, df)
+    factors, options, alone = factors_of(study, fit, release)
+    named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
+    every = br.Mixture([(1.0, prior) for _, prior in named_priors])
+    for setting in factors.settings(one_at_a_time=alone):
+        shown, how = audit_of(factors, setting, release, options)
+        m = factors.value("m", setting) if "m" in setting else release.m
+        with rehearsal():
+            br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
+
+
+def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:
+    """What a sweep varies, its options, and whether one at a time."""
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    return swept(fit, release, over, base, options), options, alone
+
+
+@contextmanager
+def named(study: Study, section: str) -> Iterator[None]:
+    """Name the section, and write arguments as keys."""
+    try:
+        yield
+    except InputError as error:
+        key = re.match(r"\w+", str(error))
+        own = section == "attribute" and key is not None and key[0] in INTRUDER.model_fields
+        raise InputError(study.model.said(error, f"[{section}{'.intruder' * own}]")) from None

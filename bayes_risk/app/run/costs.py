@@ -19,17 +19,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, in_words, resident
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.study.declare import declare, read_data
-from bayes_risk.app.study.prepare import (
-    Clock,
-    candidates_of,
-    checked_inputs,
-    factors_of,
-    fit_and_release,
-    needs_fit,
-    stand_in,
-    unsampled,
-)
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import Study, candidate_study
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS, Capabilities
@@ -40,7 +30,19 @@ from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.risk.membership.computation import ROOM as PLACES
 from bayes_risk.studies.grid import HYPER
 
-from .audit import alone, audits, seeds_of
+from .audit import (
+    Clock,
+    alone,
+    audits,
+    candidates_of,
+    checked_inputs,
+    factors_of,
+    fit_and_release,
+    needs_fit,
+    seeds_of,
+    stand_in,
+    unsampled,
+)
 
 CURES = "audit fewer targets, weigh fewer guesses, keep fewer draws, or make fewer releases"
 NEW_FITS = ("knows_records", "knows_columns", "classes", "parameters", HYPER)  # factors of a sweep
@@ -185,7 +187,7 @@ def _cost(
     study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int, times: int
 ) -> Cost:
     """The bound of one audit."""
-    fit: Any = unsampled(study, declare(study, df) if needs_fit(study) else None, df)
+    fit: Any = unsampled(study, study.model.declared(df) if needs_fit(study) else None, df)
     release = stand_in(study, df, fit)
     numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
     data = fit.microdata if fit else Microdata.from_frame(df, numbers=numbers, missing="level")
@@ -397,6 +399,7 @@ def _one(study: Study, df: pd.DataFrame, n: int, targets: int, depth: int = 1) -
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ready = fit_and_release(small, declare(small, part), part, given, clock, seeds=seeds, **how)
+        declared = small.model.declared(part)
+        ready = fit_and_release(small, declared, part, given, clock, seeds=seeds, **how)
         audits(small, ready, clock, seeds[2:], how)
     return clock.seconds

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,15 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.output.folder import MANIFEST, check_target, output_folder
-from bayes_risk.app.output.numbers import write_csv, write_json
-from bayes_risk.app.output.study import records_table
+from bayes_risk.app.output.folder import check_target, output_folder
+from bayes_risk.app.output.study import manifest, records_table, write_page
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
 from bayes_risk.matching.radii import Absolute, Radius, as_setting
 from bayes_risk.release.provenance import Provenance, data_file, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.reporting.content import page
-from bayes_risk.reporting.provenance import origin, versions
+from bayes_risk.reporting.provenance import origin
 from bayes_risk.reporting.sections import in_order
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
 
@@ -88,14 +86,9 @@ def run_identify(
     if output is not None:
         radius = {name: as_setting(rule) for name, rule in risk.radius.items()}
         own = {"levels": dict(levels or {}), "thresholds": _judged(limits)}
-        made = {
-            "command": command,
-            "files": [asdict(file) for file in result.provenance.files],
-            "versions": versions(),
-            "settings": {**how, **keys, "radius": radius, **read, **own},
-            "seconds": {"matching": time.perf_counter() - start},
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        settings = {**how, **keys, "radius": radius, **read, **own}
+        seconds = {"matching": time.perf_counter() - start}
+        made = manifest(command, result.provenance.files, settings=settings, seconds=seconds)
         with output_folder(output, overwrite=overwrite) as folder:
             _write(folder, result, made)
     return result
@@ -113,7 +106,6 @@ def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> Non
         others=in_order([result.risk.exposure, result.rows]),
         reproduction={"seeds": [], "versions": made["versions"], "command": made["command"]},
     )
-    (folder / "report.html").write_text(text, encoding="utf-8")
     verdict, exposure = result.verdict, result.risk.exposure
     said = {
         "title": TITLE,
@@ -129,11 +121,9 @@ def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> Non
         "exposure": exposure and exposure.to_dict(),
         "correspondence": result.rows.summary(),
     }
-    write_json(folder / "summary.json", numbers)
     table = records_table(None, result.risk)
     highest = table.sort_values("identification_probability", ascending=False, kind="stable")
-    write_csv(folder / "records.csv", highest)
-    write_json(folder / MANIFEST, made)
+    write_page(folder, text, made, numbers, records=highest)
 
 
 def _judged(limits: Thresholds) -> dict[str, float]:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.memory import bytes_of, check_memory, guarded
@@ -18,8 +18,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output.folder import check_target, output_folder, workplace
 from bayes_risk.app.output.numbers import plain
-from bayes_risk.app.output.study import write_comparison, write_study, write_sweep
-from bayes_risk.app.study.prepare import Progress
+from bayes_risk.app.output.study import write_run
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
@@ -27,12 +26,11 @@ from bayes_risk.reporting.provenance import versions
 from .audit import (
     STAGES,
     ComparisonResult,
+    Progress,
     StudyResult,
     SweepResult,
-    audit_of,
-    compare_of,
+    result_of,
     stages_of,
-    sweep_of,
 )
 from .costs import estimate
 
@@ -90,20 +88,6 @@ class Overall:
         took += STAGES[self.now] * done / max(total, 1)
         self.most = max(self.most, took / sum(STAGES[stage] for stage in self.stages))
         self.progress(WHOLE, int(1_000 * self.most), 1_000)
-
-
-class Run(NamedTuple):
-    """What can be run of a study: the work, and its folder."""
-
-    work: Callable[..., Any]
-    write: Callable[..., None]
-
-
-RUNS = {
-    "audit": Run(audit_of, write_study),
-    "sweep": Run(sweep_of, write_sweep),
-    "compare": Run(compare_of, write_comparison),
-}
 
 
 @shows_progress
@@ -168,7 +152,6 @@ def run(
     -----
     Steps are kept beside the folder while the run lasts, which is written whole or not at all.
     """
-    work, write = RUNS[what]
     at_least("n_jobs", n_jobs, 1)
     check_backend(backend)
     study.check_says(what)
@@ -190,16 +173,16 @@ def run(
     with guarded(None if max_memory is None else bytes_of(max_memory)):
         if output is None:
             with working(backend, n_jobs, None):
-                return work(study, seed, **doing)
+                return result_of(study, what, seed, **doing)
         check_target(output, overwrite=overwrite)
         with workplace(output, identity(study, what), seed, restart=restart) as place:
             if place.store.found:
                 tell("steps found", place.store.found, place.store.found)
             with working(backend, n_jobs, place.folder), keeping(place.store):
-                result = work(study, place.random_seed, **doing)
+                result = result_of(study, what, place.random_seed, **doing)
             with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
                 tell("report", 0, 1)
-                write(folder, result, command=command)
+                write_run(folder, what, result, command)
                 tell("report", 1, 1)
         return result
 

@@ -1,20 +1,25 @@
-"""From the sections of a study to what the library takes: models, options, and tables."""
+"""From the sections of a study to what the library takes: models, options, tables, and audits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.levels import declare_levels
 from bayes_risk.data.table import read_table
+from bayes_risk.data.variables import Variable
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
 from bayes_risk.release.alike import read_like
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
+from bayes_risk.studies.bounds import InherentBounds, numbers_of
 from bayes_risk.studies.grid import SHARES, taken
 
 from .keys import FunctionName
@@ -22,17 +27,6 @@ from .sections import DataSection, made_guesses, made_prior
 from .signatures import ModelSection, functions_in
 from .study import Study, candidate_study, changed
 from .sweep import Values, label_of, labelled
-
-
-def declare(study: Study, df: pd.DataFrame | None = None) -> Any:
-    """The declaration that ``[model]`` stands for, its keys the arguments; no work yet.
-
-    Without the table, rules that are to be read as the data are left out.
-    """
-    try:
-        return study.model.declared(df)
-    except InputError as error:
-        raise InputError(study.model.said(error)) from None
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -45,13 +39,6 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
 def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """The fit before its draws, which has checked all that a fit checks."""
     return fit_model(study, declaration, df, sample=False, random_seed=0, **how)
-
-
-def membership_options(section: Any) -> dict[str, Any]:
-    """``[membership]`` as options of ``membership``, without the others, who are to be read."""
-    found = section.given_to(br.membership) | {"intruder": br.Intruder(section.knows_records)}
-    records = None if section.records == "all" else section.records
-    return {k: v for k, v in found.items() if k != "others"} | {"records": records}
 
 
 def matching_options(
@@ -95,23 +82,13 @@ def utility_options(study: Study) -> dict[str, Any]:
 
 def bounds_options(study: Study) -> dict[str, Any]:
     """``[bounds]`` as keyword arguments of ``release_bounds``; m is the release's if left out."""
-    given = {} if study.bounds is None else study.bounds.model_dump()
-    return {k: v for k, v in given.items() if k != "m" or v is not None}
+    return {k: v for k, v in study.bounds or () if k != "m" or v is not None}
 
 
 def synthesis_options(study: Study) -> dict[str, Any]:
     """``[release]`` as options of ``synthesize``; those left to the model are left out."""
-    release = study.release
-    given = {"n": release.n, "classes": release.classes, "parameters": release.parameters}
-    return {"m": release.m, "columns": release.columns} | {
-        key: value for key, value in given.items() if value is not None
-    }
-
-
-def synthesize(fit: Any, study: Study, *, random_seed: int) -> br.Release:
-    """The release that a fit makes."""
-    release: br.Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
-    return release
+    given = {key: value for key, value in study.release if value is not None and key != "files"}
+    return {"columns": None, **given}
 
 
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
@@ -259,3 +236,144 @@ def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFra
     if path is None:
         return None
     return _declared(study, read_like(path, df, **study.data.reading), repr(path.name))
+
+
+# --- audits: what a section asks for ------------------------------------------------------------
+
+Found = Mapping[str, Any]  # results by the name of the section, of the audits before
+How = Mapping[str, Any]  # n_jobs, progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """What an audit starts from; no declaration, no fit: for files that need no model."""
+
+    df: pd.DataFrame  # the confidential table, levels declared
+    declaration: Any
+    fit: Any
+    release: br.Release
+    data_sha256: str = ""
+    reweighting: br.Reweighting | None = None  # the loop that made fit and release
+    provenance: Provenance | None = None
+
+
+def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
+    lost = study.attribute.privacy_loss
+    if ready.reweighting is not None:
+        risk = ready.reweighting.risk
+        return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
+    options = {**study.attribute.options, **how, "before": study.attribute.before}
+    prior = options.pop("prior", None)
+    search = {} if prior is None else {"search_prior": prior}
+    evidence = br.attribute_evidence(
+        ready.fit, ready.release, random_seed=seed, **search, **options
+    )
+    risk = evidence.risk(prior)
+    return {"attribute": risk, "privacy_loss": br.privacy_loss(evidence) if lost else None}
+
+
+def _identification(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    options = matching_options(study, ready.df, ready.release.datasets)
+    return {"identification": br.identification_risk(ready.df, ready.release, **options)}
+
+
+def _utility(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    options = utility_options(study) | {"random_seed": seed, "n_jobs": how["n_jobs"]}
+    return {"utility": br.utility(ready.df, ready.release, **options)}
+
+
+def _context(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    options = study.context.model_dump() | {"random_seed": seed}
+    options["holdout"] = read_beside(study, study.context.holdout, ready.df)
+    return {"context": br.context_measures(ready.df, ready.release, **options)}
+
+
+def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    """The numbers that files alone give beside those at both ends of the scale."""
+    df, release = ready.df, ready.release
+    seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(2)]
+    ends = bounds_of(study, df, list(release.synthesized), m=release.m, random_seed=seeds[0])
+    begin_work()
+    own = numbers_of(found)
+    if study.context is not None:  # distances are the release's own
+        near = study.context.model_copy(update={"distances": False, "holdout": None})
+        study = study.model_copy(update={"context": near})
+
+    def values(one: br.Release) -> dict[Any, float]:
+        made: dict[str, Any] = {}
+        for name in () if one is release else ("identification", "utility", "context"):
+            if getattr(study, name) is not None:
+                there = replace(ready, release=one)
+                made |= AUDITS[name].work(study, there, {}, seeds[1], how)
+        numbers = own if one is release else numbers_of(made)
+        return {name: number.value for name, number in numbers.items()}
+
+    table = ends.between(release, values)
+    bounds = InherentBounds(
+        found=table.assign(mcse=[own[name].mcse for name in table.index]),
+        patterns=tuple(map(str, ends.patterns)),
+        alone=ends.alone,
+        n=len(df),
+        m=ends.minimum.m,
+        seed_entropy=str(seed),
+    )
+    return {"bounds": bounds}
+
+
+def bounds_of(study: Study, df: pd.DataFrame, made: list[str], **usual: Any) -> Any:
+    """Releases at both ends of the scale, of these columns; ``usual`` where the study is silent."""
+    return br.release_bounds(df, **{"synthesized": made, **usual, **bounds_options(study)})
+
+
+def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    """Who is in the data: asked of the release, or of one made without the records held out."""
+    df, fit, release, section = ready.df, ready.fit, ready.release, study.membership
+    seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4)]
+    others = read_beside(study, section.others, df)
+    if section.held_out is not None:
+        order = np.random.default_rng(seeds[0]).permutation(len(df))
+        cut = min(max(round(section.held_out * len(order)), 1), len(order) - 1)
+        others, kept = df.iloc[np.sort(order[:cut])], df.iloc[np.sort(order[cut:])]
+        levels = {v.name: v.levels for v in fit.microdata.variables if isinstance(v, Variable)}
+        own = {"levels": levels, "random_seed": seeds[1], **how}
+        fit = fit_model(study, ready.declaration, kept, **own)
+        release = fit.synthesize(random_seed=seeds[2], **synthesis_options(study))
+    options = section.given_to(br.membership) | {
+        "intruder": br.Intruder(section.knows_records),
+        "records": None if section.records == "all" else section.records,
+        "others": others,
+    }
+    return {"membership": br.membership(fit, release, random_seed=seeds[3], **options, **how)}
+
+
+def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
+    """Where the truth stands among all values, of the records at highest risk."""
+    options = {**study.full_table.model_dump(), **how, "random_seed": seed}
+    attribute = found.get("attribute")
+    if isinstance(options["targets"], int) and attribute is not None:
+        options["targets"] = list(attribute.worst(options["targets"]).index)
+    intruder = None if study.attribute is None else study.attribute.knows
+    risk = br.full_table_risk(ready.fit, ready.release, intruder=intruder, **options)
+    return {"full_table": risk}
+
+
+class Audit(NamedTuple):
+    """What a section asks for."""
+
+    stage: str
+    share: int  # of the time, beside the other stages of a run, roughly
+    seed: int  # which of the run's
+    work: Callable[[Study, Prepared, Found, int, How], Found]
+    of_model: bool = False  # whether it is asked of the fit
+
+
+AUDITS = {  # by section, in the order of a run
+    "attribute": Audit("attribute risk", 40, 0, _attribute, of_model=True),
+    "identification": Audit("identification risk", 5, 0, _identification),
+    "utility": Audit("utility", 10, 3, _utility),
+    "context": Audit("context measures", 5, 4, _context),
+    "bounds": Audit("bounds", 20, 5, _bounds),
+    "membership": Audit("membership", 30, 1, _membership, of_model=True),
+    "full_table": Audit("full table", 20, 2, _full_table, of_model=True),
+}

@@ -395,7 +395,7 @@ class ModelSection(Section):
         try:
             self.declared(run=False)
         except InputError as error:
-            raise told(self.said(error)) from None
+            raise told(str(error)) from None
         return self
 
     @property
@@ -443,20 +443,25 @@ class ModelSection(Section):
             return list(columns)
         return list(declaration.synthesizes(columns))
 
-    def declared(self, df: pd.DataFrame | None = None, *, run: bool = True, **changed: Any) -> Any:
-        """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets."""
-        return type(self).declares(**self._made(self.own, df=df, run=run, **changed))
+    def declared(self, df: pd.DataFrame | None = None, *, run: bool = True) -> Any:
+        """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets.
+
+        Without the table, rules that are to be read as the data are left out.
+        """
+        try:
+            return type(self).declares(**self._made(self.own, df=df, run=run))
+        except InputError as error:
+            raise InputError(self.said(error)) from None
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
         return self._made(type(self).ways[self.way], df=None, run=True)
 
-    def _made(self, arguments: Arguments, *, df: Any, run: bool, **changed: Any) -> dict[str, Any]:
-        found = {}
-        for name, one in arguments.items():
-            value = changed.get(in_file(name), getattr(self, in_file(name)))
-            found[name] = made(value, one.annotation, key=name, df=df, run=run)
-        return found
+    def _made(self, arguments: Arguments, *, df: Any, run: bool) -> dict[str, Any]:
+        return {
+            name: made(getattr(self, in_file(name)), one.annotation, key=name, df=df, run=run)
+            for name, one in arguments.items()
+        }
 
     def said(self, error: Exception, where: str = "[model]") -> str:
         """What the library says of arguments, said of keys."""
