@@ -86,24 +86,22 @@ def full_disk(error: BaseException | None) -> str | None:
     while error is not None:
         number, text = getattr(error, "errno", None), str(error)
         if number in FULL or any(os.strerror(n) in text for n in FULL):
-            places = [Path(tempfile.gettempdir()), *_compiled(), Path.cwd()]
+            compiled = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")[2].strip(QUOTE)
+            places = [
+                Path(tempfile.gettempdir()),
+                *map(Path, [compiled] * bool(compiled)),
+                Path.cwd(),
+            ]
             if named := getattr(error, "filename", None):
                 places = [Path(named).absolute().parent]
-            free = {p: shutil.disk_usage(p).free for p in places if p.is_dir()}
-            least = min(free, key=lambda p: free[p])
+            least, where = min((shutil.disk_usage(p).free, str(p)) for p in places if p.is_dir())
             return (
-                f"the disk is full: {free[least] / 2**20:,.0f} MiB are left in {str(least)!r}; "
+                f"the disk is full: {least / 2**20:,.0f} MiB are left in {where!r}; "
                 "free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "
                 "--output for all others"
             )
         error = error.__cause__ or error.__context__
     return None
-
-
-def _compiled() -> list[Path]:
-    """Where PyTensor compiles, if a command has told it."""
-    _, _, folder = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")
-    return [Path(folder.strip(QUOTE))] if folder else []
 
 
 @contextmanager
@@ -145,34 +143,17 @@ def withheld(error: BaseException) -> str:
     )
 
 
-def shows_all() -> bool:
-    """Whether the user asked for texts and tracebacks of unexpected errors."""
-    return bool(os.environ.get(SHOWN))
-
-
 def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Our warnings, each once; then, of those of other packages, only which they are."""
     said: dict[str, bool] = {}  # by text, whether it is of another package
     for w in caught:
-        if issubclass(w.category, UserWarning) and not issubclass(w.category, QUIET):
-            ours = _is_ours(w)
-            name, place = w.category.__name__, f"{Path(w.filename).name}, line {w.lineno}"
-            said.setdefault(str(w.message) if ours else f"{name} ({place})", not ours)
+        kind, path = w.category, Path(w.filename)
+        if issubclass(kind, UserWarning) and not issubclass(kind, QUIET):
+            ours = kind.__module__.startswith("bayes_risk.")
+            ours = ours or (kind is UserWarning and "bayes_risk" in path.parts)
+            place = f"{kind.__name__} ({path.name}, line {w.lineno})"
+            said.setdefault(str(w.message) if ours else place, not ours)
     return sorted(said, key=lambda text: said[text])
-
-
-def as_keys_of(notes: Sequence[str]) -> list[str]:
-    """The same, arguments written as keys of a study."""
-    from .study.keys import as_keys
-
-    return [as_keys(note) for note in notes]
-
-
-def _is_ours(warning: warnings.WarningMessage) -> bool:
-    package, kind = "bayes_risk", warning.category
-    return kind.__module__.startswith(f"{package}.") or (
-        kind is UserWarning and package in Path(warning.filename).parts
-    )
 
 
 if TYPE_CHECKING:
@@ -481,6 +462,10 @@ def _run(
     from bayes_risk.reporting import terminal
 
     from .output.folder import check_name, check_target
+    from .study.keys import as_keys
+
+    def notes() -> list[str]:
+        return [as_keys(note) for note in told(caught)]
 
     folder, console = Path(study.output.folder or "."), Console(quiet=quiet and not dry_run)
     if dry_run:
@@ -494,7 +479,7 @@ def _run(
 
         with _hushed() as caught:
             cost = estimate(study, kind=what, **workers)
-        _say_all(as_keys_of(told(caught)))
+        _say_all(notes())
         plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
         console.print(plan, highlight=False, markup=False, soft_wrap=True)
         return cost.check()
@@ -505,7 +490,7 @@ def _run(
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if not early and stage != "in all":  # what reading said, before anything takes long
-                early.append([] if quiet else as_keys_of(told(caught)))
+                early.append([] if quiet else notes())
                 _say_all(early[0])
             bars(stage, done, total)
 
@@ -513,8 +498,8 @@ def _run(
         from .run import run
 
         result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
-    notes = [note for note in as_keys_of(told(caught)) if note not in [*early, []][0]]
-    getattr(terminal, PRINTERS[what])(result, notes, console=console)
+    later = [note for note in notes() if note not in [*early, []][0]]
+    getattr(terminal, PRINTERS[what])(result, later, console=console)
 
 
 def _command_line() -> str:
@@ -543,7 +528,7 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
         _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
-        if shows_all() or isinstance(error, typer.Exit):
+        if os.environ.get(SHOWN) or isinstance(error, typer.Exit):
             raise
         full = full_disk(error)
         _say("; ".join([f"bayes-risk: {full or withheld(error)}", *_notes(error)]), "red")

@@ -154,7 +154,12 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
     while True:
         private_folder(folder, "the working folder")
         with suppress(FileNotFoundError, FileExistsError):  # another run began or ended meanwhile
-            handle = _handle(folder)
+            try:
+                handle = opened(folder / LOCK, os.O_RDWR | os.O_CREAT)
+            except OSError:  # a folder in which there is no room for a lock does not stay
+                with suppress(OSError):
+                    folder.rmdir()
+                raise
             if not _taken(handle):
                 holder = os.read(handle, 20).decode() or "unknown"
                 os.close(handle)
@@ -198,16 +203,6 @@ def _taken(handle: int) -> bool:
     return True
 
 
-def _handle(folder: Path) -> int:
-    """Open the lock; a folder in which there is no room for one does not stay."""
-    try:
-        return opened(folder / LOCK, os.O_RDWR | os.O_CREAT)
-    except OSError:
-        with suppress(OSError):
-            folder.rmdir()
-        raise
-
-
 def _emptied(folder: Path) -> None:
     shutil.rmtree(folder / STEPS, ignore_errors=True)
     (folder / RUN).unlink(missing_ok=True)
@@ -220,7 +215,15 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
         then, seed = _begun(path)
     except FileNotFoundError:
         _emptied(folder)
-        _begin(path, {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)})
+        begun = {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)}
+        try:
+            handle, aside = tempfile.mkstemp(dir=folder)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(begun, file)
+            os.replace(aside, path)
+        except OSError:  # without room for the whole of it nothing stays
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return random_seed
     found = differences(then, run)
     if found:
@@ -251,18 +254,6 @@ def _begun(path: Path) -> tuple[Any, int]:
         ) from None
 
 
-def _begin(path: Path, whole: Mapping[str, Any]) -> None:
-    """Write down what the run is, whole; without room for it nothing stays."""
-    try:
-        handle, aside = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(whole, file)
-        os.replace(aside, path)
-    except OSError:
-        shutil.rmtree(path.parent, ignore_errors=True)
-        raise
-
-
 def _hash(run: Any, random_seed: int) -> str:
     """Of what a run is: a bit that flips in the file must not become another seed."""
     return hashlib.sha256(json.dumps([random_seed, run], sort_keys=True).encode()).hexdigest()
@@ -281,9 +272,5 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
         return []
     if "sha256" in name:
         return [f"{name.replace(' sha256', '')} has changed"]
-    return [f"{name} was {_short(then)}, is {_short(now)}"]
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    was, is_ = (t if len(t) <= 60 else t[:57] + "..." for t in map(json.dumps, (then, now)))
+    return [f"{name} was {was}, is {is_}"]

@@ -137,12 +137,9 @@ def estimate(
         if not time or not times:  # other settings of a sweep are like the study's own
             continue
         found = seconds_of(one, df, cost)
-        if kind == "compare":
-            seconds[name] = cost.settings * sum(found.values())
-        else:
-            seconds = found
         if kind == "sweep":
-            seconds["sweep"] = cost.settings * seconds.pop("attribute risk")
+            found["sweep"] = cost.settings * found.pop("attribute risk")
+        seconds |= {name: cost.settings * sum(found.values())} if kind == "compare" else found
     largest = max(costs, key=lambda cost: cost.peak - cost.memory["program"])
     settings = sum(cost.settings for cost in costs)
     return replace(largest, max_memory=ceiling, seconds=seconds, settings=settings)
@@ -160,12 +157,11 @@ def _audits(study: Study, df: pd.DataFrame, kind: str) -> Iterator[tuple[str, St
             one = candidate_study(study, name).model_copy(update=update)
             yield name, one, study.compare.replicates if one.release.files is None else 1
         return
-    section = study.sweep if kind == "sweep" else None
-    study = study if section is None else alone(study)
+    study = alone(study) if kind == "sweep" else study
     checked_inputs(study, df)
     yield "", study, 1
-    for key in ("guesses", "knows_columns"):
-        for value in [] if section is None or study.attribute is None else section.values(key):
+    for key in ("guesses", "knows_columns") if kind == "sweep" else ():
+        for value in study.sweep.values(key):
             audit = study.attribute.model_copy(update={key: value})
             yield "", study.model_copy(update={"attribute": audit}), 0
 
@@ -202,16 +198,19 @@ def _cost(
         held = one_tree * sum(
             _held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED
         )
-        can = _can(study, fit, release)
-        if can is not None and can.factored is not None:
-            by_column = 8 * len(study.synthesized_in(df)) * min(m * U * G, CELLS)
-        H = 0 if _closed(study, fit, can) else fit.n_draws
-        chains = chains if can is None or can.led is None else can.led.led_chains
+        H = fit.n_draws
+        if (audit := study.attribute) is not None:
+            shown = EncodedRelease.of(release.first(2), fit.microdata)
+            can = fit.capabilities(shown, audit.knows)
+            if can.factored is not None:
+                by_column = 8 * len(study.synthesized_in(df)) * min(m * U * G, CELLS)
+            H = 0 if _closed(audit, can) else H
+            chains = chains if can.led is None else can.led.led_chains
         looked_up = min(U * G, TOGETHER) * (12 * p + 48) + 20 * min(U * G * n, DISTANCES)
         beside = held + (2 * H * U if H else 32 * U * G + looked_up)  # labels of cases; or leaves
     F, B = (m + 1, 2 * chains) if H else (1, 2)
     sets, priors = 1, 1
-    if kind == "sweep" and study.sweep is not None and fit is not None:
+    if kind == "sweep" and fit is not None:
         settings, sets = _settings(study, fit, release)
         times = min(times, 1) * settings
         priors += len(study.sweep.values("priors"))
@@ -260,23 +259,11 @@ def _held(value: Any) -> int:
     return sum(map(_held, parts)) if isinstance(value, Mapping | list | tuple) else 0
 
 
-def _can(study: Study, fit: Any, release: Release) -> Capabilities | None:
-    """What the model offers for the release and the intruder; None: nothing is asked."""
-    if study.attribute is None:
-        return None
-    found: Capabilities = fit.capabilities(
-        EncodedRelease.of(release.first(2), fit.microdata), study.attribute.knows
-    )
-    return found
-
-
-def _closed(study: Study, fit: Any, can: Capabilities | None) -> bool:
+def _closed(audit: Any, can: Capabilities) -> bool:
     """Whether the model computes the evidence itself."""
-    if study.attribute is None or can is None or not fit.n_draws:
-        return not fit.n_draws
     usual = [way for way in EVIDENCE if way in can.methods]
-    asked = study.attribute.evidence or [*usual, ""][0]
-    return study.attribute.knows.is_competitor or asked in can.computed
+    asked = audit.evidence or [*usual, ""][0]
+    return audit.knows.is_competitor or asked in can.computed
 
 
 def _others(study: Study, data: Microdata, F: int, B: int, H: int, n_jobs: int) -> Iterator[int]:
@@ -334,8 +321,7 @@ def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
     less, more = (min(u, cases) for u in TARGETS)
     _one(study, df, few, less)  # compiles
     base, wide, long = (_one(study, df, *of) for of in ((few, less), (many, less), (few, more)))
-    sampled = isinstance(getattr(study.model, "draws", None), int)
-    deep = _one(study, df, few, less, DEPTH) if sampled else None
+    deep = _one(study, df, few, less, DEPTH) if _is_sampled(study) else None
     out = {}
     for stage, took in base.items():
         further = max(wide[stage] - took, 0.0) / max(many - few, 1) * (len(df) - few)
@@ -349,10 +335,15 @@ def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
     return out
 
 
+def _is_sampled(study: Study) -> bool:
+    """Whether the draws are the study's, and no files."""
+    return isinstance(getattr(study.model, "draws", None), int)
+
+
 def _times(study: Study, draws: int, stage: str) -> float:
     """How many times the draws of the small runs; of a fit also those to warm up."""
     model: Any = study.model
-    if stage == "fit" and isinstance(getattr(model, "draws", None), int):
+    if stage == "fit" and _is_sampled(study):
         return float(model.draws + model.tune) / (_draws(study) + WARM_UP)
     return draws / (_draws(study) * model.chains) if draws and stage in BY_DRAW else 1.0
 
@@ -368,7 +359,7 @@ def _small(study: Study, targets: int, depth: int = 1) -> Study:
     The targets are others than the study's, for whom its grids may have no place.
     """
     parts: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
-    if isinstance(getattr(study.model, "draws", None), int):
+    if _is_sampled(study):
         few = {"draws": depth * _draws(study), "tune": depth * WARM_UP}
         parts["model"] = study.model.model_copy(update=few)
     if (audit := study.attribute) is not None:
@@ -392,9 +383,7 @@ def _one(study: Study, df: pd.DataFrame, n: int, targets: int, depth: int = 1) -
         rows = np.union1d(rows, df[largest].to_numpy().argsort()[-LARGEST:])
     rows = np.sort(rows)
     small, part = _small(study, targets, depth), whole.iloc[rows]
-    given = None
-    if study.release.files is not None:
-        given = stand_in(small, part, None)
+    given = None if study.release.files is None else stand_in(small, part, None)
     clock, seeds = Clock(clocks.process_time), seeds_of(0)
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():

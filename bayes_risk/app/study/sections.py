@@ -204,7 +204,7 @@ def _intruder(value: Any) -> Any:
 
 
 SOME = '"all" or a number of records to draw at random, or a list of labels'
-Some = Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)]
+Labels = Annotated[list[Label], Field(min_length=1)]
 OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
@@ -213,11 +213,8 @@ OPTIONS: Any = section(
     prior=(Annotated[Any, BeforeValidator(lambda v: None if v is None else read_prior(v))], None),
     knows_columns=(Columns, []),
     intruder=(Annotated[Any, BeforeValidator(_intruder)], None),
-    targets=(Annotated[Some, Field(description=SOME)], "all"),
-    guess_budget=(
-        Annotated[int, Field(ge=16, strict=True, description="a whole number >= 16")],
-        20_000,
-    ),
+    targets=(Count | Literal["all"] | Labels, "all", SOME),
+    guess_budget=(Annotated[int, Field(ge=16, strict=True)], 20_000, "a whole number >= 16"),
     privacy_loss=(Switch, False),
 )
 
@@ -385,36 +382,27 @@ ThresholdsSection = part_of(Thresholds)
 BoundsSection = section(
     "BoundsSection", br.release_bounds, keys=("patterns", "m", "how", "numbers"), m=(OrAll, None)
 )
-PEOPLE = "the path of a table of people who are not in the data"
-FRACTION = "a fraction above 0 and below 1"
 MembershipSection = section(
     "MembershipSection",
     br.membership,
     keys=("prior_odds", "comparisons", "alternatives", "refit_budget"),
-    held_out=(Annotated[Fraction | None, Field(description=f"{FRACTION}: 0.5")], None),
-    others=(Annotated[FilePath | None, Field(description=PEOPLE)], None),
-    records=(Annotated[Some, Field(description=SOME)], 200),
+    held_out=(Fraction | None, None, "a fraction above 0 and below 1: 0.5"),
+    others=(FilePath | None, None, "the path of a table of people who are not in the data"),
+    records=(Count | Literal["all"] | Labels, 200, SOME),
     knows_records=(
-        Annotated[
-            Literal["all-but-target", "none"] | Fraction,
-            Field(description=f'"all-but-target", "none" or {FRACTION}'),
-        ],
-        "all-but-target",
+        *(Literal["all-but-target", "none"] | Fraction, "all-but-target"),
+        '"all-but-target", "none" or a fraction above 0 and below 1',
     ),
     prior_odds=Positive,
     comparisons=Count,
     alternatives=AtLeastTwo,
     refit_budget=NotNegative,
 )
-TARGETS = "a number of records, or a list of labels"
 FullTableSection = section(
     "FullTableSection",
     br.full_table_risk,
     keys=("targets", "prior", "draws", "keep"),
-    targets=(
-        Annotated[Count | Annotated[list[Label], Field(min_length=1)], Field(description=TARGETS)],
-        20,
-    ),
+    targets=(Count | Labels, 20, "a number of records, or a list of labels"),
     prior=word("predictive", "uniform", "marginal"),
     draws=OrAll,
     keep=Count,
@@ -446,12 +434,7 @@ UtilitySection = section(
     groups=AtLeastTwo,
     missing=word("level", "error"),
     permutations=AtLeastTwo,
-    analyses=(
-        Annotated[
-            Functions, Field(description='the text "file.py:function", or a list of such texts')
-        ],
-        [],
-    ),
+    analyses=(Functions, [], 'the text "file.py:function", or a list of such texts'),
     rules=word("partially synthetic", "fully synthetic"),
     confidence=Annotated[Fraction, Field(description="a number above 0 and below 1: 0.95")],
 )
@@ -501,13 +484,7 @@ IdentificationSection = section(
     known=Columns,
     synthesized=Columns,
     radius=(Annotated[dict[str, Any] | None, BeforeValidator(_radii)], None),
-    population=(
-        Annotated[
-            PopulationSection | None,
-            Field(description='{ file = "everybody.csv" } or { size = 500000 }'),
-        ],
-        None,
-    ),
+    population=(PopulationSection | None, None, '{ file = "everybody.csv" } or { size = 500000 }'),
 )
 
 SECTIONS: dict[str, type[Section]] = {

@@ -154,21 +154,21 @@ def field_of(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> 
     hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
     if given[0].default is inspect.Parameter.empty:
         hint = given[0].annotation
-    how: dict[str, Any] = {"description": in_files(hint)[1]}
-    if given[0].default is not inspect.Parameter.empty:
-        how["default"] = _default(given[0], call)
-        hint = hint | None if how["default"] is None else hint
+    words, default = in_files(hint)[1], _default(given[0], call)
+    hint = hint | None if default is None else hint
 
     def opened(value: Any) -> Any:
         single = isinstance(value, str) and get_origin(hint) is Sequence
         of_functions = single and get_origin(get_args(hint)[0]) is Callable
         return [value] if of_functions else _opened(hint, value, f"model.{key}")
 
-    return Annotated[in_files(hint)[0], BeforeValidator(opened)], Field(**how)
+    return Annotated[in_files(hint)[0], BeforeValidator(opened)], Field(default, description=words)
 
 
-def _default(argument: inspect.Parameter, call: Any) -> Any:
-    """A default as the file has it."""
+def _default(argument: inspect.Parameter, call: Any = None) -> Any:
+    """A default as the file has it; none: the argument is required."""
+    if argument.default is argument.empty:
+        return ...
     made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
     factory = made.get(argument.name, MISSING)
     if factory is MISSING:
@@ -180,21 +180,20 @@ def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
     """A section with some arguments of functions as its keys, and others that it has alone.
 
     ``own`` are types, of an argument too whose type in the file says more than the function's, with
-    a default where it has another or none.
+    a default where it has another or none, and in words what a value may be.
     """
     arguments: dict[str, inspect.Parameter] = {}
     for call in calls:
         arguments |= inspect.signature(call, eval_str=True).parameters
     made: dict[str, Any] = {}
     for key in dict.fromkeys([*keys, *own]):
-        typed, *default = own.get(key, ()) if isinstance(own.get(key), tuple) else (own.get(key),)
-        one = arguments.get(key)
-        if not default and one is not None:
-            default = [] if one.default is one.empty else [_default(one, None)]
-        if typed is None and one is not None:
-            made[key] = field_of(key, [one])
+        if key not in own:
+            made[key] = field_of(key, [arguments[key]])
             continue
-        made[key] = (typed, default[0] if default else ...)
+        typed, *more = own[key] if isinstance(own[key], tuple) else (own[key],)
+        default = more[0] if more else _default(arguments[key])
+        words = {"description": more[1]} if more[1:] else {}
+        made[key] = (typed, Field(default, **words))
     return create_model(name, __base__=Section, **made)
 
 
