@@ -5,7 +5,10 @@ written with an exponent, none as ``-0.00``, and what is not zero never as zero.
 same decimals. Counts have thousands separators.
 """
 
+import json
 import math
+import re
+from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Integral
 from typing import Any
@@ -143,3 +146,25 @@ def _fixed(value: float, places: int) -> str:
     """So many decimals; zero has no sign."""
     text = f"{value:,.{places}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML has it."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_pair(key: str, value: Any) -> str:
+    """A key and its value as TOML has them."""
+    return f"{toml_key(key)} = {toml_value(value)}"
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML has it; of a table the keys that have a value."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(toml_pair(k, v) for k, v in value.items() if v is not None)} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    # strings, numbers, true: the same in TOML, but for a character that JSON leaves as it is
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

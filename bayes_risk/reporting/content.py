@@ -1,8 +1,5 @@
 """What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
-import json
-import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +7,14 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bayes_risk._core.formats import PLUS_MINUS, counted, number
+from bayes_risk._core.formats import (
+    PLUS_MINUS,
+    counted,
+    number,
+    toml_key,
+    toml_pair,
+    toml_value,
+)
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
@@ -242,7 +246,7 @@ def as_toml(settings: Mapping[str, Any]) -> str:
     Declared levels are data: what is said of them is a comment.
     """
     tables = {k: v for k, v in settings.items() if isinstance(v, Mapping)}
-    lines = [_pair(k, v) for k, v in settings.items() if v is not None and k not in tables]
+    lines = [toml_pair(k, v) for k, v in settings.items() if v is not None and k not in tables]
     for name, section in tables.items():
         lines += _table(name, {k: v for k, v in section.items() if k != "folder"})
     return "\n".join(lines)
@@ -253,7 +257,7 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
     kept = {k: v for k, v in section.items() if v not in (None, {})}
     levels = kept.pop("levels", None)
     lines = ["", f"[{name}]"]
-    lines += [_pair(k, v) for k, v in kept.items() if not isinstance(v, Mapping)]
+    lines += [toml_pair(k, v) for k, v in kept.items() if not isinstance(v, Mapping)]
     if levels:
         lines.append(f"# declared levels, not shown: {toml_value(levels)}")
     for key, value in kept.items():
@@ -261,34 +265,9 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
             lines += [
                 "",
                 f"[{name}.{toml_key(key)}]",
-                *(_pair(k, v) for k, v in _given(value).items()),
+                *(toml_pair(k, v) for k, v in value.items() if v is not None),
             ]
     return lines
-
-
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in table.items() if v is not None}
-
-
-def _pair(key: str, value: Any) -> str:
-    return f"{toml_key(key)} = {toml_value(value)}"
-
-
-def toml_key(name: str) -> str:
-    """A key as TOML has it."""
-    bare = re.fullmatch("[A-Za-z0-9_-]+", name)
-    return name if bare else json.dumps(name, ensure_ascii=False)
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML has it."""
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(_pair(k, v) for k, v in _given(value).items())} }}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return json.dumps(value, ensure_ascii=False)  # strings, numbers, lists, true: the same in TOML
 
 
 NAMED = 10  # labels of records that are written out

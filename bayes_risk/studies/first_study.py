@@ -1,18 +1,18 @@
 """The first study of a table: what its columns are taken for, and a study file that runs."""
 
-import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import Kind, kinds_of
 from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
@@ -219,8 +219,36 @@ class _Draft:
         rows = {name: self._taken(name) for name in self.kinds}
         columns = pd.DataFrame.from_dict(rows, orient="index", columns=["taken for", "why"])
         columns.index.name = "column"
-        lines = [*self._head(rows, said), *self._data(), *self._model_lines(), *self._rest()]
-        return FirstStudy(text="\n".join(lines) + "\n", columns=columns, n=self.n, said=tuple(said))
+        trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
+        grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
+        text = _template().render(
+            **vars(self),
+            said=said,
+            columns=_aligned(rows),
+            left_out=set(self.used) | set(self.labels) != set(self.kinds),
+            codes={
+                c: [v if isinstance(v, bool | int | float) else str(v) for v in k.levels]
+                for c, k in self.kinds.items()
+                if trees and c in self.used and k.taken == "codes"
+            },
+            why=WHY[self.model],
+            families={c: f'"{_family(self.told[c])}"' for c in mixed},
+            rounded={
+                c: 1
+                for c in mixed
+                if self.kinds[c].missing
+                and _whole(self.told[c])
+                and _family(self.told[c]) != "count"
+            },
+            missing_numbers={
+                c: f"{code:g}" for c in mixed if (code := self.kinds[c].code) is not None
+            },
+            targets=TARGETS,
+            grids={c: grid for c, (grid, _) in grids.items()}
+            | {c: '"levels"' for c in self.made if trees and c not in grids},
+            radii={c: f"{{ absolute = {step:.12g} }}" for c, (_, step) in grids.items()},
+        )
+        return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said))
 
     def _taken(self, name: str) -> tuple[str, str]:
         kind = self.kinds[name]
@@ -234,95 +262,17 @@ class _Draft:
         place = "key" if name in self.keys else "synthesised" if name in self.made else "kept"
         return place, kind.why + absent
 
-    def _head(self, rows: Mapping[str, tuple[str, str]], said: Sequence[str]) -> list[str]:
-        return [
-            f"# A first study of {_shown(self.file.name)}, made from its {self.n:,} records.",
-            "# Read every choice before you rely on the verdict; all keys: docs/study-file.md.",
-            *(f"# {_shown(text)}" for text in said),
-            "#",
-            *(f"#   {line}" for line in _aligned(rows)),
-            "",
-            f"title = {_text(f'First study of {self.file.name}')}",
-            "random_seed = 1                     # same seed, data and versions: same numbers",
-        ]
 
-    def _data(self) -> list[str]:
-        lines = ["", "[data]", f"path = {_text(self.file.as_posix())}"]
-        lines += [f"{key} = {_text(how)}" for key, how in self.written.items()]
-        if self.labels:
-            lines += [
-                f"index = {_text(self.labels[0])}  # names the records: no model uses it, no "
-                "synthetic file shows it"
-            ]
-        if set(self.used) | set(self.labels) != set(self.kinds):
-            lines += [f"columns = {_list(self.used)}  # all others are left out, see above"]
-        if self.na:
-            lines += [f"na = {_list(self.na)}  # fields that mean a missing value"]
-        if self.days:
-            lines += [f"days = {_list(self.days)}  # dates, as days since 1970-01-01"]
-        if self.missing:
-            lines += ['missing = "level"  # missing values are one more value, and are guessed']
-        return lines
-
-    def _model_lines(self) -> list[str]:
-        lines = ["", "[model]", f'kind = "{self.model}"  # {WHY[self.model]}']
-        if self.model == "CART":
-            codes = {c: self.kinds[c].levels for c in self.used if self.kinds[c].taken == "codes"}
-            of = [f"{_key(c)} = [{', '.join(map(_value, v))}]" for c, v in codes.items()]
-            head = "[data.levels]  # numbers that are codes of categories"
-            levels = ["", head, *of] if of else []
-            order = f"order = {_list(self.made)}  # synthesised one after the other"
-            return [*levels, *lines, order, "min_leaf = 20  # larger leaves give less away"]
-        if self.model == "Mixture":
-            families = [f"{_key(c)} = {_text(_family(self.told[c]))}" for c in self.numbers]
-            lines += [f"families = {{ {', '.join(families)} }}  # all others are categories"]
-            steps = [
-                f"{_key(c)} = 1"
-                for c, x in ((c, self.told[c]) for c in self.numbers)
-                if self.kinds[c].missing and _whole(x) and _family(x) != "count"
-            ]
-            if steps:
-                lines += [f"rounded = {{ {', '.join(steps)} }}  # whole numbers"]
-            told = {c: self.kinds[c].code for c in self.numbers}
-            code = [f"{_key(c)} = {v:g}" for c, v in told.items() if v is not None]
-            if code:
-                lines += [f"missing_numbers = {{ {', '.join(code)} }}  # codes that mean missing"]
-        return lines
-
-    def _rest(self) -> list[str]:
-        grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
-        guessed = [f"{_key(c)} = {g}" for c, (g, _) in grids.items()]
-        if self.model == "CART":
-            guessed += [f'{_key(c)} = "levels"' for c in self.made if c not in grids]
-        head = "[attribute.guesses]  # weighed for each target; categories at every level"
-        guesses = (
-            ["", head, *guessed]
-            if grids
-            else ['guesses = "neighbourhood"  # values that differ from the truth in one column']
-        )
-        radii = [f"{_key(c)} = {{ absolute = {step:.12g} }}" for c, (_, step) in grids.items()]
-        near = [f"radius = {{ {', '.join(radii)} }}  # in the unit of the column"] if radii else []
-        few = [f'targets = {TARGETS}  # so many at random, for a first look: then "all"']
-        return [
-            "",
-            "[release]",
-            "m = 2  # synthetic files",
-            f"columns = {_list(self.made)}  # synthesised; the others are released as they are",
-            "",
-            "[attribute]  # what an intruder learns who knows all other records",
-            *(few if self.n > TARGETS else []),
-            *guesses,
-            "",
-            "[identification]  # what the intruder matches on",
-            f"known = {_list(self.keys)}",
-            f"synthesized = {_list(self.made)}",
-            *near,
-            "",
-            "[thresholds]  # what you accept: docs/reading-the-numbers.md",
-            "attribute_probability = 0.5",
-            "attribute_log_bayes_factor = 3.0  # odds of the truth multiplied by 20",
-            "true_match_rate = 0.05",
-        ]
+def _template() -> Template:
+    """The study file, with places for what is chosen."""
+    found = Environment(
+        loader=PackageLoader("bayes_risk.studies", package_path="."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"shown": _shown, "key": toml_key, "value": toml_value}
+    return found.get_template("first_study.toml.j2")
 
 
 WHY = {
@@ -368,23 +318,6 @@ def _grid(x: pd.Series) -> tuple[str, float]:
     first = max(first, 1.0) if x.min() > 0 else first
     n, ends = int(last - first) + 1, (first * step, last * step)
     return f'{{ bounds = [{ends[0]:.12g}, {ends[1]:.12g}], n = {n}, truth = "add" }}', float(step)
-
-
-def _text(text: str) -> str:
-    """A basic string of TOML."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _value(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | int | float) else _text(str(value))
-
-
-def _list(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, names))}]"
 
 
 def _shown(text: str) -> str:

@@ -21,7 +21,7 @@ from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.provenance import DataFile, data_hash, synthetic_name, written_files
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced
-from bayes_risk.reporting.provenance import Origin, origin, versions
+from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import redact
 from bayes_risk.reporting.sections import in_order, parts_of
 from bayes_risk.reporting.verdicts.reasons import known_for_certain
@@ -185,13 +185,22 @@ def render_study(
     own: dict[str, Any] = {}
     if part is None:
         own = {"said": _said(result), "replaced": replaced(result.release)}
+    if result.provenance is not None:
+        files, release = record["files"], getattr(result, "release", None)
+        there = any(str(file["role"]).startswith("release") for file in files)
+        own["origin"] = origin(
+            result.provenance,
+            files=files,
+            finished=record["finished"],
+            synthesised=() if release is None else release.synthesized,
+            not_written=0 if there or release is None else release.m,
+        )
     return page(
         title=result.study.title,
         verdict=getattr(result, "verdict", None),
         attribute=getattr(result, "attribute", None),
         identification=getattr(result, "identification", None),
         diagnostics=result.diagnostics,
-        origin=_origin(result, record),
         others=in_order(parts_of(result).values()) if part is None else [part],
         reproduction={
             "command": record["command"],
@@ -201,20 +210,6 @@ def render_study(
         },
         **own,
         **drawn,
-    )
-
-
-def _origin(result: Any, record: Mapping[str, Any]) -> Origin | None:
-    if result.provenance is None:
-        return None
-    files, release = record["files"], getattr(result, "release", None)
-    there = any(str(file["role"]).startswith("release") for file in files)
-    return origin(
-        result.provenance,
-        files=files,
-        finished=record["finished"],
-        synthesised=() if release is None else release.synthesized,
-        not_written=0 if there or release is None else release.m,
     )
 
 
@@ -288,13 +283,12 @@ def write_netcdf(
     confidential: bool,
 ) -> None:
     """Write the arrays: groups ``attribute_risk``, ``identification_risk`` of one NetCDF file."""
-    groups = {}
+    path.unlink(missing_ok=True)
     if attribute is not None:
-        groups["attribute_risk"] = _arrays(attribute, confidential=confidential)
+        arrays = _arrays(attribute, confidential=confidential)
+        _netcdf(path, arrays, mode="a", group="attribute_risk")
     if identification is not None:
-        groups["identification_risk"] = identification.dataset
-    for number, (name, data) in enumerate(groups.items()):
-        _netcdf(path, data, mode="a" if number else "w", group=name)
+        _netcdf(path, identification.dataset, mode="a", group="identification_risk")
 
 
 def _arrays(risk: AttributeRisk, *, confidential: bool) -> xr.Dataset:

@@ -249,9 +249,20 @@ def fit_and_release(
     """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
     fit: Any = None
     loop = None
-    if study.reweight is not None:
-        with clock("reweighting"):
-            loop = _reweight(study, declaration, df, seeds[0], **how)
+    if (section := study.reweight) is not None:
+        with clock("reweighting"):  # fit, synthesise and audit, weigh down, again
+            own = {"missing": study.data.missing, "n_jobs": how["n_jobs"]}
+            loop = br.reweight(
+                declaration,
+                df,
+                **section.given_to(br.reweight),
+                weights_from=br.LinearWeights(**section.given_to(br.LinearWeights)),
+                fit=study.model.fit_options() | taken(declaration.fit, **own),
+                synthesis=synthesis_options(study),
+                audit=study.attribute.options | {"n_jobs": how["n_jobs"]},
+                random_seed=seeds[0],
+                progress=how["progress"],
+            )
         fit, release = loop.fit, loop.release
     elif needs_fit(study):
         with clock("fit"):
@@ -275,24 +286,6 @@ def needs_fit(study: Study) -> bool:
     """Whether the model has to be fitted: to make the release, or to audit it."""
     audits = (study.attribute, study.membership, study.full_table)
     return study.release.files is None or any(section is not None for section in audits)
-
-
-def _reweight(
-    study: Study, declaration: Any, df: pd.DataFrame, random_seed: int, **how: Any
-) -> br.Reweighting:
-    """Fit, synthesise and audit, weigh down, again."""
-    section, own = study.reweight, {"missing": study.data.missing, "n_jobs": how["n_jobs"]}
-    return br.reweight(
-        declaration,
-        df,
-        **section.given_to(br.reweight),
-        weights_from=br.LinearWeights(**section.given_to(br.LinearWeights)),
-        fit=study.model.fit_options() | taken(declaration.fit, **own),
-        synthesis=synthesis_options(study),
-        audit=study.attribute.options | {"n_jobs": how["n_jobs"]},
-        random_seed=random_seed,
-        progress=how["progress"],
-    )
 
 
 def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:

@@ -29,13 +29,12 @@ AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 
 
-def _infinity(value: Any) -> Any:
-    """The infinities, as the manifest writes them; JSON has no others."""
-    return float(value) if value in ("inf", "-inf") else value
-
-
-# Whole numbers too, but neither true nor "5".
-Float = Annotated[float, Field(strict=True), BeforeValidator(_infinity)]
+# Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
+Float = Annotated[
+    float,
+    Field(strict=True),
+    BeforeValidator(lambda value: float(value) if value in ("inf", "-inf") else value),
+]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
 FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]

@@ -110,20 +110,22 @@ def read_prior(value: Any, where: str = "[attribute] prior") -> Any:
         return value
     keys = set(value) if isinstance(value, Mapping) else set()
     if keys == {"density"}:
-        return PriorDensity(density=_densities(value["density"], f"{where}.density"))
+        given, where = value["density"], f"{where}.density"
+        if not isinstance(given, Mapping) or not given:
+            right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
+            raise told(misfit(where, given, right))
+        return PriorDensity(
+            density={
+                column: read_section(DistributionSection, one, f"{where}.{column}")
+                for column, one in given.items()
+            }
+        )
     if keys == {"mixture"}:
         return PriorMixture(mixture=_parts(value["mixture"], f"{where}.mixture"))
     for part, key in ((br.Interval, "interval"), (br.TruthFactor, "truth_factor")):
         if key in keys:
             return read_section(part_of(part), value, where)
     raise told(misfit(where, value, RIGHT))
-
-
-def _densities(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not value:
-        right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
-        raise told(misfit(where, value, right))
-    return {c: read_section(DistributionSection, v, f"{where}.{c}") for c, v in value.items()}
 
 
 def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
@@ -463,17 +465,14 @@ def _radii(value: Any) -> Any:
     """Shares of the true value, or tables: ``{ absolute = 1000 }``, ``{ sd = 1, groups = 20 }``."""
     if value is not None and not isinstance(value, Mapping):
         raise told(misfit("[identification] radius", value, "a table of column = radius"))
-    where = "[identification] radius"
-    return value and {name: _radius(f"{where}.{name}", given) for name, given in value.items()}
-
-
-def _radius(where: str, given: Any) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    kinds = [kind for kind in RADII if kind in given]
-    if len(kinds) != 1:
-        raise told(f"{where}: give one of absolute, sd (with groups) and quantile")
-    return read_section(RADII[kinds[0]], given, where)
+    found = dict(value or {})
+    for name, given in found.items():
+        if isinstance(given, Mapping):
+            where, kinds = f"[identification] radius.{name}", [k for k in RADII if k in given]
+            if len(kinds) != 1:
+                raise told(f"{where}: give one of absolute, sd (with groups) and quantile")
+            found[name] = read_section(RADII[kinds[0]], given, where)
+    return found or value
 
 
 IdentificationSection = section(

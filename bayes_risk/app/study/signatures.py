@@ -281,7 +281,7 @@ def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool)
     if isinstance(value, FunctionName):
         return made([value], hint, **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
-        return functions_in(value, key=key) if run else [_nothing] * len(value)
+        return functions_in(value, key=key) if run else [lambda _: None] * len(value)
     if isinstance(value, Path) and run:
         return read_models(str(value)) if SynthpopModels in types else br.read_table(value)
     if isinstance(value, str):
@@ -290,10 +290,6 @@ def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool)
     if isinstance(value, Mapping):
         return {k: made(v, hint, **how) for k, v in value.items()}
     return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
-
-
-def _nothing(table: Any) -> None:
-    """In the place of a function whose file is not run yet."""
 
 
 def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
@@ -337,8 +333,7 @@ def _module(path: Path, where: str) -> ModuleType:
         raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
     module_name = f"_study_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{where}: {str(path)!r} is no Python file")
+    assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # worker processes look functions up by it
     try:
@@ -519,16 +514,16 @@ def read_model(value: Any, homes: Any = None, context: Any = None) -> Any:
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in kinds)))
-    known = lambda: _other_kinds(value, kind) | (homes or dict)()  # noqa: E731
+
+    def known() -> dict[str, Sequence[str]]:
+        """Keys that this kind of model does not have, under the names of the kinds that do."""
+        found: dict[str, Sequence[str]] = {}
+        every = {name: section_of(name).model_fields for name in kinds}
+        for key in value:
+            have = [f'"{name}"' for name, fields in every.items() if key in fields]
+            if have and f'"{kind}"' not in have:
+                said = f'kind = {" or ".join(have)}; this one is "{kind}"'
+                found[said] = [*found.get(said, []), key]
+        return found | (homes() if homes is not None else {})
+
     return read_section(section_of(kind), value, "[model]", known, context)
-
-
-def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:
-    """Keys that this kind of model does not have, under the names of the kinds that do."""
-    homes: dict[str, list[str]] = {}
-    every = {name: section_of(name).model_fields for name in models.registered()}
-    for key in keys:
-        have = [f'"{name}"' for name, fields in every.items() if key in fields]
-        if have and f'"{kind}"' not in have:
-            homes.setdefault(f'kind = {" or ".join(have)}; this one is "{kind}"', []).append(key)
-    return homes

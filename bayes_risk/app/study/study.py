@@ -2,7 +2,7 @@
 
 Paths in a study file count from the folder it lies in. Checks here raise ValueError with a sentence
 that names the keys, and the cure; what models, releases and audits refuse is the library's, and
-asked before a model is sampled (`checks.py`).
+asked before a model is sampled (`run/audit.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -281,7 +281,22 @@ def _rules(study: Study) -> Iterator[tuple[Any, str]]:
             "[membership] held_out makes a release of its own, without the records held out, and "
             "[release] files have been made; give others, or leave held_out out",
         )
-    yield from _rules_of_thresholds(study)
+    wanted = study.thresholds  # what is judged only when asked for is measured
+    for key in ("membership_auc", "membership_log_bayes_factor"):
+        missing = getattr(wanted, key) is not None and not people
+        yield missing, f"[thresholds] {key} needs a section [membership]; add it"
+    yield (
+        wanted.membership_auc is not None and people.held_out is None and people.others is None,
+        "[thresholds] membership_auc compares members with people outside the data; give "
+        "[membership] held_out or others",
+    )
+    yield (
+        wanted.utility and not study.utility,
+        "[thresholds] utility needs a section [utility]; add it",
+    )
+    for name in wanted.utility or ():
+        yield name not in UTILITIES, unknown(name, "[thresholds] utility", UTILITIES)
+        yield _of_analyses(study, name, f"[thresholds] utility.{name}")
     if compare:
         yield (
             study.reweight,
@@ -298,24 +313,6 @@ def _rules(study: Study) -> Iterator[tuple[Any, str]]:
         yield _of_analyses(study, compare.utility, f'[compare] utility = "{compare.utility}"')
         for name in compare.candidates:
             candidate_study(study, name)
-
-
-def _rules_of_thresholds(study: Study) -> Iterator[tuple[Any, str]]:
-    """What is judged only when asked for is measured."""
-    wanted, people = study.thresholds, study.membership
-    for key in ("membership_auc", "membership_log_bayes_factor"):
-        missing = getattr(wanted, key) is not None and not people
-        yield missing, f"[thresholds] {key} needs a section [membership]; add it"
-    yield (
-        wanted.membership_auc is not None and people.held_out is None and people.others is None,
-        "[thresholds] membership_auc compares members with people outside the data; give "
-        "[membership] held_out or others",
-    )
-    if wanted.utility:
-        yield not study.utility, "[thresholds] utility needs a section [utility]; add it"
-    for name in wanted.utility or ():
-        yield name not in UTILITIES, unknown(name, "[thresholds] utility", UTILITIES)
-        yield _of_analyses(study, name, f"[thresholds] utility.{name}")
 
 
 def _of_analyses(study: Study, name: str | None, where: str) -> tuple[bool, str]:

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from bayes_risk.reporting.content import toml_value
+from bayes_risk._core.formats import toml_value
 from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
 from bayes_risk.studies.grid import SHARES
 
