@@ -6,15 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.output.folder import check_target, output_folder
 from bayes_risk.app.output.study import manifest, records_table, write_page
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
-from bayes_risk.matching.radii import Absolute, Radius, as_setting
+from bayes_risk.matching.radii import Absolute, as_setting
 from bayes_risk.release.provenance import Provenance, data_file, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.reporting.content import page
@@ -69,7 +67,15 @@ def run_identify(
     start, read, limits = time.perf_counter(), dict(reading or {}), thresholds or Thresholds()
     df = br.read_table(original, levels=levels or {}, days=days, **read)
     tables = read_releases(synthetic, df, **read)
-    _check_sizes(df, tables)
+    for l, table in enumerate(tables, start=1):
+        if len(table) != len(df):
+            raise InputError(
+                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
+                "asks which released row is the target's, so a release must hold the original's "
+                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
+                "who can be told to be in the data (membership), and which genuine records and "
+                "values the file shows (exposure)"
+            )
     risk = br.identification_risk(df, tables, **how)
     keys = {key: list(how[key]) for key in ("known", "synthesized")}
     rows = correspondence(df, release_tables(df, tables, **keys), keys["synthesized"])
@@ -78,41 +84,57 @@ def run_identify(
         risk=risk,
         rows=rows,
         verdict=judge(None, risk, limits, rows=rows),
-        notes=tuple(_narrow(df, how.get("radius") or {})),
+        notes=tuple(  # a share was meant, perhaps
+            f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and "
+            f"{name} holds whole numbers, so that it must be equal; for {100 * rule.units:g} % "
+            f"write {name}={100 * rule.units:g}%"
+            for name, rule in (how.get("radius") or {}).items()
+            if isinstance(rule, Absolute)
+            and 0 < rule.units < 1
+            and (df[name].dropna() % 1 == 0).all()
+        ),
         provenance=Provenance(
             files=(data_file("data", original, df), *released), described=describe(df)
         ),
     )
     if output is not None:
         radius = {name: as_setting(rule) for name, rule in risk.radius.items()}
-        own = {"levels": dict(levels or {}), "thresholds": _judged(limits)}
-        settings = {**how, **keys, "radius": radius, **read, **own}
-        seconds = {"matching": time.perf_counter() - start}
-        made = manifest(command, result.provenance.files, settings=settings, seconds=seconds)
+        judged = {name: getattr(limits, name) for name in JUDGED}
+        own = {"radius": radius, **read, "levels": dict(levels or {}), "thresholds": judged}
+        made = manifest(
+            command,
+            result.provenance.files,
+            settings={**how, **keys, **own},
+            seconds={"matching": time.perf_counter() - start},
+        )
         with output_folder(output, overwrite=overwrite) as folder:
             _write(folder, result, made)
     return result
 
 
 def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> None:
-    files, released = {"files": made["files"]}, made["settings"]["synthesized"]
+    verdict, exposure, settings = result.verdict, result.risk.exposure, made["settings"]
     text = page(
         title=TITLE,
-        verdict=result.verdict,
+        verdict=verdict,
         attribute=None,
         identification=result.risk,
         diagnostics={},
-        origin=origin(result.provenance, **files, finished=made["finished"], synthesised=released),
-        others=in_order([result.risk.exposure, result.rows]),
+        origin=origin(
+            result.provenance,
+            files=made["files"],
+            finished=made["finished"],
+            synthesised=settings["synthesized"],
+        ),
+        others=in_order([exposure, result.rows]),
         reproduction={"seeds": [], "versions": made["versions"], "command": made["command"]},
     )
-    verdict, exposure = result.verdict, result.risk.exposure
     said = {
         "title": TITLE,
         "verdict": verdict.outcome,
         "reasons": [asdict(reason) for reason in verdict.reasons],
         "assumptions": verdict.assumptions,
-        "thresholds": _judged(verdict.thresholds),
+        "thresholds": settings["thresholds"],
         "notes": result.notes,
     }
     numbers = {
@@ -124,30 +146,3 @@ def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> Non
     table = records_table(None, result.risk)
     highest = table.sort_values("identification_probability", ascending=False, kind="stable")
     write_page(folder, text, made, numbers, records=highest)
-
-
-def _judged(limits: Thresholds) -> dict[str, float]:
-    return {name: getattr(limits, name) for name in JUDGED}
-
-
-def _check_sizes(df: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> None:
-    for l, table in enumerate(tables, start=1):
-        if len(table) != len(df):
-            raise InputError(
-                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
-                "asks which released row is the target's, so a release must hold the original's "
-                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
-                "who can be told to be in the data (membership), and which genuine records and "
-                "values the file shows (exposure)"
-            )
-
-
-def _narrow(df: pd.DataFrame, radius: Mapping[str, Radius]) -> list[str]:
-    """Radii below 1 of whole numbers, which reach nothing: a share was meant, perhaps."""
-    return [
-        f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
-        f"holds whole numbers, so that it must be equal; for {100 * rule.units:g} % write "
-        f"{name}={100 * rule.units:g}%"
-        for name, rule in radius.items()
-        if isinstance(rule, Absolute) and 0 < rule.units < 1 and (df[name].dropna() % 1 == 0).all()
-    ]

@@ -41,6 +41,13 @@ FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a numb
 Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
+
+
+def worded(words: str, default: Any = None, **how: Any) -> Any:
+    """A key that may be left out, and in words what it may be."""
+    return Field(default, description=words, **how)
+
+
 Homes = Callable[[], Mapping[str, Sequence[str]]]  # keys of other tables, by table
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds

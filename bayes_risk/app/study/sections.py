@@ -35,6 +35,7 @@ from .keys import (
     misfit,
     read_section,
     told,
+    worded,
 )
 from .signatures import Label, Part, part_of, section
 
@@ -52,11 +53,11 @@ RIGHT = (
 class DistributionSection(Section):
     """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
 
-    normal: tuple[Number, Positive] | None = Field(None, description="[mean, sd], sd above 0")
-    lognormal: tuple[Number, Positive] | None = Field(
-        None, description="[mu, sigma] of the logarithm, sigma above 0"
+    normal: tuple[Number, Positive] | None = worded("[mean, sd], sd above 0")
+    lognormal: tuple[Number, Positive] | None = worded(
+        "[mu, sigma] of the logarithm, sigma above 0"
     )
-    uniform: tuple[Number, Number] | None = Field(None, description="[low, high], two numbers")
+    uniform: tuple[Number, Number] | None = worded("[low, high], two numbers")
 
     @model_validator(mode="after")
     def _one_distribution(self) -> "DistributionSection":
@@ -279,25 +280,21 @@ MissingCodes = Literal["error", "level", "blank"]
 class DataSection(Section):
     """``[data]``: the confidential table."""
 
-    path: FilePath | None = Field(
-        None, description="the path of a CSV, Parquet, Stata, SAS or SPSS file"
-    )
-    demo: Literal["fair", "italy", "visits"] | None = Field(
-        None, description='"fair", "italy" or "visits"'
-    )
+    path: FilePath | None = worded("the path of a CSV, Parquet, Stata, SAS or SPSS file")
+    demo: Literal["fair", "italy", "visits"] | None = worded('"fair", "italy" or "visits"')
     columns: SomeColumns = None
-    index: str | None = Field(None, description="the name of the column with record labels")
-    missing: Literal["error", "level"] = Field("error", description='"error" or "level"')
-    missing_codes: MissingCodes | dict[str, MissingCodes] = Field(
-        "error", description='"error", "level" or "blank", or a table of column = one of them'
+    index: str | None = worded("the name of the column with record labels")
+    missing: Literal["error", "level"] = worded('"error" or "level"', "error")
+    missing_codes: MissingCodes | dict[str, MissingCodes] = worded(
+        '"error", "level" or "blank", or a table of column = one of them', "error"
     )
-    na: list[str] = Field([], description='a list of texts: ["NA"]')
+    na: list[str] = worded('a list of texts: ["NA"]', [])
     days: Columns = []
-    separator: str | None = Field(None, description='a character: ";"')
-    decimal: Literal[".", ","] | None = Field(None, description='"." or ","')
-    encoding: str | None = Field(None, description='a name of one: "utf-8", "cp1252"')
-    levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = Field(
-        {}, description='a table of column = [levels], or of column = "labels" or "codes"'
+    separator: str | None = worded('a character: ";"')
+    decimal: Literal[".", ","] | None = worded('"." or ","')
+    encoding: str | None = worded('a name of one: "utf-8", "cp1252"')
+    levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = worded(
+        'a table of column = [levels], or of column = "labels" or "codes"', {}
     )
 
     @model_validator(mode="after")
@@ -324,12 +321,12 @@ class ReleaseSection(Section):
     m: Count = 5
     n: Count | None = None
     columns: SomeColumns = None
-    classes: Literal["new", "own"] | None = Field(None, description='"new" or "own"')
-    parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
-        None, description='"one-mode", "independent", "shared" or "plug-in"'
+    classes: Literal["new", "own"] | None = worded('"new" or "own"')
+    parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = worded(
+        '"one-mode", "independent", "shared" or "plug-in"'
     )
-    files: list[FilePath] | None = Field(
-        None, min_length=1, description="a list of paths, one a file, or a folder of synthpop"
+    files: list[FilePath] | None = worded(
+        "a list of paths, one a file, or a folder of synthpop", min_length=1
     )
 
     @model_validator(mode="after")
@@ -347,9 +344,7 @@ class ReleaseSection(Section):
 class OutputSection(Section):
     """``[output]``: where results go."""
 
-    folder: FilePath | None = Field(
-        None, description="the path of a folder that does not exist yet"
-    )
+    folder: FilePath | None = worded("the path of a folder that does not exist yet")
     confidential: Switch = False
     release: Switch = False
     keep_labels: Switch = False
@@ -445,11 +440,9 @@ UtilitySection = section(
 class PopulationSection(Section):
     """``{ file = "everybody.csv" }``, or ``{ size = 500_000, fitted_to = "original" }``."""
 
-    file: FilePath | None = Field(None, description="the path of a table with a row for everybody")
+    file: FilePath | None = worded("the path of a table with a row for everybody")
     size: Count | None = None
-    fitted_to: Literal["original", "releases"] = Field(
-        "original", description='"original" or "releases"'
-    )
+    fitted_to: Literal["original", "releases"] = worded('"original" or "releases"', "original")
 
     @model_validator(mode="after")
     def _one_source(self) -> "PopulationSection":

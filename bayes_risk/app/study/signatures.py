@@ -66,10 +66,6 @@ SIMPLE: dict[Any, tuple[Any, str]] = {  # as pydantic checks it in a file, and i
 }
 
 
-class Unwritable(TypeError):
-    """A type of which no value can stand in a file."""
-
-
 def members(hint: Any) -> tuple[Any, ...]:
     """The types of a union, or the one type."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -89,7 +85,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
     if len(members(hint)) > 1:
         found = {one: in_files(one) for one in members(hint) if one is not Any and writable(one)}
         if not found:
-            raise Unwritable(hint)
+            raise TypeError(hint)
         found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
         return Union[types], " or ".join(words)  # noqa: UP007
@@ -115,7 +111,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
         said = f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}"
         said = " or ".join([*(f'"{name}"' for name in names), said])
         return (part | Literal[names] if names else part), said
-    raise Unwritable(hint)
+    raise TypeError(hint)  # of which no value can stand in a file
 
 
 def is_part(hint: Any) -> bool:
@@ -127,7 +123,7 @@ def writable(hint: Any) -> bool:
     """Whether values of a type can stand in a file."""
     try:
         in_files(hint)
-    except (Unwritable, IndexError):
+    except (TypeError, IndexError):
         return False
     return True
 
@@ -396,13 +392,9 @@ class ModelSection(Section):
     def own(self) -> Arguments:
         """Arguments of the declaration itself."""
         found = arguments_of(type(self).declares)
-        required = {k: one for k, one in found.items() if one.default is one.empty}
-        return required if self._declares_itself else found
-
-    @property
-    def _declares_itself(self) -> bool:
-        """Whether the way to the fit is one of the class."""
-        return isinstance(inspect.getattr_static(type(self).declares, self.way), classmethod)
+        if isinstance(inspect.getattr_static(type(self).declares, self.way), classmethod):
+            return {k: one for k, one in found.items() if one.default is one.empty}
+        return found
 
     @property
     def way(self) -> str:

@@ -37,6 +37,7 @@ from .keys import (
     told,
     too_deep,
     unknown,
+    worded,
 )
 from .sections import (
     BY_MODEL,
@@ -60,8 +61,8 @@ EXAMPLES = {
 class Study(Section):
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
-    title: str = Field("Disclosure risk of a synthetic file", description="one line of text")
-    random_seed: int | None = Field(None, ge=0, strict=True, description="a whole number >= 0")
+    title: str = worded("one line of text", "Disclosure risk of a synthetic file")
+    random_seed: int | None = worded("a whole number >= 0", ge=0, strict=True)
     data: DataSection
     model: SerializeAsAny[ModelSection] = Field(default_factory=lambda: read_model({}))
     release: ReleaseSection = ReleaseSection()

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
-    Field,
     SerializerFunctionWrapHandler,
     TypeAdapter,
     field_validator,
@@ -19,7 +18,7 @@ from bayes_risk._core.formats import toml_value
 from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
 from bayes_risk.studies.grid import SHARES
 
-from .keys import Count, Section, Switch, misfit, read_section, told
+from .keys import Count, Section, Switch, misfit, read_section, told, worded
 from .sections import ReleaseSection, read_guesses, read_prior
 from .signatures import section
 
@@ -27,9 +26,9 @@ from .signatures import section
 class CandidateSection(Section):
     """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
 
-    model: dict[str, Any] | None = Field(None, description="a table of keys of [model]")
-    release: dict[str, Any] | None = Field(None, description="a table of keys of [release]")
-    attribute: dict[str, Any] | None = Field(None, description="a table of keys of [attribute]")
+    model: dict[str, Any] | None = worded("a table of keys of [model]")
+    release: dict[str, Any] | None = worded("a table of keys of [release]")
+    attribute: dict[str, Any] | None = worded("a table of keys of [attribute]")
 
     @field_validator("*", mode="after")
     @classmethod
@@ -42,17 +41,15 @@ class CompareSection(Section):
     """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
 
     replicates: Count = 5
-    risk: str | None = Field(
-        None, description='the name of a risk, such as "mean_probability" or "expected_match_risk"'
+    risk: str | None = worded(
+        'the name of a risk, such as "mean_probability" or "expected_match_risk"'
     )
-    utility: str | None = Field(
-        None, description='the name of a measure of utility, such as "pmse_cart"'
-    )
-    kind: Literal["boxes", "rectangles", "points"] = Field(
-        "boxes", description='"boxes", "rectangles" or "points"'
+    utility: str | None = worded('the name of a measure of utility, such as "pmse_cart"')
+    kind: Literal["boxes", "rectangles", "points"] = worded(
+        '"boxes", "rectangles" or "points"', "boxes"
     )
     bounds: Switch = False
-    candidates: dict[str, CandidateSection] = Field({}, description="[compare.NAME]")
+    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
 
     @model_validator(mode="before")
     @classmethod
