@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bayes_risk._core.formats import (
@@ -103,29 +103,25 @@ def page(
     rhat = None if verdict is None else verdict.thresholds.rhat
     balance = None if attribute is None else attribute.balance
     found = doubts(attribute, identification, others, diagnostics, rhat)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title,
-            verdict=verdict,
-            assumptions=[
-                *_assumptions(attribute, identification, others),
-                *([("Records replaced", replaced)] if replaced else []),
-            ],
-            origin=origin,
-            doubts=found and TextTable(DOUBTS, ("Of what", "Why", "What would help"), found),
-            assumed=_assumed(attribute),
-            sections=sections,
-            diagnostics=_diagnostics(diagnostics, attribute),
-            quality=None if attribute is None else _quality(attribute),
-            exact=None if attribute is None else no_error(attribute),
-            counting=identification and "; ".join(identification.counting(alone=True)),
-            balance=balance and balance.sentence(),
-            glossary=glossary(attribute, diagnostics, names),
-            citations=citations(names),
-            reproduction=_reproduction(reproduction),
-        )
+    return template("report.html.j2").render(
+        title=title,
+        verdict=verdict,
+        assumptions=[
+            *_assumptions(attribute, identification, others),
+            *([("Records replaced", replaced)] if replaced else []),
+        ],
+        origin=origin,
+        doubts=found and TextTable(DOUBTS, ("Of what", "Why", "What would help"), found),
+        assumed=_assumed(attribute),
+        sections=sections,
+        diagnostics=_diagnostics(diagnostics, attribute),
+        quality=None if attribute is None else _quality(attribute),
+        exact=None if attribute is None else no_error(attribute),
+        counting=identification and "; ".join(identification.counting(alone=True)),
+        balance=balance and balance.sentence(),
+        glossary=glossary(attribute, diagnostics, names),
+        citations=citations(names),
+        reproduction=_reproduction(reproduction),
     )
 
 
@@ -149,7 +145,8 @@ def no_error(risk: AttributeRisk) -> str | None:
     )
 
 
-def _environment() -> Environment:
+def template(name: str) -> Template:
+    """A page of this folder, with places for what it says."""
     return Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
@@ -157,7 +154,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_typeset,
-    )
+    ).get_template(name)
 
 
 def _typeset(value: Any) -> Any:

@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from markupsafe import Markup
 
 from bayes_risk._core import __version__
 from bayes_risk.app.study.study import files_in
@@ -20,7 +20,7 @@ from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.provenance import DataFile, data_hash, synthetic_name, written_files
 from bayes_risk.release.release import Release
-from bayes_risk.reporting.content import page, replaced
+from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import redact
 from bayes_risk.reporting.sections import in_order, parts_of
@@ -33,18 +33,6 @@ from .numbers import write_csv, write_json
 
 DPI = 150
 DISTANCE = "expected_absolute_error"
-PUBLIC = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body{{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}}
-td,th{{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #ccc}}
-table{{border-collapse:collapse}}</style></head>
-<body>
-<h1>{title}</h1>
-<p>{rule}</p>
-{table}
-<p>bayes_risk {version}</p>
-</body></html>
-"""
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
 
@@ -324,8 +312,7 @@ def write_public(folder: Path, result: Any) -> None:
         table = (
             found.summary().set_axis(HEADS, axis=1).to_html(index=False, border=0, justify="left")
         )
-    said = {"title": escape(result.study.title), "rule": escape(found.sentence())}
-    text = PUBLIC.format(**said, table=table, version=__version__)
+    text = template("public.html.j2").render(content, table=Markup(table))
     (folder / "public.html").write_text(text, encoding="utf-8")
 
 

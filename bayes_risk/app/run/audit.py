@@ -295,7 +295,7 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     for name in study.compare.candidates:
         try:
             one = candidate_study(study, name)
-            found[name] = _declared(one, df)
+            found[name] = _candidate(one, df)
         except InputError as error:
             raise InputError(f"[compare.{name}]: {error}") from None
         any_made |= dict.fromkeys(one.synthesized_in(df))
@@ -305,7 +305,7 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
-def _declared(study: Study, df: pd.DataFrame) -> Any:
+def _candidate(study: Study, df: pd.DataFrame) -> Any:
     if study.identification is not None:  # sorted by what is synthesised, as for each release
         keys = with_sorted_keys(study.identification, study.synthesized_in(df))
         study = study.model_copy(update={"identification": keys})

@@ -358,14 +358,15 @@ def candidate_study(study: Study, name: str) -> Study:
     }
     try:
         content |= _changed(study, study.compare.candidates[name])
-        one = type(study).model_validate(content, context=study._context)
-        one = one.model_copy(update=_suited(one.attribute, one.identification, one))
+        one = Study.model_validate(content, context=study._context)
+        one = one.model_copy(update=_suited(one))
         check_agreement(one)
         return one
-    except ValidationError as error:
-        raise told(f"[compare.{name}]: {sentences(error, type(study), content, '')}") from None
     except ValueError as error:
-        raise told(f"[compare.{name}]: {error}") from None
+        sentence: Any = error
+        if isinstance(error, ValidationError):
+            sentence = sentences(error, Study, content, "")
+        raise told(f"[compare.{name}]: {sentence}") from None
 
 
 def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
@@ -386,9 +387,9 @@ def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
     return found
 
 
-def _suited(audit: Any, keys: Any, one: Study) -> dict[str, Any]:
+def _suited(one: Study) -> dict[str, Any]:
     """What is asked of a candidate: guesses and knowledge of columns that are synthesised."""
-    columns = one.synthesized
+    columns, audit, keys = one.synthesized, one.attribute, one.identification
     if one.release.files is not None:
         audit = None  # releases made elsewhere are matched and compared, without a model
     if audit is not None and columns is not None:

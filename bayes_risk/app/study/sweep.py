@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -57,19 +58,23 @@ class CompareSection(Section):
         """Tables that are no keys are candidates."""
         if not isinstance(value, Mapping):
             return value
-        if "candidates" in value and not _is_table(value["candidates"]):
+        tables = value.get("candidates")
+        if tables is None:
+            tables = {k: v for k, v in value.items() if k not in cls.model_fields and _is_table(v)}
+            if not tables and set(value) <= set(cls.model_fields):
+                raise told(
+                    "[compare] names no candidate; give tables of what changes: [compare.trees] "
+                    'and model = { kind = "CART", order = ["income"] }'
+                )
+            value = {k: v for k, v in value.items() if k not in tables}
+        if not isinstance(tables, Mapping):
             return value
-        if "candidates" in value:
-            tables = {k: _candidate(k, v) for k, v in value["candidates"].items()}
-            return {**value, "candidates": tables}
-        own = {k: v for k, v in value.items() if k in cls.model_fields or not _is_table(v)}
-        names = [k for k in value if k not in own and _is_table(value[k])]
-        if not names and set(own) <= set(cls.model_fields):
-            raise told(
-                "[compare] names no candidate; give tables of what changes: [compare.trees] and "
-                'model = { kind = "CART", order = ["income"] }'
-            )
-        return own | {"candidates": {k: _candidate(k, value[k]) for k in names}}
+        found = {}
+        for name, keys in tables.items():
+            where = f"[compare.{name}]"
+            homes = {f"{where} {table} = {{ ... }}": known for table, known in CHANGED.items()}
+            found[name] = read_section(CandidateSection, keys, where, partial(dict, homes))
+        return {**value, "candidates": found}
 
     @model_validator(mode="after")
     def _measures_exist(self) -> "CompareSection":
@@ -99,13 +104,6 @@ class CompareSection(Section):
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping | CandidateSection)
-
-
-def _candidate(name: str, value: Any) -> Any:
-    homes = lambda: {  # noqa: E731
-        f"[compare.{name}] {table} = {{ ... }}": keys for table, keys in CHANGED.items()
-    }
-    return read_section(CandidateSection, value, f"[compare.{name}]", homes)
 
 
 CHANGED = {
