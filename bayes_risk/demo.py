@@ -1,5 +1,6 @@
 """Demo data: real tables that need no download, and a study of each."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -161,9 +162,7 @@ def fair() -> pd.DataFrame:
 
     raw = source.load_pandas().data
     table = {
-        name: pd.Categorical(
-            raw[name].map(labels), categories=list(labels.values()), ordered=name not in _NOMINAL
-        )
+        name: _labelled(raw[name], labels, ordered=name not in _NOMINAL)
         for name, labels in _FAIR_LABELS.items()
     }
     cuts, names = [0, 1e-9, 1, 5, float("inf")], ["none", "under 1", "1 to 5", "5 or more"]
@@ -247,8 +246,8 @@ def visits() -> pd.DataFrame:
     return pd.DataFrame(table).rename_axis("record")
 
 
-def _labelled(codes: pd.Series, labels: dict[int, str]) -> Any:
-    return pd.Categorical(codes.map(labels), categories=list(labels.values()), ordered=True)
+def _labelled(codes: pd.Series, labels: Mapping[Any, str], ordered: bool = True) -> Any:
+    return pd.Categorical(codes.map(labels), categories=list(labels.values()), ordered=ordered)
 
 
 def compile_kernels() -> None:

@@ -6,9 +6,8 @@ Two runs of one `identity`, the seed among it, have the same results.
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bayes_risk._core.checkpoint import keeping
@@ -42,28 +41,21 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
     levels = {
         k: v if isinstance(v, str) else list(map(str, v)) for k, v in study.data.levels.items()
     }
+    named = [*files_in(study.model_copy(update={"output": None}))]
+    for name in study.compare.candidates if study.compare is not None else ():
+        one = candidate_study(study, name)
+        named += files_in([one.model, one.release])
+    # those that are not there are told where they are read
+    files = {p for path in named for p in [path, *path.rglob("*")] if p.is_file()}
     return {
         "run": kind,
         "settings": set_to,
         "declared levels sha256": hashlib.sha256(
             json.dumps(levels, default=str).encode()
         ).hexdigest(),
-        "file": {str(path): {"sha256": data_hash(path)} for path in sorted(set(_files(study)))},
+        "file": {str(path): {"sha256": data_hash(path)} for path in sorted(files)},
         "version": versions(),
     }
-
-
-def _files(study: Study) -> Iterator[Path]:
-    """Every file that is there; those that are not are told where they are read."""
-    named = list(files_in(study.model_copy(update={"output": None})))
-    for name in study.compare.candidates if study.compare is not None else ():
-        one = candidate_study(study, name)
-        named += files_in([one.model, one.release])
-    for path in named:
-        if path.is_dir():
-            yield from (p for p in path.rglob("*") if p.is_file())
-        elif path.is_file():
-            yield path
 
 
 WHOLE = "in all"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,10 +139,9 @@ def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str,
         "guesses": audit.guesses,
         "classes": release.classes,
         "parameters": drawn(fit, release),
-        "evidence": audit.evidence,
+        # left to the library: the first listed
+        "evidence": audit.evidence or [*section.values("evidence"), None][0],
     }
-    if section.evidence is not None and audit.evidence is None:
-        own["evidence"] = section.values("evidence")[0]  # left to the library: the first listed
     return {key: own[key] for key in own if key in section.factors}
 
 
@@ -152,11 +152,9 @@ def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
         if not any(isinstance(value, list) for value in values):  # a curve over shares
             return values, SHARES.get(own, own)
     pairs, label = labelled(given, own)
-    if key == "priors":
-        return {name: made_prior(value) for name, value in pairs.items()}, label
-    if key == "guesses":
-        return {name: made_guesses(value, budget) for name, value in pairs.items()}, label
-    return pairs, label
+    ways: dict[str, Any] = {"priors": made_prior, "guesses": partial(made_guesses, budget=budget)}
+    way = ways.get(key, lambda value: value)
+    return {name: way(value) for name, value in pairs.items()}, label
 
 
 def _hyper(model: ModelSection, key: str, given: Any) -> Any:
@@ -252,9 +250,7 @@ class Prepared:
     declaration: Any
     fit: Any
     release: br.Release
-    data_sha256: str = ""
     reweighting: br.Reweighting | None = None  # the loop that made fit and release
-    provenance: Provenance | None = None
 
 
 def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
