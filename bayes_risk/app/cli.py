@@ -514,8 +514,15 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
     """
     try:
         yield
-    except (InputError, ModelError, OSError, MemoryError) as error:
-        said = full_disk(error) or str(error)
+    except KeyboardInterrupt as error:
+        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
+        if not foreseen and (os.environ.get(SHOWN) or isinstance(error, typer.Exit)):
+            raise
+        full = full_disk(error)
+        said = full or (str(error) if foreseen else withheld(error))
         if isinstance(error, InputError) and study_file is not None and study_file.is_file():
             from .study.keys import with_lines
 
@@ -523,16 +530,7 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
         elif isinstance(error, InputError) and options:  # arguments of the library are options
             said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")
-        raise typer.Exit(USAGE_ERROR) from None
-    except KeyboardInterrupt as error:
-        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        if os.environ.get(SHOWN) or isinstance(error, typer.Exit):
-            raise
-        full = full_disk(error)
-        _say("; ".join([f"bayes-risk: {full or withheld(error)}", *_notes(error)]), "red")
-        raise typer.Exit(USAGE_ERROR if full else UNEXPECTED) from None
+        raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 
 
 def _notes(error: BaseException | None) -> list[str]:

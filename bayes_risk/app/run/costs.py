@@ -22,7 +22,7 @@ from bayes_risk._core.validate import at_least
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import Study, candidate_study
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import CELLS, Capabilities
+from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.evidence.methods import EVIDENCE
 from bayes_risk.intruder.grids import as_guesses
@@ -204,7 +204,9 @@ def _cost(
             can = fit.capabilities(shown, audit.knows)
             if can.factored is not None:
                 by_column = 8 * len(study.synthesized_in(df)) * min(m * U * G, CELLS)
-            H = 0 if _closed(audit, can) else H
+            usual = [*(way for way in EVIDENCE if way in can.methods), ""][0]
+            if audit.knows.is_competitor or (audit.evidence or usual) in can.computed:
+                H = 0  # the model computes the evidence itself
             chains = chains if can.led is None else can.led.led_chains
         looked_up = min(U * G, TOGETHER) * (12 * p + 48) + 20 * min(U * G * n, DISTANCES)
         beside = held + (2 * H * U if H else 32 * U * G + looked_up)  # labels of cases; or leaves
@@ -257,13 +259,6 @@ def _held(value: Any) -> int:
         return sum(_held(getattr(value, f.name)) for f in fields(value))
     parts = value.values() if isinstance(value, Mapping) else value
     return sum(map(_held, parts)) if isinstance(value, Mapping | list | tuple) else 0
-
-
-def _closed(audit: Any, can: Capabilities) -> bool:
-    """Whether the model computes the evidence itself."""
-    usual = [way for way in EVIDENCE if way in can.methods]
-    asked = audit.evidence or [*usual, ""][0]
-    return audit.knows.is_competitor or asked in can.computed
 
 
 def _others(study: Study, data: Microdata, F: int, B: int, H: int, n_jobs: int) -> Iterator[int]:
