@@ -94,6 +94,14 @@ def test_a_comparison_is_as_large_as_its_largest_candidate(content):
     assert (found.settings, found.guesses) == (4, 10)
 
 
+def test_keys_are_sorted_for_a_candidate_that_synthesises_every_column(content):
+    mixture = {"model": {"kind": "DPMPM", "n_classes": 3, "draws": 10, "tune": 5, "chains": 2}}
+    keys = {"known": ["v0"], "synthesized": ["v1", "v3"]}
+    asked = {"attribute": None, "identification": keys, "compare": {"replicates": 1, "a": mixture}}
+    study = parse_study({k: v for k, v in (content | asked).items() if v is not None})
+    assert set(estimate(study, kind="compare").seconds) == {"a"}
+
+
 def test_the_commands_tell_and_write_nothing(content, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = 'random_seed = 1\ndata = { path = "t.csv" }\nrelease = { m = 1 }\nattribute = {}\n'

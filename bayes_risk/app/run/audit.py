@@ -39,7 +39,7 @@ from bayes_risk.app.study.declare import (
     synthesis_options,
 )
 from bayes_risk.app.study.sections import INTRUDER
-from bayes_risk.app.study.study import Study, candidate_study, changed, with_sorted_keys
+from bayes_risk.app.study.study import Study, candidate_study, changed
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -294,7 +294,7 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     any_made: dict[str, None] = {}
     for name in study.compare.candidates:
         try:
-            one = candidate_study(study, name)
+            one = candidate_study(study, name, df)
             found[name] = _candidate(one, df)
         except InputError as error:
             raise InputError(f"[compare.{name}]: {error}") from None
@@ -306,9 +306,6 @@ def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
 
 
 def _candidate(study: Study, df: pd.DataFrame) -> Any:
-    if study.identification is not None:  # sorted by what is synthesised, as for each release
-        keys = with_sorted_keys(study.identification, study.synthesized_in(df))
-        study = study.model_copy(update={"identification": keys})
     declaration, release = checked_inputs(study, df)
     if release is not None:
         return release

@@ -154,7 +154,7 @@ def _audits(study: Study, df: pd.DataFrame, kind: str) -> Iterator[tuple[str, St
         candidates_of(study, df)
         update = {"bounds": study.bounds} if study.compare.bounds else {}
         for name in study.compare.candidates:
-            one = candidate_study(study, name).model_copy(update=update)
+            one = candidate_study(study, name, df).model_copy(update=update)
             yield name, one, study.compare.replicates if one.release.files is None else 1
         return
     study = alone(study) if kind == "sweep" else study

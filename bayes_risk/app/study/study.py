@@ -5,7 +5,7 @@ that names the keys, and the cure; what models, releases and audits refuse is th
 asked before a model is sampled (`run/audit.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -347,11 +347,11 @@ KEYS = {"known", "synthesized"}
 LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
 
 
-def candidate_study(study: Study, name: str) -> Study:
+def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> Study:
     """The study that a candidate stands for: that of the file, with the candidate's keys.
 
-    Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
-    such columns are kept.
+    Keys of the matching intruder are sorted by what the candidate synthesises (which may be said by
+    the table alone), and only guesses of such columns are kept.
     """
     content: dict[str, Any] = {
         key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
@@ -359,7 +359,7 @@ def candidate_study(study: Study, name: str) -> Study:
     try:
         content |= _changed(study, study.compare.candidates[name])
         one = Study.model_validate(content, context=study._context)
-        one = one.model_copy(update=_suited(one))
+        one = one.model_copy(update=_suited(one, df))
         check_agreement(one)
         return one
     except ValueError as error:
@@ -387,7 +387,7 @@ def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
     return found
 
 
-def _suited(one: Study) -> dict[str, Any]:
+def _suited(one: Study, df: pd.DataFrame | None) -> dict[str, Any]:
     """What is asked of a candidate: guesses and knowledge of columns that are synthesised."""
     columns, audit, keys = one.synthesized, one.attribute, one.identification
     if one.release.files is not None:
@@ -399,11 +399,6 @@ def _suited(one: Study) -> dict[str, Any]:
             guessed = set(columns) - set(known)
             update["guesses"] = {k: v for k, v in audit.guesses.items() if k in guessed}
         audit = audit.model_copy(update=update)
-    if keys is not None and columns is not None:
-        keys = with_sorted_keys(keys, columns)
+    if keys is not None and (made := one.synthesized_in(df)):
+        keys = keys.model_copy(update=sorted_keys(keys.model_dump(include=KEYS), made))
     return {"attribute": audit, "identification": keys}
-
-
-def with_sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
-    """The section with its keys by whether they are synthesised."""
-    return keys.model_copy(update=sorted_keys(keys.model_dump(include=KEYS), columns))
