@@ -33,7 +33,7 @@ from .families import PARAMETERS, log_sum_of
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
-from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms, room_of
+from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms
 from .sampler import chains_of
 from .state import Draws, Given, Prior, Rows, Units
 from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
