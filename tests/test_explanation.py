@@ -222,6 +222,10 @@ def test_joint_models_are_told_by_data_set_alone():
     parts = found.contributions["all columns"]
     assert parts.iloc[:-1].sum() == pytest.approx(parts["all"], abs=ROUNDING)
     assert (found.mcse > 0).all()
+    row = found.contributions.index[0]
+    value, error = found.part(row).split(" +- ")
+    assert float(value) == pytest.approx(parts[row], abs=0.005)
+    assert float(error.removeprefix("< ")) == pytest.approx(2 * found.mcse[row], abs=0.01)
 
 
 # --- refusals and words ----------------------------------------------------------------------

@@ -34,7 +34,7 @@ from scipy.integrate import quad_vec
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, in_brackets, number, percent
+from bayes_risk._core.formats import NONE, in_brackets, number, percent, two_errors
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.base_result import Form, Result, Table, spread, value
 
@@ -88,10 +88,17 @@ class Explanation(Result):
         return row, column
 
     def part(self, row: Any = ALL, column: Any = ALL_COLUMNS) -> str:
-        """A contribution in words; of an infinite log Bayes factor the share in ruling out."""
+        """A contribution in words; of an infinite log Bayes factor the share in ruling out.
+
+        With two standard errors where they are known.
+        """
         finite = np.isfinite(self.total)
         found: Any = (self.contributions if finite else self.ruled_out).at[row, column]
-        return number(float(found), 2) if finite else percent(float(found))
+        if not finite:
+            return percent(float(found))
+        mcse = float(self.mcse[row]) if column == ALL_COLUMNS else np.nan
+        error = two_errors(mcse, float(found), 2)
+        return number(float(found), 2) + f" +- {error}" * (error not in ("0", NONE))
 
     def most_in_words(self) -> str:
         """Data set and column that give most away, with their parts; empty: none does."""
