@@ -155,7 +155,7 @@ def test_draws_are_halved_as_often_as_the_error_allows():
     assert [halvings(scale * quiet, 4, 8, 1.0, 9) for scale in (0.5, 1.0, 2.0, 8.0)] == [3, 1, 0, 0]
     assert halvings(quiet, 16, 8, 1.0, 9) == 0 and halvings(quiet, 16, 8, 4.0, 9) == 1
     assert halvings(quiet, 4, 8, 1.0, 1) == 1
-    assert halvings(quiet[:2], 4, 8, 1.0, 9) == halvings(0.0 * quiet, 4, 8, 1.0, 9) == 0
+    assert halvings(quiet[:2], 4, 8, 1.0, 9) == halvings(np.zeros((8, 3, 2)), 4, 8, 1.0, 9) == 0
 
 
 @pytest.mark.parametrize(("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8)])
