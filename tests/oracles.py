@@ -76,11 +76,12 @@ def collapsed(units, labels, i, guess, *, K, levels, a, alpha):
 
 
 def matches_of(u, z, keys):
-    """Every target against every record of every release, shape (m, n, n); u (n,), z (m, n)."""
+    """Every target against every record of every release, (m, n_t, n); u (n_t,), z (m, n)."""
     match = z[:, None, :] == u[None, :, None]
     for _, low, high, value in keys:
         shown = value[:, None, :]
-        match &= (low[None, :, None] <= shown) & (shown <= high[None, :, None])
+        fits = (low[None, :, None] <= shown) & (shown <= high[None, :, None])
+        match &= np.isnan(shown) | fits
     return match
 
 

@@ -123,6 +123,50 @@ def test_wide_windows_by_brute_force(n_keys: int, m: int, r: float) -> None:
         assert listed(found) == by_shares(np.delete(match, l, axis=0), n_us, True)
 
 
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("n_keys", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("n_targets", "n", "m", "groups"),
+    [
+        (1, 1, 1, 1),
+        (1, 30, 2, 1),
+        (30, 1, 2, 2),
+        (60, 60, 1, 1),
+        (90, 40, 2, 1),
+        (80, 50, 2, 3),
+        (40, 70, 3, 90),
+    ],
+)
+@pytest.mark.parametrize(
+    "shown",
+    [
+        [1.0],  # duplicates alone
+        [-2.0, -1.0, -0.0, 0.0, 1.0, 2.0],
+        [-1.0, 0.0, 1.0, 1.0 + 2**-52, INF, -INF],
+        [0.0, 1.0, 2.0, NAN],
+        [NAN],
+        None,  # no ties
+    ],
+)
+def test_counts_by_brute_force(
+    shown: list[float] | None, n_targets: int, n: int, m: int, groups: int, n_keys: int
+) -> None:
+    """Any number of targets and groups, some of them empty; intervals of one value, all or none."""
+    rng = np.random.default_rng([n_targets, n, groups, n_keys])
+    u, z = rng.integers(0, groups, n_targets), rng.integers(-1, groups, (m, n))
+    keys = []
+    for _ in range(n_keys):
+        y = rng.integers(-2, 3, n_targets).astype(float)
+        value = rng.choice(shown, (m, n)) if shown else rng.normal(size=(m, n))
+        reach = rng.choice([0, 0, 1, 2.5, INF, -INF], n_targets)  # -INF: nothing is inside
+        keys.append(NumericKey(y, y - reach, y + reach, value))
+    match = matches_of(u, z, keys)
+    for turned in (keys, keys[::-1]):
+        assert box_up(u, z, np.full(n_targets, -1), turned).N.tolist() == match.sum(axis=2).tolist()
+
+
 def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """1/6 + 1/8 = 1/8 + 1/10 + 1/15 is told from its residue; two near sums by fractions."""
     from bayes_risk.matching import boxes as module

@@ -3,12 +3,13 @@
 Letters as in ``_core/matching.py``; ``u`` numbers a target's *exact* keys, and a record matches if
 it holds these and its numeric keys lie in the target's box. Records are sorted by exact
 key, then by bucket of one numeric key, then by value of another: those in a target's box lie in a
-few stretches, one for each bucket that the box touches. A released value that is NaN lies in every
-interval, and such values come last. Derivation: ``docs/identification.md``.
+few stretches, one for each bucket that the box touches. Many records within two numeric keys are
+counted without being looked at: they lie in a stretch of either key's order. A released value that
+is NaN lies in every interval, and such values come last. Derivation: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from bayes_risk._core.matching import (
 
 SAMPLE = 1000
 SHORT = 4  # records of a stretch below which finer buckets do not pay
+LONG = 50  # records of a target's windows up to which looking through them is the least work
 
 
 class NumericKey(NamedTuple):
@@ -148,16 +150,27 @@ def _stretches(
     order = np.argsort(number)
     number = number[order]
     present = n - int(np.isnan(value).sum())
-    low = np.searchsorted(value[:present], key.low, "left")[target]
-    high = np.searchsorted(value[:present], key.high, "right")[target]
-    ends = [(cell * n + low, cell * n + np.maximum(low, high))]
+    low, high = (p[target] for p in _places(value[:present], key.low, key.high, "right"))
+    cell = cell * n
+    ends = [(cell + low, cell + np.maximum(low, high))]
     if present < n:
-        ends.append((cell * n + present, cell * n + n))
-    start, stop = (
-        np.searchsorted(number, np.column_stack(side).reshape(-1))
-        for side in zip(*ends, strict=True)
-    )
-    return order, np.bincount(target, minlength=len(u)) * len(ends), start, stop
+        ends.append((cell + present, cell + n))
+    start, stop = (np.column_stack(side).reshape(-1) for side in zip(*ends, strict=True))
+    visits = np.bincount(target, minlength=len(u)) * len(ends)
+    return order, visits, *_places(number, start, stop, "left")
+
+
+def _places(
+    ordered: Array | Ints, low: Array | Ints, high: Array | Ints, side: Literal["left", "right"]
+) -> Ints:
+    """`np.searchsorted` of lower ends ("left") and of upper ones, shape (2, ...).
+
+    By the lower ends' order: each search is near the last, so that the cache has it.
+    """
+    turn, places = np.argsort(low), np.empty((2, len(low)), np.int64)
+    places[0, turn] = np.searchsorted(ordered, low[turn], "left")
+    places[1, turn] = np.searchsorted(ordered, high[turn], side)
+    return places
 
 
 def _visits(u: Ints, across: Buckets | None) -> tuple[Ints, Ints]:
@@ -181,7 +194,8 @@ class Boxes(NamedTuple):
     u: Ints  # (B,): numbers of the boxes' exact keys
     z: Ints  # (m, n): of released ones
     keys: Sequence[NumericKey]  # of boxes
-    windows: Windows | None  # where to look for the records of a box; None: all boxes are keys
+    # where to look for the records of a box; None: boxes are keys, or nobody is to look
+    windows: Windows | None
     N: Ints  # (m, B): records of release l in the box
     of: Ints  # (n_t,): each target's box
     place: Ints  # (n_t,): each target's record; -1: it is not in the file
@@ -198,7 +212,8 @@ def box_up(
 
     ``u``, ``place``: each target's exact key and record. Without numeric keys a box is an exact
     key, all of which are numbered; ``limit``: `ROUND` or `OPEN_ROUND` makes ellipses. Time
-    O(m n log n) with a numeric key; with more, each window is looked through once.
+    O(m n log n) with one numeric key or two; with more, or ellipses, each window is looked through
+    once.
     """
     limit = limit if len(keys) > 1 else BOX
     of = np.arange(len(u))
@@ -206,8 +221,13 @@ def box_up(
     if not keys:
         exact = np.arange(u.max() + 1)
         return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, place, own, limit)
-    windows = windows_of(u, z, keys)
-    return Boxes(u, z, keys, windows, _counts(windows, keys, limit), of, place, own, limit)
+    two = len(keys) == 2 and limit == BOX
+    windows = windows_of(u, z, keys) if len(z) > 1 or not two else None  # or nobody will pool
+    if windows is None or (two and (windows.stop - windows.start).sum() > LONG * z.size):
+        N = _counts_of_two(u, z, keys)
+    else:
+        N = _counts(windows, keys, limit)
+    return Boxes(u, z, keys, windows, N, of, place, own, limit)
 
 
 def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
@@ -300,6 +320,21 @@ def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
 
     N: Ints = count(windows, _by_window(windows, keys), limit)
     return np.ascontiguousarray(N.T)
+
+
+def _counts_of_two(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Ints:
+    """Records that stand in a target's stretches both in the order of one key and of the other."""
+    from .match_counts import count_in_both
+
+    N = np.zeros((len(z), len(u)), np.int64)
+    for l, code in enumerate(z):
+        (order, _, *line), (other, _, *across) = (_stretches(u, code, k, l, None) for k in keys)
+        rank = np.empty(len(code), np.int32)
+        rank[other] = np.arange(len(code))
+        ends = np.column_stack(line).reshape(-1)
+        start, stop = (side.reshape(len(u), -1) for side in across)
+        count_in_both(rank[order], ends, np.argsort(ends), start, stop, N[l])
+    return N
 
 
 def _slides(keys: Sequence[NumericKey]) -> bool:

@@ -2,9 +2,10 @@
 
 With one numeric key, `MatchCounts` holds, of one target at a time, ``inside[j, l]``: record j
 matches in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those
-that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With
-several, boxes are looked through one by one; with none, records enter the boxes of the keys that
-they show. Loops index whole arrays: passing slices is dear.
+that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). Who lies
+in boxes of two is counted by places in order; else boxes of several are looked through one by one.
+With none, records enter the boxes of the keys that they show. Loops index whole arrays: passing
+slices is dear.
 Derivation: ``docs/identification.md``.
 """
 
@@ -77,6 +78,42 @@ def count(windows, rows, limit):
                 for q in range(start[v], stop[v]):
                     N[i, l] += holds(rows, i, l, q, limit)
     return N
+
+
+@numba.njit(cache=True, nogil=True)
+def count_in_both(rank, ends, turn, start, stop, N):
+    """N[i]: records in target i's stretches of one order, and of another as well; zeros at first.
+
+    Record q of the one order stands at ``rank[q]`` of the other. ``ends``: start and stop of each
+    target's stretches in the one order, visited in ``turn``; ``start``, ``stop``, (n_t, S), those
+    in the other. Records enter a binary indexed tree (Fenwick 1994) in the one order, which tells
+    how many of them stand before a place of the other: O(log n) a record and an end.
+    """
+    n = len(rank)
+    tree = np.zeros(n + 1, np.int32)
+    per_target = len(ends) // len(start)
+    entered = 0
+    for e in turn:
+        for q in range(entered, ends[e]):
+            k = rank[q] + 1
+            while k <= n:
+                tree[k] += 1
+                k += k & -k
+        entered = ends[e]
+        i = e // per_target
+        for v in range(start.shape[1]):
+            inside = before(tree, stop[i, v]) - before(tree, start[i, v])
+            N[i] += inside if e % 2 else -inside
+
+
+@numba.njit(cache=True, nogil=True)
+def before(tree, k):
+    """How many that entered stand at the first k places."""
+    many = 0
+    while k > 0:
+        many += tree[k]
+        k -= k & -k
+    return many
 
 
 @numba.njit(cache=True, nogil=True)

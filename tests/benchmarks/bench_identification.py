@@ -3,8 +3,8 @@
 Run as a script: ``python tests/benchmarks/bench_identification.py [n ...]``. Five keys, two of them
 known, m = 5 releases; a third of the synthesised values is drawn anew. Peak memory: files and all.
 Then one and two numeric keys within 10 %, of 100,000 records in few and many cells of exact keys;
-two of them in one release, the radius shrinking so that as many records match; and targets of a
-whole population, 51,016 people of whom 10,000 are in the file.
+one or two in one release, in processor seconds, the radius shrinking so that as many records match,
+or staying; and targets of a whole population, 51,016 people of whom 10,000 are in the file.
 """
 
 import resource
@@ -99,25 +99,28 @@ def radius(n: int = 100_000) -> None:
 
 
 def growth(sizes: tuple[int, ...] = (10_000, 16_000, 100_000, 1_000_000)) -> None:
-    """Print one line per size: one release, two numeric keys, 40 cells of exact keys, or none."""
-    print("\ntwo numeric keys, m = 1, radius 10 % at n = 16,000, then smaller")
-    print(f"{'n':>10} {'cells':>9} {'seconds':>9}")
-    for cells in (40, 1):
+    """Print one line per size: one release, 40 cells of exact keys, or none."""
+    print("\nm = 1, radius 10 % at n = 16,000, then smaller (matches stay) or the same (they grow)")
+    print(f"{'n':>10} {'cells':>9} {'numeric':>9} {'radius':>9} {'CPU s':>9}")
+    keys = ["income", "spent"]
+    for cells, numeric, shrinks in [(40, 2, 0.5), (1, 2, 0.5), (40, 2, 0), (1, 2, 0), (40, 1, 0)]:
         seconds = {}
-        for n in sizes:
+        for n in [sizes[0], *sizes]:  # compile first
             original, releases = make_numeric(n, cells, np.random.default_rng(1))
-            r = 0.1 * (16_000 / n) ** 0.5
-            start = time.perf_counter()
+            r = 0.1 * (16_000 / n) ** shrinks
+            start = time.process_time()
             identification_risk(
                 original,
                 releases[0],
                 known=["cell"],
-                synthesized=["income", "spent"],
-                radius={"income": r, "spent": r},
+                synthesized=keys[:numeric],
+                radius=dict.fromkeys(keys[:numeric], r),
                 fallback=False,
             )
-            seconds[n] = time.perf_counter() - start
-            print(f"{n:>10,} {cells:>9} {seconds[n]:>9.3f}")
+            seconds[n] = time.process_time() - start
+        for n, spent in seconds.items():
+            r = 0.1 * (16_000 / n) ** shrinks
+            print(f"{n:>10,} {cells:>9} {numeric:>9} {r:>9.4f} {spent:>9.3f}")
         rise = np.log(seconds[sizes[-1]] / seconds[sizes[0]]) / np.log(sizes[-1] / sizes[0])
         print(f"exponent {rise:.2f}")
 
