@@ -3,13 +3,13 @@
 Letters as in ``_core/matching.py``; ``u`` numbers a target's *exact* keys, and a record matches if
 it holds these and its numeric keys lie in the target's box. Records are sorted by exact
 key, then by bucket of one numeric key, then by value of another: those in a target's box lie in a
-few stretches, one for each bucket that the box touches. Many records within two numeric keys are
-counted without being looked at: they lie in a stretch of either key's order. A released value that
-is NaN lies in every interval, and such values come last. Derivation: ``docs/identification.md``.
+few stretches, one for each bucket that the box touches; what two numeric keys hold is counted from
+a stretch of each one's order. A released value that is NaN lies in every interval, and such values
+come last. Derivation: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,26 +150,24 @@ def _stretches(
     order = np.argsort(number)
     number = number[order]
     present = n - int(np.isnan(value).sum())
-    low, high = (p[target] for p in _places(value[:present], key.low, key.high, "right"))
+    low, high = (p[target] for p in _places(value[:present], key.low, key.high))
     cell = cell * n
     ends = [(cell + low, cell + np.maximum(low, high))]
     if present < n:
         ends.append((cell + present, cell + n))
     start, stop = (np.column_stack(side).reshape(-1) for side in zip(*ends, strict=True))
     visits = np.bincount(target, minlength=len(u)) * len(ends)
-    return order, visits, *_places(number, start, stop, "left")
+    return order, visits, *_places(number, start, stop - 1)  # whole numbers
 
 
-def _places(
-    ordered: Array | Ints, low: Array | Ints, high: Array | Ints, side: Literal["left", "right"]
-) -> Ints:
-    """`np.searchsorted` of lower ends ("left") and of upper ones, shape (2, ...).
+def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Ints:
+    """Where values from low to high, both inside, start and stop, shape (2, ...).
 
-    By the lower ends' order: each search is near the last, so that the cache has it.
+    Searched in the lower ends' order: each search is near the last, so that the cache has it.
     """
     turn, places = np.argsort(low), np.empty((2, len(low)), np.int64)
     places[0, turn] = np.searchsorted(ordered, low[turn], "left")
-    places[1, turn] = np.searchsorted(ordered, high[turn], side)
+    places[1, turn] = np.searchsorted(ordered, high[turn], "right")
     return places
 
 
@@ -212,8 +210,7 @@ def box_up(
 
     ``u``, ``place``: each target's exact key and record. Without numeric keys a box is an exact
     key, all of which are numbered; ``limit``: `ROUND` or `OPEN_ROUND` makes ellipses. Time
-    O(m n log n) with one numeric key or two; with more, or ellipses, each window is looked through
-    once.
+    O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
     """
     limit = limit if len(keys) > 1 else BOX
     of = np.arange(len(u))
@@ -331,9 +328,8 @@ def _counts_of_two(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Ints:
         (order, _, *line), (other, _, *across) = (_stretches(u, code, k, l, None) for k in keys)
         rank = np.empty(len(code), np.int32)
         rank[other] = np.arange(len(code))
-        ends = np.column_stack(line).reshape(-1)
-        start, stop = (side.reshape(len(u), -1) for side in across)
-        count_in_both(rank[order], ends, np.argsort(ends), start, stop, N[l])
+        ends, others = (np.column_stack(side).reshape(len(u), -1) for side in (line, across))
+        count_in_both(rank[order], ends, np.argsort(ends, axis=None), others, N[l])
     return N
 
 

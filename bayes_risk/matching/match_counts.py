@@ -2,10 +2,9 @@
 
 With one numeric key, `MatchCounts` holds, of one target at a time, ``inside[j, l]``: record j
 matches in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those
-that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). Who lies
-in boxes of two is counted by places in order; else boxes of several are looked through one by one.
-With none, records enter the boxes of the keys that they show. Loops index whole arrays: passing
-slices is dear.
+that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With
+several, boxes are looked through one by one, or two counted by a tree; with none, records enter the
+boxes of the keys that they show. Loops index whole arrays: passing slices is dear.
 Derivation: ``docs/identification.md``.
 """
 
@@ -81,39 +80,29 @@ def count(windows, rows, limit):
 
 
 @numba.njit(cache=True, nogil=True)
-def count_in_both(rank, ends, turn, start, stop, N):
-    """N[i]: records in target i's stretches of one order, and of another as well; zeros at first.
+def count_in_both(rank, ends, turn, others, N):
+    """N[i], 0 at first: records in target i's stretches of one order, and of another as well.
 
-    Record q of the one order stands at ``rank[q]`` of the other. ``ends``: start and stop of each
-    target's stretches in the one order, visited in ``turn``; ``start``, ``stop``, (n_t, S), those
-    in the other. Records enter a binary indexed tree (Fenwick 1994) in the one order, which tells
-    how many of them stand before a place of the other: O(log n) a record and an end.
+    Record q of the one order stands at ``rank[q]`` of the other. ``ends``, ``others``, (n_t, 2S):
+    start and stop of each stretch in the one (all visited in ``turn``) and in the other. Records
+    enter a binary indexed tree (Fenwick 1994) in the one order, which tells how many of them stand
+    before a place of the other: O(log n) a record and an end.
     """
-    n = len(rank)
+    n, entered, per_target = len(rank), 0, ends.shape[1]
     tree = np.zeros(n + 1, np.int32)
-    per_target = len(ends) // len(start)
-    entered = 0
     for e in turn:
-        for q in range(entered, ends[e]):
+        i, v = e // per_target, e % per_target
+        for q in range(entered, ends[i, v]):
             k = rank[q] + 1
             while k <= n:
                 tree[k] += 1
                 k += k & -k
-        entered = ends[e]
-        i = e // per_target
-        for v in range(start.shape[1]):
-            inside = before(tree, stop[i, v]) - before(tree, start[i, v])
-            N[i] += inside if e % 2 else -inside
-
-
-@numba.njit(cache=True, nogil=True)
-def before(tree, k):
-    """How many that entered stand at the first k places."""
-    many = 0
-    while k > 0:
-        many += tree[k]
-        k -= k & -k
-    return many
+        entered = ends[i, v]
+        for w in range(others.shape[1]):
+            k = others[i, w]
+            while k > 0:  # what stands before a start is taken off, in either order
+                N[i] += tree[k] if (v + w) % 2 == 0 else -tree[k]
+                k -= k & -k
 
 
 @numba.njit(cache=True, nogil=True)

@@ -422,9 +422,8 @@ def identification_risk(
     Both are reported; for m = 1 they agree.
 
     *Cost.* O(m n log n) time and O(m n) memory; the error of the pooled risk adds O(m^2 n) time.
-    With two radii counts take no longer where more records match; to pool releases, for ellipses
-    and with more radii about as many records are looked at as match, or share the two narrowest
-    keys. Conventions, exact ties and radii: ``docs/identification.md``.
+    Pooled with several radii, or in ellipses or with three, about as many records are looked at as
+    match, or share the two narrowest keys. Conventions, exact ties: ``docs/identification.md``.
 
     References
     ----------
