@@ -151,7 +151,8 @@ class DPMPM(Shown):
 
         Notes
         -----
-        Cost of a sweep: U p K multiplications for U distinct profiles, plus n draws of a class. A
+        Cost of a sweep: at most U p K multiplications for U distinct profiles, which share products
+        of equal first levels, plus a draw of a class a record, or K for 32 equal ones and more. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
         how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}

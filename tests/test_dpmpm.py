@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import binom
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
@@ -15,7 +16,7 @@ from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import Sums, collapse
-from bayes_risk.models.mixture.sweep import class_masses, draw_sticks
+from bayes_risk.models.mixture.sweep import class_masses, draw_classes, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, rows_of, units_of
 from tests.oracles import collapsed, label_probabilities, stick_weights
 
@@ -31,8 +32,73 @@ def test_class_masses_are_label_probabilities(levels):
     expected = label_probabilities(y, pi, phi)
     for i, row in enumerate(y):
         masses = np.empty(5)
-        class_masses((row + begin).astype(np.int32), pi, rows, masses)
-        assert np.allclose(masses / masses.sum(), expected[i], rtol=1e-10)
+        positions = (row + begin).astype(np.int32)[None]
+        class_masses(positions, 0, pi, rows, np.empty((len(levels) + 1, 5)), masses)
+        assert np.allclose(np.diff(masses, prepend=0) / masses[-1], expected[i], rtol=1e-9)
+
+
+@pytest.mark.parametrize("levels", [(4,), LEVELS, (2,) * 40, (30,) * 40])
+@pytest.mark.parametrize("n_classes", [1, 5])
+def test_class_masses_of_rows_in_any_order_are_those_of_rows_alone(levels, n_classes):
+    """Products that a row shares with the one before are kept: equal rows, hidden levels."""
+    rng = np.random.default_rng(5)
+    pi, _, phi = random_theta(rng, n_classes, levels)
+    starts = layout(n_classes, levels).starts
+    y = (rng.integers(0, np.array(levels), (60, len(levels))) + starts[:-1]).astype(np.int32)
+    y[rng.random(y.shape) < 0.1] = starts[-1]  # the padding row
+    y[20:40] = y[:20]
+    y[40:, : len(levels) // 2] = y[0, : len(levels) // 2]
+    for rows in (y, y[np.lexsort(y.T[::-1])], rows_of(y).units().arrays[0][0]):
+        shared = np.empty((len(levels) + 1, n_classes))
+        for u in range(len(rows)):
+            alone, masses, again = np.empty_like(shared), np.empty(n_classes), np.empty(n_classes)
+            class_masses(rows, u, pi, phi, shared, masses)
+            class_masses(rows[u : u + 1], 0, pi, phi, alone, again)
+            assert (masses == again).all()
+            logs = np.log(pi) + np.log(phi[rows[u]]).sum(axis=0)
+            p = np.exp(logs - logs.max())
+            assert np.allclose(masses / masses[-1], np.cumsum(p) / p.sum(), rtol=1e-9, atol=1e-15)
+
+
+def test_units_are_rows_sorted_by_the_columns_with_fewest_levels_first():
+    rng = np.random.default_rng(6)
+    y = np.column_stack([rng.integers(0, d, 500) for d in (9, 2, 5)]).astype(np.int32)
+    units = rows_of(y).units(left_out=3)
+    assert units.unit[3] == -1 and units.multiplicity.sum() == 499
+    assert (np.delete(units.data.positions[units.unit] == y, 3, axis=0)).all()
+    positions = units.arrays[0][0]
+    assert (positions == units.data.positions[:, [1, 2, 0]]).all()
+    assert (np.lexsort(positions.T[::-1]) == np.arange(len(positions))).all()
+
+
+MASSES = [
+    [0.2, 0.3, 0.5],
+    [1.0, 0.0, 3.0, 1e-3, 0.02, 0.0],
+    [0.0, 0.0, 1.0],
+    [1.0, 1e-9, 0.0],
+    [0.04, 0.01, 0.9, 0.05],
+    [2.0],
+]
+
+
+@pytest.mark.parametrize("masses", MASSES)
+@pytest.mark.parametrize("times", [1, 31, 32, 100, 5000])
+def test_classes_of_many_individuals_are_multinomial(masses, times):
+    """Means, variances, covariances and how often nobody is there, at four standard errors."""
+    rng, runs = np.random.default_rng(7), 4000
+    p, drawn = np.array(masses) / np.sum(masses), np.zeros((runs, len(masses)), np.int64)
+    for copies in drawn:
+        draw_classes(rng, np.cumsum(masses), times, copies)
+    assert (drawn.sum(axis=1) == times).all() and not drawn[:, p == 0].any()
+    product = (drawn - times * p)[:, :, None] * (drawn - times * p)[:, None]
+    found = np.hstack([drawn, product.reshape(runs, -1), drawn == 0, drawn == 1, drawn == 2])
+    law = binom(times, p)
+    covariance = times * (np.diag(p) - np.outer(p, p))
+    expected = np.hstack([times * p, covariance.ravel(), *(law.pmf(x) for x in range(3))])
+    rare = runs * np.minimum(np.abs(expected), 1) < 30  # no normal law there
+    error = np.sqrt(found.var(axis=0) / runs) + 1e-9 * times
+    gaps = np.abs(found.mean(axis=0) - expected) / error
+    assert (gaps[~rare] < 4).all(), gaps
 
 
 @pytest.mark.parametrize("alpha", [1e-12, 0.3, 7.0])

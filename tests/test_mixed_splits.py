@@ -22,7 +22,6 @@ from bayes_risk.models.mixture.sampler import (
 )
 from bayes_risk.models.mixture.split_merge import (
     allocate,
-    draw_each_label,
     individuals,
     log_split_ratio,
     new_sides,
@@ -422,10 +421,11 @@ def of_partitions(name):
 
 
 @numba.njit
-def labels_given(rng, rows, pi, phi, layout, classes, out):
+def labels_given(rng, units, pi, phi, layout, classes, out, flags):
     """Labels of each draw's parameters."""
+    n, size, M = classes
     for h in range(pi.shape[0]):
-        draw_each_label(rng, rows, pi[h], phi[h], layout, classes, out[h])
+        draw_labels(rng, units, pi[h], phi[h], layout, n, M, out[h], flags, size)
 
 
 CHAINS = [(name, 3) for name in CASES if name != "mixed weighted with zeros"]  # not offered in fits
@@ -442,7 +442,10 @@ def test_chains_have_the_posterior_of_partitions(name, splits):
     found = run_chains(prior, table.units, starts, draws=draws, tune=100, thin=2, rng=rng)
     z = np.zeros((len(found), table.n), np.int16)
     classes = np.zeros(K), np.zeros(K, np.int64), np.zeros((prior.n_sums, K))
-    labels_given(rng, table.rows, found.pi, found.phi, prior.layout, classes, z)
+    units = table.units.arrays
+    labels_given(rng, units, found.pi, found.phi, prior.layout, classes, z, table.rows[3])
+    for u in range(len(units[1])):  # equal records have their labels in the order of classes
+        z[:, table.rows[2] == u] = rng.permuted(z[:, table.rows[2] == u], axis=1)
     kinds, which = np.unique(z, axis=0, return_inverse=True)
     seen = np.array([partition(row) for row in kinds])[which.ravel()]
     likely = [one for one in expected if expected[one] > 0.01]

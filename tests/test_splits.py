@@ -20,7 +20,6 @@ from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.split_merge import (
     allocate,
-    draw_each_label,
     individuals,
     log_slots,
     log_split_ratio,
@@ -372,10 +371,11 @@ def test_labels_are_drawn_from_the_stream_of_the_plain_sweep():
     of_units = (np.random.default_rng(7), units.arrays, pi, phi, prior.layout)
     draw_labels(*of_units, n, M, label, np.zeros((0, 0), bool))
     rows, z = individuals(units.arrays, prior.layout, True)
-    classes = np.zeros(3), np.zeros(3, np.int64), np.zeros((prior.width, 3))
-    draw_each_label(np.random.default_rng(7), rows, pi, phi, prior.layout, classes, z)
+    again, size, sums = np.zeros(3), np.zeros(3, np.int64), np.zeros((prior.width, 3))
+    of_units = (np.random.default_rng(7), *of_units[1:])
+    draw_labels(*of_units, again, sums, z, rows[3], size)
     assert (np.bincount(z, minlength=3) == n).all()
-    assert (classes[0] == n).all() and (classes[1] == n).all() and (classes[2] == M).all()
+    assert (again == n).all() and (size == n).all() and (sums == M).all()
 
 
 def test_no_splits_is_the_sweep_by_hand():

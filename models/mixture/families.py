@@ -24,7 +24,7 @@ import numba
 import numpy as np
 
 from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
-from .sweep import TINY, class_masses, cumulate, draw_class, log_gamma_draw
+from .sweep import TINY, class_masses, cumulate, draw_class, draw_classes, log_gamma_draw
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
@@ -258,48 +258,67 @@ def add_numbers(data, u, k, w, copies, dead, layout, M):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
+def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size=None):
     """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
 
-    ``units``: data, multiplicities, powers (none: all 1). ``first_label[u]`` keeps the label of one
-    individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural.
-    Where M has no rows nothing but the label of one individual of each unit is drawn. Levels are
-    added here, not by a function: that would count references for each unit.
+    ``units``: data, multiplicities, powers (none: all 1). ``label[u]`` keeps the label of one
+    individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural. With
+    ``size`` (K,), how many individuals a class has, both are kept of all, unit after unit: of equal
+    ones those of a class together. Where M has no rows nothing but ``label`` is drawn.
     """
-    data, multiplicity, power = units
-    positions, K, numbers = data[0], pi.shape[0], data[1].shape[1] + data[3].shape[1] > 0
-    products = not numbers and power.shape[0] == 0  # levels that count in full need no logs
-    tables, masses = tables_of(pi, phi, layout, not products), np.empty(K)
-    copies, dead = np.zeros(K, np.int64), np.zeros(data[1].shape[1], np.int64)
+    (positions, counts, _, reals), _, power = units
+    alone = counts.shape[1] + reals.shape[1] + power.shape[0] == 0  # levels that count in full
+    tables = tables_of(pi, phi, layout, not alone)  # those need no logs
+    products, masses = np.empty((positions.shape[1] + 1, pi.shape[0])), np.empty(pi.shape[0])
+    copies, dead = np.zeros(pi.shape[0], np.int64), np.zeros(counts.shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
+    if size is not None:
+        size[:] = 0
+    room = products, masses, copies, dead
+    label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, flags, size)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, flags, size):
+    """What `draw_labels` does once there is room: all of it, as calls would count references."""
+    data, multiplicity, power = units
+    products, masses, copies, dead = room
+    positions, K, at = data[0], pi.shape[0], 0
     for u in range(multiplicity.shape[0]):
         w = power[u] if power.shape[0] > 0 else 1.0
-        if products:
-            class_masses(positions[u], pi, phi, masses)
-            cumulate(masses)
+        if alone:
+            class_masses(positions, u, pi, phi, products, masses)
         else:
             cumulated_masses(data, power, u, phi, layout, tables, masses)
         one = draw_class(rng, masses)
-        first_label[u] = one
         if M.shape[0] == 0:
+            label[u] = one
             continue
         copies[one] += 1
-        for _ in range(multiplicity[u] - 1):
-            copies[draw_class(rng, masses)] += 1
-        alone = multiplicity[u] == 1
-        for k in range(one if alone else 0, one + 1 if alone else K):
-            if copies[k] == 0:
+        draw_classes(rng, masses, multiplicity[u] - 1, copies)
+        single = multiplicity[u] == 1
+        for k in range(one if single else 0, one + 1 if single else K):
+            left, copies[k] = copies[k], 0
+            if left == 0:
                 continue
-            if numbers:
-                draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
-                add_numbers(data, u, k, w, copies[k], dead, layout, M)
-                for c in range(flags.shape[1] if k == one and flags.shape[0] > 0 else 0):
-                    flags[u, c] = dead[c] > 0 and rng.random() * copies[k] < dead[c]
-            n[k] += w * copies[k]
+            if data[1].shape[1] + data[3].shape[1] > 0:
+                draw_structural(rng, data, u, k, left, phi, layout, dead)
+                add_numbers(data, u, k, w, left, dead, layout, M)
+            n[k] += w * left
             for j in range(positions.shape[1]):
-                M[positions[u, j], k] += w * copies[k]
-            copies[k] = 0
+                M[positions[u, j], k] += w * left
+            first, last = u, u + (k == one)
+            if size is not None:
+                size[k] += left
+                first, last = at, at + left
+                at = last
+            for i in range(first, last):
+                label[i] = k
+                for c in range(flags.shape[1]):
+                    flags[i, c] = dead[c] > 0 and rng.random() * left < dead[c]
+                    dead[c] -= flags[i, c]
+                left -= 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -25,7 +25,7 @@ from bayes_risk._core.parallel import Ticks, in_order
 
 from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
-from .split_merge import draw_each_label, individuals, split_merge
+from .split_merge import individuals, split_merge
 from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
 from .sweep import draw_alpha, draw_sticks, swap_neighbours
 from .zeros import fall, fall_given
@@ -50,7 +50,7 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
         rows, parts, c, us, us_columns = given
         n_z, M_z = sums_z
         other = np.empty(rows[1].shape[0], np.int64)
-        draw_labels(rng, rows, pi, phi, layout, n_z, M_z, other, flags[:0])
+        draw_labels(rng, rows, pi, phi, layout, n_z, M_z, other, np.zeros((0, 0), np.bool_))
         g = part_masses(parts, phi, layout)
         if zero is not None:
             c = fall_given(rng, zero, us, us_columns, c, pi, phi, g, n_z, M_z)
@@ -80,7 +80,7 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
     for h in range(first, last):
         for _ in range(thin):
             if splits > 0:
-                draw_each_label(rng, rows, pi, phi, families, classes, z)
+                draw_labels(rng, units, pi, phi, families, n, M, z, rows[3], classes[1])
                 split_merge(rng, splits, rows, families, alpha[0], classes, z, tally)
             else:
                 _, c, g = sums_of(

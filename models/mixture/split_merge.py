@@ -25,14 +25,11 @@ import numpy as np
 
 from .families import (
     add_numbers,
-    cumulated_masses,
-    draw_structural,
     log_marginal,
     log_sum_of,
     real_given,
-    tables_of,
 )
-from .sweep import TINY, class_masses, cumulate, draw_class, log_order
+from .sweep import TINY, cumulate, draw_class, log_order
 
 NOBODY = 2  # the empty column of sums
 BIG, REACH = 1e100, 200.0  # bounds of odds, and of what numbers add to their log
@@ -58,40 +55,6 @@ def individuals(units, layout, wanted):
         at += multiplicity[u]
     flags = np.zeros((at, data[1].shape[1]), np.bool_)
     return (data, power, owner, flags, variable), np.zeros(at, np.int16)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_each_label(rng, rows, pi, phi, layout, classes, z):
-    """z_i ~ p(z_i | y_i, pi, phi) of every individual, and which of its zeros are structural.
-
-    The stream of `draw_labels`, where there are no structural zeros.
-    """
-    data, power, owner, flags, _ = rows
-    (n, size, M), w = classes, 1.0
-    positions, numbers = data[0], data[1].shape[1] + data[3].shape[1] > 0
-    products = not numbers and power.shape[0] == 0
-    tables, masses = tables_of(pi, phi, layout, not products), np.empty(pi.shape[0])
-    n[:] = 0.0
-    size[:] = 0
-    M[:] = 0.0
-    for i in range(owner.shape[0]):
-        u = np.int64(owner[i])
-        if i == 0 or owner[i - 1] != u:
-            w = power[u] if power.shape[0] > 0 else 1.0
-            if products:
-                class_masses(positions[u], pi, phi, masses)
-                cumulate(masses)
-            else:
-                cumulated_masses(data, power, u, phi, layout, tables, masses)
-        k = draw_class(rng, masses)
-        z[i] = k
-        size[k] += 1
-        n[k] += w
-        for j in range(positions.shape[1]):
-            M[positions[u, j], k] += w
-        if numbers:
-            draw_structural(rng, data, u, k, 1, phi, layout, flags[i])
-            add_numbers(data, u, k, w, 1, flags[i], layout, M)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -187,7 +187,11 @@ class Rows(NamedTuple):
         blocks: list[Any] = [*self, np.empty((len(kept), 0)) if power is None else power[:, None]]
         plain = power is None and not self.has_numbers
         keys = self.positions if plain else np.hstack(blocks)
-        rows, found, n = np.unique(keys[kept], axis=0, return_inverse=True, return_counts=True)
+        order = few_first(keys[kept]) if plain else np.arange(keys.shape[1])
+        rows, found, n = np.unique(
+            keys[kept][:, order], axis=0, return_inverse=True, return_counts=True
+        )
+        rows = rows[:, np.argsort(order)]
         unit = np.full(len(kept), -1, dtype=np.int64)
         unit[kept] = found.reshape(-1)
         ends = np.cumsum([block.shape[1] for block in blocks])
@@ -200,6 +204,11 @@ class Rows(NamedTuple):
             given=given,
             power=None if power is None else powers[:, 0].astype(np.float64),
         )
+
+
+def few_first(positions: npt.NDArray[Any]) -> Ints:
+    """Columns by their number of levels: rows sorted by these share the longest beginnings."""
+    return np.argsort([len(np.unique(column)) for column in positions.T], kind="stable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -229,9 +238,14 @@ class Units:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """Data, multiplicities and powers (none: all 1), as compiled loops take them."""
+        """Data, multiplicities and powers (none: all 1), as compiled loops take them.
+
+        Columns of levels stand in the order that rows are sorted by, so that most begin alike.
+        """
         power = np.empty(0) if self.power is None else self.power
-        return tuple(self.data), self.multiplicity, power
+        positions = self.data.positions
+        sorted_by = np.ascontiguousarray(positions[:, few_first(positions)])
+        return tuple(self.data._replace(positions=sorted_by)), self.multiplicity, power
 
     def only(self, which: npt.NDArray[np.integer]) -> "Units":
         """Some of the units, once each; records are forgotten."""

@@ -9,30 +9,38 @@ import math
 import numba
 
 RESCALE_EVERY = 16
+MANY = 32  # individuals from which binomials are faster than a class for each
 TINY = 1e-300
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def class_masses(positions, pi, phi, out):
-    """out[k] proportional to pi_k prod_j phi_k(level j); rescaled so that nothing underflows."""
-    K = pi.shape[0]
-    for k in range(K):
-        out[k] = pi[k]
-    p = positions.shape[0]
-    for j in range(0, p - 1, 2):  # two variables a pass: half the traffic
-        a, b = positions[j], positions[j + 1]
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def class_masses(positions, u, pi, phi, products, cumulated):
+    """Running sums of pi_k prod_j phi_k(level j of row u), up to a factor: nothing underflows.
+
+    ``products[j]`` (p + 1, K) are those of the first j levels. Rows come one after the other, from
+    the first, and products of the levels that a row begins with as the one before stay as they are.
+    """
+    first, p, K = 0, positions.shape[1], pi.shape[0]
+    if u == 0:
         for k in range(K):
-            out[k] *= phi[a, k] * phi[b, k]
-        if j % RESCALE_EVERY == RESCALE_EVERY - 2:
+            products[0, k] = pi[k]
+    else:
+        while first < p and positions[u, first] == positions[u - 1, first]:
+            first += 1
+    for j in range(first, p):
+        a = positions[u, j]
+        for k in range(K):
+            products[j + 1, k] = products[j, k] * phi[a, k]
+        if j % RESCALE_EVERY == RESCALE_EVERY - 1:
             top = TINY
             for k in range(K):
-                top = max(top, out[k])
+                top = max(top, products[j + 1, k])
             for k in range(K):
-                out[k] /= top
-    if p % 2 == 1:
-        a = positions[p - 1]
-        for k in range(K):
-            out[k] *= phi[a, k]
+                products[j + 1, k] /= top
+    total = 0.0
+    for k in range(K):
+        total += products[p, k]
+        cumulated[k] = total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -51,6 +59,32 @@ def draw_class(rng, cumulated):
     for i in range(last):  # counting without a branch is faster than searching
         k += u >= cumulated[i]
     return k
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def draw_classes(rng, cumulated, times, copies):
+    """Count the classes of so many individuals in ``copies``; many by one binomial a class."""
+    k, last, below = 0, cumulated.shape[0] - 1, 0.0
+    if times < MANY:
+        for _ in range(times):
+            copies[draw_class(rng, cumulated)] += 1
+        return
+    while times > 0 and k < last and below < cumulated[last]:
+        q = (cumulated[k] - below) / (cumulated[last] - below)
+        drawn, u = 0, rng.random()
+        if times * q > 1.0:
+            drawn = rng.binomial(times, q)
+        elif u >= 1.0 - times * q:  # seldom: else nobody, whose mass is at least that
+            mass = (1.0 - q) ** times
+            while u >= mass and drawn < times:
+                u -= mass
+                drawn += 1
+                mass *= (times - drawn + 1) * q / (drawn * (1.0 - q))
+        copies[k] += drawn
+        times -= drawn
+        below = cumulated[k]
+        k += 1
+    copies[last] += times
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -222,13 +222,15 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
         tails[j] = box_masses(zero, phi, columns[j:][::-1].copy())[1]
     us = np.ascontiguousarray(positions.T)
     masses, alive, weights = np.empty(K), np.zeros(B, np.bool_), np.empty(phi.shape[0])
+    room = np.empty((positions.shape[1] + 1, K))
     for i in range(positions.shape[0]):
-        class_masses(positions[i], pi, phi, masses)
+        class_masses(positions, i, pi, phi, room, masses)
         for b in range(B):
             alive[b] = meets(boxes, b, us, i, us_columns)
-        for k in range(K if B > 0 else 0):
-            masses[k] *= share_left(alive, boxes, -1, tails[0], k)
-        cumulate(masses)
+        if B > 0:
+            for k in range(K):
+                masses[k] = room[-1, k] * share_left(alive, boxes, -1, tails[0], k)
+            cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
             begin, end = starts[columns[j]], starts[columns[j] + 1]
