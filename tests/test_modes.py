@@ -22,7 +22,7 @@ from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
 from bayes_risk.risk.attribute import attribute_evidence
-from bayes_risk.risk.posterior import Limits, PosteriorSums, reliable, weigh
+from bayes_risk.risk.posterior import Limits, PosteriorSums, error_over_modes, reliable, weigh
 from tests.fits import encoded
 
 COPIES = 4
@@ -459,6 +459,14 @@ def test_modes_make_a_record_unreliable_where_their_range_matters_and_not_elsewh
     apart = np.repeat([[0.0, 1.0]], 4, axis=0).T.reshape(1, 8) * (odds[0] - odds[1])
     both = weighed(apart - apart.mean(), sum(odds) / 2)
     assert trusted(both, *(weighed(quiet, one) for one in odds)) is expected
+
+
+def test_modes_say_the_same_of_records_released_unchanged():
+    one, other = (
+        SimpleNamespace(log_truth=np.log([1.0, p]), mcse_log_bayes_factor=np.array([0.0, 0.1]))
+        for p in (0.5, 0.25)
+    )
+    assert error_over_modes([one, other]) == pytest.approx([0.0, 0.5 * np.log(3) + 0.1])
 
 
 @pytest.mark.parametrize("led", [True, False])

@@ -103,7 +103,7 @@ def test_what_the_draw_that_made_a_release_does_to_both_estimators(H):
 
 def test_predictives_keep_the_draws_that_made_the_release():
     table = simulate(60, (2, 3, 2), seed=62)
-    fit = br.models.DPMPM(n_classes=4).fit(
+    fit = br.models.DPMPM(n_classes=6).fit(
         table, draws=50, tune=50, chains=2, thin=1, random_seed=1
     )
     release = fit.synthesize(2, parameters="independent", random_seed=2)

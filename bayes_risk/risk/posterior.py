@@ -185,7 +185,8 @@ def error_over_modes(found: Sequence[PosteriorWeights]) -> Array:
     main, *modes = found
     error = main.mcse_log_bayes_factor
     for one in modes:
-        apart = np.abs(_log_odds(one.log_truth) - _log_odds(main.log_truth))
+        with np.errstate(invalid="ignore"):  # infinite in both: released unchanged
+            apart = np.abs(_log_odds(one.log_truth) - _log_odds(main.log_truth))
         settled = np.where(np.isfinite(apart), apart, 0.0)
         error = np.maximum(error, 0.5 * settled + one.mcse_log_bayes_factor)
     return error
