@@ -17,7 +17,7 @@ from scipy.special import betaln, gammaln
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.modes import halvings, least, outside, told_apart
+from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
@@ -127,35 +127,6 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
     exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
     found, error = more.log_evidence[0, order, 0], more.mcse_log_evidence[order, 0]
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
-
-
-def test_of_large_tables_fewer_draws_will_do_where_errors_stay_small(monkeypatch):
-    shares, carried = [], MixtureFit.carried
-
-    def noted(self, *args, share, **how):
-        shares.append(share)
-        return carried(self, *args, share=share, **how)
-
-    monkeypatch.setattr(MixtureFit, "carried", noted)
-    audited(CHOOSES, seed=8)
-    assert set(shares) == {1.0}  # sixteen records
-    monkeypatch.setattr("bayes_risk.evidence.runner.RECORDS", 0)
-    risk = audited(CHOOSES, seed=8)
-    assert shares[-1] == 0.5  # of 800 draws: a quarter would be fewer than 250
-    guesses, order = guesses_of(risk)
-    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
-    found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]
-    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
-
-
-def test_draws_are_halved_as_often_as_the_error_allows():
-    rng = np.random.default_rng(4)
-    quiet = 0.004 * rng.normal(size=(8, 3, 500))
-    quiet[:, 0], quiet[:, 1, :5] = 0.0, -np.inf  # the truth, and what no draw allows
-    assert [halvings(scale * quiet, 4, 8, 1.0, 9) for scale in (0.5, 1.0, 2.0, 8.0)] == [3, 1, 0, 0]
-    assert halvings(quiet, 16, 8, 1.0, 9) == 0 and halvings(quiet, 16, 8, 4.0, 9) == 1
-    assert halvings(quiet, 4, 8, 1.0, 1) == 1
-    assert halvings(quiet[:2], 4, 8, 1.0, 9) == halvings(np.zeros((8, 3, 2)), 4, 8, 1.0, 9) == 0
 
 
 @pytest.mark.parametrize(("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8)])

@@ -297,10 +297,8 @@ class Led(Fit, Sampled, Importance, Protocol):
     def n_chains(self) -> int:
         """Number C of chains, of equal length, one after another."""
 
-    def carried(
-        self, which: Ints, release: EncodedRelease, share: float = 1.0, **how: Unpack[How]
-    ) -> "Led":
-        """The same fit with draws of some of these chains: a share of those it had before."""
+    def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
+        """The same fit with as many draws as it had before, of some of these chains."""
 
     def lengthened(self, release: EncodedRelease, rounds: int, **how: Unpack[How]) -> Posterior:
         """p(Theta | y) in the mode, of chains so many times as long, in as many draws."""

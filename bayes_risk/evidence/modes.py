@@ -34,7 +34,6 @@ PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
 SCORED = 50  # draws of a start, about, that the release is weighed with
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
-ENOUGH = 0.01  # error of the log evidence, of 95 % of guesses, below which fewer draws will do
 LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
 
 
@@ -218,20 +217,6 @@ def distances(value: Array, error: Array) -> Array:
     apart = np.array([[_square(a - b) for b in value] for a in value])
     left: Array = np.sqrt(np.maximum(apart - noise, 0.0))
     return left
-
-
-def halvings(value: Array, m: int, n_chains: int, times: float, most: int) -> int:
-    """How often chains may be halved with errors that stay below `ENOUGH`; at most so often.
-
-    Of what starts of one mode say, (S, G, U), whose chains are ``times`` shorter than those that
-    are carried on: each of m + 1 fits has that variance, of the base's mean m times over m rounds.
-    """
-    seen = np.isfinite(value).all(axis=0)
-    spread = value[:, seen].var(axis=0, ddof=1) if len(value) >= SOME else np.zeros(0)
-    if not spread.any():
-        return 0
-    error = np.sqrt(2.0 * m / n_chains / times * np.quantile(spread[spread > 0.0], 0.95))
-    return int(np.clip(np.floor(2.0 * np.log2(ENOUGH / error)), 0, most))
 
 
 def least(log_release: Array) -> float:

@@ -35,12 +35,10 @@ from .evidence import (
     refit_evidence,
 )
 from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
-from .modes import NOBODY, Modes, Starts, halvings, probed, started, told_apart
+from .modes import NOBODY, Modes, Starts, probed, started, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
-HALVINGS, FEWEST = 2, 250  # of led chains, and draws of all of them that k-hat is trusted with
-RECORDS = 2000  # of smaller tables all draws are kept: rare states count, and time is short
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 
@@ -327,7 +325,7 @@ class EvidenceRunner:
             end = begin + len(starts.value)
             which = new[(new >= begin) & (new < end)] - begin
             if len(which):
-                self.chains.append(self._carried(starts, which, begin, key, rng))
+                self.chains.append(self._carried(starts.fit, which, begin, key, rng))
             begin = end
         self.modes = replace(found, used=np.concatenate([c.counted for c in self.chains]))
 
@@ -339,28 +337,12 @@ class EvidenceRunner:
         return told_apart(value, error, log_release, wanted, carried)
 
     def _carried(
-        self, starts: Starts, which: Ints, begin: int, key: Key, rng: np.random.Generator
+        self, fit: Led, which: Ints, begin: int, key: Key, rng: np.random.Generator
     ) -> Chains:
-        """Some starts carried on, as long as their error asks for, and the fits from there."""
-        fit, (child,) = starts.fit, rng.spawn(1)
-        share = 0.5 ** self._halvings(starts, which)
-        key = (*key, "carried", begin, which.tobytes(), share)
-        make = partial(fit.carried, which, self.release, share=share, rng=child, **self._how)
-        led = self.remember(key, make)
+        """Some starts of a fit carried on, and the fits that go on from there."""
+        key, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
+        led = self.remember(key, lambda: fit.carried(which, self.release, rng=child, **self._how))
         return Chains(led, self.later(led, key, rng), begin + which)
-
-    def _halvings(self, starts: Starts, which: Ints) -> int:
-        """How often their chains may be halved."""
-        fit, short, (m, C) = (
-            needed(self.can.led),
-            starts.fit,
-            (len(self.release.by_draw), len(which)),
-        )
-        size = fit.n_draws / fit.n_chains / 2
-        most = min(HALVINGS, int(np.log2(max(size * C / FEWEST, 1.0))))
-        most = most if len(self.release.replaced) >= RECORDS else 0
-        times, m = size / (short.n_draws / short.n_chains), len(self.release.by_draw)
-        return halvings(starts.value[which], m, C, times, most)
 
     def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
         """The fits, each made when it is asked for."""

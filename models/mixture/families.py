@@ -497,8 +497,8 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
 def log_number(x, e, of, is_real, inflated, w, constants):
     """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
 
-    ``constants``: `count_constants` of a count x; of a real, the log of
-    what its density is multiplied with.
+    ``constants``: `count_constants` of a count x; of a real, the log of what its density is
+    multiplied with.
     """
     if is_real:
         if x != x:

@@ -254,11 +254,10 @@ class MixtureFit(Shown):
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
 
-    def carried(self, which: Ints, release: EncodedRelease, share: float = 1.0, **how: Any) -> Any:
-        """The same fit with draws of some of these chains, a share of those there may be."""
+    def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
+        """The same fit with draws of some of these chains."""
         assert self.lengths is not None
-        steps = replace(self.lengths, draws=int(np.ceil(share * self.lengths.draws)))
-        carried = partial(carried_on, self.posterior, which, steps, release, **how)
+        carried = partial(carried_on, self.posterior, which, self.lengths, release, **how)
         posterior, limit = stage("base fit in the mode", carried)
         return replace(self, posterior=posterior, limit=limit)
 

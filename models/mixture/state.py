@@ -187,7 +187,9 @@ class Rows(NamedTuple):
         blocks: list[Any] = [*self, np.empty((len(kept), 0)) if power is None else power[:, None]]
         plain = power is None and not self.has_numbers
         keys = self.positions if plain else np.hstack(blocks)
-        order = few_first(keys[kept]) if plain else np.arange(keys.shape[1])
+        order = np.arange(keys.shape[1])
+        if plain:  # few levels first: sorted rows then begin alike most often
+            order = np.argsort([len(np.unique(x)) for x in keys[kept].T], kind="stable")
         rows, found, n = np.unique(
             keys[kept][:, order], axis=0, return_inverse=True, return_counts=True
         )
@@ -203,12 +205,8 @@ class Rows(NamedTuple):
             unit=unit,
             given=given,
             power=None if power is None else powers[:, 0].astype(np.float64),
+            sorted_by=order if plain else None,
         )
-
-
-def few_first(positions: npt.NDArray[Any]) -> Ints:
-    """Columns by their number of levels: rows sorted by these share the longest beginnings."""
-    return np.argsort([len(np.unique(column)) for column in positions.T], kind="stable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,6 +226,8 @@ class Units:
         Of releases synthesised given columns that stay: their units, and what divides them.
     power : ndarray, shape (U,), or None
         Record weights, powers of a pseudo-posterior; None: all 1.
+    sorted_by : ndarray of int, shape (q,), or None
+        Columns of levels that units are sorted by, in turn; None: as they stand.
     """
 
     data: Rows
@@ -235,6 +235,7 @@ class Units:
     unit: Ints
     given: "Given | None" = None
     power: Array | None = None
+    sorted_by: Ints | None = None
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -243,9 +244,11 @@ class Units:
         Columns of levels stand in the order that rows are sorted by, so that most begin alike.
         """
         power = np.empty(0) if self.power is None else self.power
-        positions = self.data.positions
-        sorted_by = np.ascontiguousarray(positions[:, few_first(positions)])
-        return tuple(self.data._replace(positions=sorted_by)), self.multiplicity, power
+        data = self.data
+        if self.sorted_by is not None:
+            positions = np.ascontiguousarray(data.positions[:, self.sorted_by])
+            data = data._replace(positions=positions)
+        return tuple(data), self.multiplicity, power
 
     def only(self, which: npt.NDArray[np.integer]) -> "Units":
         """Some of the units, once each; records are forgotten."""
