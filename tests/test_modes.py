@@ -184,15 +184,15 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     first, last = basin_of(fit.posterior) == 1, basin_of(fit.posterior) == -1
     assert first.any() and last.any()
     rng = np.random.default_rng
-    said = scores(fit.posterior, coded, rng(2))
+    said = scores(fit.posterior, coded, rng(2))[0]
     limit = least(said[first])
     assert np.array_equal(outside(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
     longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
-    assert (basin_of(again) == 1).all() and not outside(scores(again, coded, rng(5)), limit).any()
-    assert outside(scores(longer, coded, rng(6)), limit).tolist() == [False, True]
+    assert (basin_of(again) == 1).all() and not outside(scores(again, coded, rng(5))[0], limit).any()
+    assert outside(scores(longer, coded, rng(6))[0], limit).tolist() == [False, True]
     size = mixed.n_draws // 2  # the other never stayed: it stands where it was
     assert np.isin(longer.draws.alpha[size:], mixed.draws.alpha[size:]).all()
     assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
@@ -492,3 +492,14 @@ def test_chains_that_differ_beyond_their_halves_are_marked_and_seldom_others():
     assert false < 0.001 + 3 * np.sqrt(0.001 / 20_000)
     apart = noise + 30 * np.repeat(rng.normal(size=(4, 4, 20_000)), 2, axis=1)
     assert chains_disagree(apart).mean() > 0.95
+
+
+def test_starts_that_the_release_finds_less_and_less_probable_are_not_one_mode():
+    """Each is near the one before, the last is far below the first."""
+    rng = np.random.default_rng(3)
+    value = np.cumsum(rng.normal(0, 0.05, (8, 200)), axis=0)
+    error = rng.normal(0, 0.01, value.shape)
+    favoured = -100.0 - 30.0 * np.arange(8.0)[:, None] + rng.normal(0, 3.0, (8, 2))
+    found = told_apart(value, error, favoured[:, None], chains=8)
+    assert found.kept == (0,) and found.used.tolist() in ([0], [0, 1], [0, 1, 2])
+    assert (np.diff(found.mode) >= 0).all()

@@ -297,6 +297,12 @@ class Led(Fit, Sampled, Importance, Protocol):
     def n_chains(self) -> int:
         """Number C of chains, of equal length, one after another."""
 
+    def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
+        """Log probability of each data set given some draws of each chain, (m, C, n).
+
+        Given their parameters, or what is left of these once some are averaged over.
+        """
+
     def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
 

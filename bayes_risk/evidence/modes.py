@@ -32,7 +32,6 @@ UNIT = 0.6745  # of the median of absolute normal deviates
 SOME = 3  # chains of a mode, whose spread tells more than that of halves
 PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
-SCORED = 50  # draws of a start, about, that the release is weighed with
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
 
@@ -165,8 +164,8 @@ def told_apart(
     """
     total = log_release.sum(axis=1)  # shape (S, B)
     score, distance = total.mean(axis=1), distances(value, error)
-    alike = np.abs(score - score[:, None]) <= CLEAR + ERRORS * np.sqrt(2.0) * _noise(total)
-    near = (distance < NEAR) & alike
+    band = _bands(score, CLEAR + ERRORS * np.sqrt(2.0) * _noise(total))
+    near = (distance < NEAR) & (band == band[:, None])
     group = connected_components(near, directed=False)[1]  # near, or joined by such
     labels = np.unique(group)
     mean = np.array([score[group == g].mean() for g in labels])
@@ -185,6 +184,20 @@ def told_apart(
         chosen=np.array([np.argmax(a) if a.sum() == 1 else -1 for a in by_set], dtype=np.int64),
         used=np.concatenate([stay, _in_turn(groups, chains - len(stay))]),
     )
+
+
+def _bands(score: Array, width: float) -> Ints:
+    """Bands of scores, none of which is further below the best of its band than ``width``.
+
+    Not below each other: a row of starts, each a little less probable than the one before, would
+    join starts that differ by hundreds of nats.
+    """
+    band = np.zeros(len(score), dtype=np.int64)
+    left = np.ones(len(score), dtype=bool)
+    while left.any():
+        band[left] += 1
+        left &= score < score[left].max() - width
+    return band
 
 
 def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
@@ -222,25 +235,23 @@ def distances(value: Array, error: Array) -> Array:
 def least(log_release: Array) -> float:
     """Log probability of a release below which a chain is not in the mode that some are in.
 
-    Of draws (C, n): as between modes so many nats, and so many times what quarters of chains differ
-    by, below what most of them say.
+    Of draws (C, n): as between modes so many nats, and so many standard deviations of a quarter of
+    a chain, below what most quarters say.
     """
-    means = _quarters(log_release)
-    typical = np.median(means)
-    spread = np.median(np.abs(means - typical)) / UNIT
-    return float(typical - CLEAR - ERRORS * spread)
+    means = quarters(log_release)
+    return float(np.median(means) - CLEAR - ERRORS * _spread(means))
 
 
 def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
     """Chains that are below the limit in the mean of any quarter of their draws, the last too."""
-    gone: npt.NDArray[np.bool_] = _quarters(log_release).min(axis=1) < limit
+    gone: npt.NDArray[np.bool_] = quarters(log_release).min(axis=1) < limit
     return gone
 
 
-def _quarters(log_release: Array) -> Array:
-    """Means of the quarters of chains, (C, 4)."""
-    quarters = np.array_split(log_release, min(4, log_release.shape[1]), axis=1)
-    return np.stack([q.mean(axis=1) for q in quarters], axis=1)
+def quarters(log_release: Array) -> Array:
+    """Means of the quarters of chains, (..., 4) of draws (..., n)."""
+    each = np.array_split(log_release, min(4, log_release.shape[-1]), axis=-1)
+    return np.stack([q.mean(axis=-1) for q in each], axis=-1)
 
 
 def _square(difference: Array) -> float:
@@ -248,12 +259,21 @@ def _square(difference: Array) -> float:
 
 
 def _noise(log_release: Array) -> float:
-    """Error of the mean of one chain, of all (S, B): from halves that differ, as most do."""
-    return float(np.median(log_release.std(axis=1)) / UNIT)
+    """Error of the mean of one chain, of all (S, B)."""
+    return _spread(log_release) / float(np.sqrt(log_release.shape[1]))
+
+
+def _spread(batches: Array) -> float:
+    """Standard deviation of a batch in a mode, of (S, B), by how far most are from the one before.
+
+    Not from all others: a chain that slides from mode to mode would widen its own tolerance.
+    """
+    steps = np.abs(np.diff(batches, axis=1))
+    return float(np.median(steps) / UNIT / np.sqrt(2.0)) if steps.size else 0.0
 
 
 def _variance(values: Array, noise: float) -> float:
-    """Of the mean of (chains, batches): of halves, or between chains where there are some."""
+    """Of the mean of (chains, batches): of batches, or between chains where there are some."""
     chains = values.mean(axis=1)
     between = float(chains.var(ddof=1)) if len(chains) >= SOME else 0.0
     return max(noise**2, between) / len(chains)
@@ -316,7 +336,7 @@ def started(
     -----
     Cost: that of a fit on the table and all data sets, stacked; log ratios of the probes.
     """
-    lead, score = rngs
+    lead, score, weigh = rngs
     led = remember(lambda: fit.led(release, rng=lead, n_jobs=n_jobs, progress=progress))
     base = led.informed(release)
     ratios = []
@@ -327,16 +347,5 @@ def started(
         fit=led,
         value=np.stack([r.value for r in ratios]),
         error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
-        log_release=_scores(led, release),
+        log_release=quarters(led.scores(release, rng=weigh).swapaxes(0, 1)),
     )
-
-
-def _scores(fit: Led, release: EncodedRelease) -> Array:
-    """Mean log p(Z^(l) | Theta_h) of the halves of each chain, shape (C, m, 2); some draws do."""
-    C = fit.n_chains
-    size = fit.n_draws // C
-    few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
-    draws = (size * np.arange(C)[:, None] + few).ravel()
-    log_p = fit.log_release(release, draws).reshape(-1, C, len(few)).swapaxes(0, 1)
-    half = max(len(few) // 2, 1)
-    return np.stack([log_p[..., :half].mean(axis=2), log_p[..., -half:].mean(axis=2)], axis=2)

@@ -314,7 +314,7 @@ class EvidenceRunner:
             if found is not None and len(found.used) >= enough:
                 break
             make = partial(self.remember, (*key, "starts", k))
-            how: Any = {"read": self.read, "rngs": rng.spawn(2), **self._how}
+            how: Any = {"read": self.read, "rngs": rng.spawn(3), **self._how}
             self.starts.append(started(fit, self.release, self.probes, remember=make, **how))
             found = self._told_apart(wanted, carried)
         assert found is not None

@@ -31,7 +31,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
 from .families import draw_labels
-from .led import Lengths, carried_on, draws_beside, led_by, lengthened
+from .led import Lengths, carried_on, draws_beside, led_by, lengthened, scores
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units, ZeroLayout
@@ -253,6 +253,10 @@ class MixtureFit(Shown):
     def led_chains(self) -> int:
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
+
+    def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
+        """Log probability of each data set given some draws of each chain, (m, C, n)."""
+        return scores(self.posterior, release, rng)
 
     def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
         """The same fit with draws of some of these chains."""

@@ -28,7 +28,7 @@ COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after t
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
-SCORED = 24  # draws of a chain, about, that tell whether it is in the mode
+SCORED = 24  # draws of a chain, about, that tell which mode it is in
 SHORTEST = 50  # sweeps
 
 
@@ -116,7 +116,7 @@ def carried_on(
     That is the log probability of the release, below which a chain has left it.
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
-    limit = least(scores(chosen, release, score))
+    limit = least(scores(chosen, release, score).sum(axis=0))
     tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
@@ -187,7 +187,7 @@ def _within(
         sweep, score = child.spawn(2)
         again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
-        gone = outside(scores(new, release, score), limit)
+        gone = outside(scores(new, release, score).sum(axis=0), limit)
         for c, chain in zip(out[~gone], _some(new, ~gone), strict=True):
             chains[c] = chain
         out, how["tick"] = out[gone], lambda done: None
@@ -207,7 +207,7 @@ def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Dra
 def scores(
     posterior: MixturePosterior, release: EncodedRelease, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Log probability of the release, given some draws of each chain, (C, n).
+    """Log probability of each data set, given some draws of each chain, (m, C, n).
 
     Where no column stays, at their parameters' means given the labels: draws of these only add
     noise.
@@ -222,8 +222,7 @@ def scores(
         sums = collapse(posterior.prior, posterior.units, draws, fixed, wanted, rng=rng)[0]
         draws = at_means(sums, posterior.prior)
     found = replace(posterior, draws=draws).log_release(release, None)
-    total: npt.NDArray[np.float64] = found.sum(axis=0)
-    return total.reshape(C, len(few))
+    return found.reshape(-1, C, len(few))
 
 
 def draws_beside(
