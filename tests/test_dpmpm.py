@@ -12,11 +12,10 @@ from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.families import draw_parameters
 from bayes_risk.models.mixture.levels.predictive import LatentPredictive
-from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import Sums, collapse
-from bayes_risk.models.mixture.sweep import class_masses, draw_classes, draw_sticks
+from bayes_risk.models.mixture.sweep import class_masses, class_weights, draw_classes, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, rows_of, units_of
 from tests.oracles import collapsed, label_probabilities, stick_weights
 
@@ -332,15 +331,16 @@ def test_collapse_counts_the_labels_that_it_draws():
     free = np.zeros(3, dtype=bool)
     sums, labels, _ = collapse(prior, units, draws, free, units.unit, rng=rng)
     cases = Cases.of(prior, Columns.of(levels=range(3)), targets_of(cells, [0]), **UNTIED)
-    tau = LatentPredictive.of(sums, cases, labels, np.zeros(400, np.int64)).tau
+    predictive = LatentPredictive.of(sums, cases, labels, np.zeros(400, np.int64))
+    S = predictive.n_classes
     expected, observed = np.zeros(K), np.zeros(K)
     for h, (pi, phi, _) in enumerate(thetas):
         label = labels[h]
         assert (np.bincount(label, minlength=K) == sums.n[h]).all()
         for j, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
-            counts = sums.M[h, begin:end] * tau[h, j] - prior.level
+            counts = predictive.sums.M[h, begin:end] * predictive.tau[h, j] - prior.level
             for c in range(end - begin):
-                mine = np.bincount(label[cells[:, j] == c], minlength=K)
+                mine = np.bincount(predictive.label[h][cells[:, j] == c], minlength=S)
                 assert np.allclose(counts[c], mine, atol=1e-9)
         p = label_probabilities(cells, pi, phi)
         expected += p.sum(axis=0)

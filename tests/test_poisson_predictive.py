@@ -67,13 +67,8 @@ def predictive(prior, units, sums, label, structural, columns, guesses, tied=Non
         given=nothing,
         given_linked=nothing,
     )
-    return MixedPredictive(
-        sums=sums,
-        cases=cases,
-        label=label,
-        structural=structural,
-        batch=batch_of_draws(H, 2),
-    )
+    batch = batch_of_draws(H, 2)
+    return MixedPredictive.of(sums, cases, label, structural=structural, batch=batch)
 
 
 def sums_by_hand(terms, truth, log_weights, batch):

@@ -13,9 +13,9 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.mixture.families import log_level
-from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.mixed_terms import log_powers
 from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.glm import build as build_regression
 from bayes_risk.models.regression.glm import extra_of
 from tests.oracle import log_label_prior

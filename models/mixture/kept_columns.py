@@ -20,7 +20,7 @@ import math
 import numba
 import numpy as np
 
-from .families import PARAMETERS, draw_parameters, log_number, log_terms, number_parameters
+from .families import draw_parameters, log_class_masses, log_zero, tables_of
 from .sweep import TINY, draw_alpha, draw_stick
 
 BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
@@ -104,9 +104,9 @@ def part_masses(parts, phi, layout):
                 for v in range(V):
                     g[k, v] *= phi[parts[0][v, j], k]
         return g
+    tables = tables_of(even, phi, layout)
     for v in range(V):
-        log_terms(parts, v, even, phi, layout, terms)
-        top = terms.max()
+        top = log_class_masses(parts, v, phi, layout, tables, terms)
         for k in range(K):
             g[k, v] = math.exp(terms[k] - top)
     return g
@@ -119,10 +119,30 @@ def rows_of(layout, v):
     return (v, p + v) if v < p else (p + v, p + r + v)
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def log_change(parts, i, v, k, phi, new, layout):
+    """log p(value of number v in part i | new) / p(the same | phi), in class k."""
+    p, (here, also) = layout[2].shape[0], rows_of(layout, v)
+    now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
+    if v >= p:
+        x = parts[3][i, v - p]
+        if x != x:
+            return 0.0
+        squares = psi_new * (x - then) ** 2 - psi * (x - now) ** 2
+        return 0.5 * (math.log(psi_new / psi) - squares)
+    x, e = parts[1][i, v], parts[2][i, v]
+    if e <= 0.0:
+        return 0.0
+    if layout[4] and x == 0.0:
+        both = log_zero(math.log(psi_new), math.log1p(-psi_new), e * then)
+        return both - log_zero(math.log(psi), math.log1p(-psi), e * now)
+    change = x * math.log1p((then - now) / now) - e * (then - now)
+    return change + (math.log1p(-psi_new) - math.log1p(-psi) if layout[4] else 0.0)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
-    _, counts, exposure, reals = parts
     p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
     if v < p:
         step = new[v, k] - phi[v, k]
@@ -135,14 +155,8 @@ def number_factors(M, new, phi, parts, layout, v, k, more):
         gain = 0.5 * n * math.log(new[also, k] / phi[also, k])
         gain -= 0.5 * new[also, k] * (squares - 2.0 * new[here, k] * total + n * new[here, k] ** 2)
         gain += 0.5 * phi[also, k] * (squares - 2.0 * phi[here, k] * total + n * phi[here, k] ** 2)
-    of, nothing = np.empty((2, PARAMETERS)), np.zeros((0, 4))
-    number_parameters(M, phi, layout, True, v, k, nothing, of[0])
-    number_parameters(M, new, layout, True, v, k, nothing, of[1])
     for i in range(more.shape[0]):
-        x, e = (counts[i, v], exposure[i, v]) if v < p else (reals[i, v - p], 1.0)
-        now = log_number(x, e, of[0], v >= p, layout[4], 1.0, (0.0, 0.0))
-        then = log_number(x, e, of[1], v >= p, layout[4], 1.0, (0.0, 0.0))
-        more[i] = math.exp(then - now)
+        more[i] = math.exp(log_change(parts, i, v, k, phi, new, layout))
     return gain
 
 

@@ -32,7 +32,7 @@ from .mixed_terms import (
     put_aside,
     rest_terms,
 )
-from .sampler import Sums
+from .sampler import Sums, occupied
 from .state import Prior
 
 LEAST = 1e-250
@@ -42,12 +42,12 @@ STEP = 200.0  # of logs, beyond which a sum is put aside
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def draw_of(tables, layout, fixed, h, room):
     """A draw as `mixed_terms` takes it."""
-    all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
-    nothing, P, T, weights = room
+    all_n, all_alpha, all_pi, order, all_M, all_phi, log_weights, integrated = tables
+    nothing, P, T = room
     fill_draw(all_M[h], all_phi[h], layout, fixed, nothing, P, T)
-    weights[:] = math.nan
     pi = all_pi[h, : 0 if integrated else all_n.shape[1]]
-    return all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T, weights
+    M, phi = all_M[h], all_phi[h]
+    return all_n[h], all_alpha[h], pi, order[h], M, phi, P, T, log_weights[h]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -95,9 +95,9 @@ def fill_sums(tables, layout, fixed, targets, guesses, log_weights, batch, room,
             put_aside(sums[u, b], relative[u, b], out[u, b])
 
 
-def room_of(guesses: tuple[Any, ...] | None, V: int, K: int) -> tuple[Any, ...]:
-    """Room for `rest_terms`, and for `points_of` and what is found by it."""
-    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+def room_of(guesses: tuple[Any, ...] | None, V: int, K: int, every: int) -> tuple[Any, ...]:
+    """Room for `rest_terms`, and for `points_of` and what is found by it; for K of all classes."""
+    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS)), np.empty(every)
     q, C, G = 0, 0, 0
     if guesses is not None:
         (_, q, C), G = guesses[1].shape, guesses[5].shape[1]
@@ -227,10 +227,12 @@ class MixedPredictive:
     Attributes
     ----------
     sums : Sums
-        Of the H draws.
+        Of the H draws and the S classes of each that are `occupied`.
+    log_weights : ndarray, shape (H, S + 1, S)
+        Of the classes, one member of each taken out, or nobody.
     cases : Cases
     label : ndarray of int, shape (H, U)
-        Class of each target; K where nothing is to be taken out.
+        Class of each target; S where nothing is to be taken out.
     structural : ndarray of bool, shape (H, U, 2 p)
         Which of its values, own and synthetic, are drawn to be structural zeros.
     batch : ndarray of int, shape (H,)
@@ -238,10 +240,21 @@ class MixedPredictive:
     """
 
     sums: Sums
+    log_weights: Array
     cases: Cases
     label: npt.NDArray[np.int16]
     structural: Flags
     batch: Ints
+
+    @classmethod
+    def of(
+        cls, sums: Sums, cases: Cases, label: npt.NDArray[np.int16], **how: Any
+    ) -> "MixedPredictive":
+        """Of sums and labels of all K classes; ``how``: structural zeros and batches."""
+        sums, label, weights = occupied(sums, label)
+        with np.errstate(divide="ignore"):  # of columns that stand for nobody
+            log_weights = np.log(weights)
+        return cls(sums=sums, log_weights=log_weights, cases=cases, label=label, **how)
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), given what is given of i, shape (H, block)."""
@@ -262,15 +275,15 @@ class MixedPredictive:
 
     def _room(self, guesses: tuple[Any, ...] | None) -> tuple[Any, ...]:
         """Room for a draw, and for what is found of a target: the kernels allocate nothing."""
-        (D, K), V = self.sums.draws.phi.shape[1:], self.cases.values.shape[1]
-        P, T = np.empty((V, K, PARAMETERS)), np.zeros((D, K))
-        return (np.zeros((0, 4)), P, T, np.empty((K + 1, K))), room_of(guesses, V, K)
+        (D, S), V = self.sums.draws.phi.shape[1:], self.cases.values.shape[1]
+        P, T = np.empty((V, S, PARAMETERS)), np.zeros((D, S))
+        return (np.zeros((0, 4)), P, T), room_of(guesses, V, S, self.sums.n.shape[1])
 
     @property
     def _draws(self) -> tuple[Any, ...]:
         """What the kernels take first: draws, families, fixed variables."""
         s, d = self.sums, self.sums.draws
-        tables = s.n, d.alpha, d.pi, s.M, d.phi, s.integrated
+        tables = s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
         return tables, self.cases.prior.layout, s.fixed
 
     def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:

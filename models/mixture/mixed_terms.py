@@ -7,9 +7,10 @@ exp(1e6). Sums over draws are kept as (sum, what it is relative to, log of what 
 it). Kernels with ``_nrt=False`` allocate nothing, and do not count references to arrays at each
 call: that took three quarters of the time.
 
-Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha,
-pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out, and class
-weights without a record of each class (K + 1, K), NaN until one is asked for.
+Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha
+and pi of all classes; and of those that `sampler.occupied` leaves, K in number, which they are, M,
+phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out, and log weights of
+classes without a record of each (K + 1, K).
 ``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
 exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
 there are none, which values are given (own, synthetic), weights (U,), and constants (U, V, 2) of
@@ -29,7 +30,6 @@ from .families import (
     log_sum_of,
     number_parameters,
 )
-from .levels.predictive_kernels import class_weights
 from .sweep import TINY
 
 LOG_RANGE = 500.0
@@ -46,11 +46,6 @@ def log_powers(n, alpha, pi, removed, w, out):
     if pi.shape[0] > 0:
         for k in range(K):
             out[k] = w * math.log(max(pi[k], TINY))
-        return
-    if w == 1.0:
-        class_weights(n, alpha, removed, out)
-        for k in range(K):
-            out[k] = math.log(max(out[k], TINY))
         return
     after = n.sum() - (w if removed < K else 0.0)
     log_rest = 0.0
@@ -178,19 +173,18 @@ def log_of_both(share, x, e, of, w, constants):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def class_powers(n, alpha, pi, k0, w, out):
-    """`log_powers`; where parameters are integrated out one class stands for all empty ones."""
-    log_powers(n, alpha, pi, k0, w, out)
-    if pi.shape[0] > 0:
-        return
-    first = -1
-    for k in range(n.shape[0]):
-        if n[k] == 0.0 and k != k0:
-            if first < 0:
-                first = k
-            else:
-                out[first] = log_add(out[first], out[k])
-                out[k] = -math.inf
+def class_powers(n, alpha, pi, order, k0, w, every, out):
+    """`log_powers` of some classes; where they are integrated out one stands for all empty ones."""
+    removed, rest = order[k0] if k0 < out.shape[0] else n.shape[0], -math.inf
+    log_powers(n, alpha, pi, removed, w, every)
+    for k in range(n.shape[0] if pi.shape[0] == 0 else 0):
+        if n[k] == 0.0 and k != removed:
+            rest = log_add(rest, every[k])
+    for t in range(out.shape[0]):
+        k = order[t]
+        out[t] = every[k]
+        if pi.shape[0] == 0 and n[k] == 0.0 and k != removed:
+            out[t], rest = rest, -math.inf
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -201,16 +195,14 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """
     label, flags, values, exposure, linked, held = targets[:6]
     given, given_z, power, constants, z_constants = targets[6:11]
-    n, alpha, pi, M, phi, P, T, weights = draw
-    guessed, gone, of = room
+    n, alpha, pi, order, M, phi, P, T, weights = draw
+    guessed, gone, of, every = room
     k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
     if w == 1.0:
-        if math.isnan(weights[k0, 0]):
-            class_powers(n, alpha, pi, k0, 1.0, weights[k0])
         for k in range(out.shape[0]):
             out[k] = weights[k0, k]
     else:
-        class_powers(n, alpha, pi, k0, w, out)
+        class_powers(n, alpha, pi, order, k0, w, every, out)
     anything = False
     for v in range(values.shape[1]):
         told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
@@ -277,8 +269,8 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     """
     columns, points, constants, n_points = guesses[:4]
     label, flags, _, exposure, linked, held = targets[:6]
-    _, _, _, M, phi, P, T, _ = draw
-    _, gone, of = room
+    _, _, _, _, M, phi, P, T, _ = draw
+    _, gone, of, _ = room
     power, p, r = targets[8], layout[2].shape[0], layout[6].shape[0]
     cut, first, least = power[u] == 1.0, 0, -math.inf
     for v in columns:

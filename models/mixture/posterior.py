@@ -112,9 +112,7 @@ class MixturePosterior:
         cases = Cases.of(self.prior, self.columns, targets, **how)
         if self.tabulates:
             return LatentPredictive.of(sums, cases, label, batch, factor)
-        return MixedPredictive(
-            sums=sums, cases=cases, label=label, structural=structural, batch=batch
-        )
+        return MixedPredictive.of(sums, cases, label, structural=structural, batch=batch)
 
     def at_theta(self, targets: Targets, linked: Array | None) -> Predictive:
         """p(y* | Theta_h) itself: nothing integrated out, nobody left out."""

@@ -27,7 +27,7 @@ from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
 from .split_merge import individuals, split_merge
 from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
-from .sweep import draw_alpha, draw_sticks, swap_neighbours
+from .sweep import TINY, class_weights, draw_alpha, draw_sticks, swap_neighbours
 from .zeros import fall, fall_given
 
 CHUNK = 20
@@ -132,13 +132,42 @@ def collapse_draws(rng, units, given, zero, layout, theta, wanted, out):
             all_flags[h, i] = flags[wanted[i]]
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_weights(n, alpha, pi, integrated, order, out):
+    """out[h, s, t]: weight of class order[h, t], one of class s taken out; of nobody at s = S.
+
+    Classes that nobody is in are all alike: the first of them stands for all.
+    """
+    (H, K), S = n.shape, order.shape[1]
+    weights = np.empty(K)
+    for h in range(H):
+        for s in range(S + 1):
+            removed = order[h, s] if s < S else K
+            if not integrated:
+                out[h, s] = pi[h]
+                continue
+            if removed < K and n[h, removed] == 0.0:  # has no target to take out
+                out[h, s] = 0.0
+                continue
+            class_weights(n[h], alpha[h], removed, weights)
+            rest = 0.0
+            for k in range(K):
+                if n[h, k] == 0.0:
+                    rest += weights[k]
+            for t in range(S):
+                out[h, s, t] = max(weights[order[h, t]], TINY)
+                if n[h, order[h, t]] == 0.0:
+                    out[h, s, t], rest = rest, 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sums:
     """What the predictives need of each draw.
 
     ``n (H, K)`` weights of classes; ``M (H, D + 2 p + r, K)`` sums, as in `families.py`; ``fixed
     (V,)`` variables kept at their drawn parameters; whether the weights of classes are
-    ``integrated`` out; ``fallen (H,)`` how many records fell into the structural zeros.
+    ``integrated`` out; ``fallen (H,)`` how many records fell into the structural zeros. ``order
+    (H, S)``: classes that M and phi have, where these are only the `occupied` ones.
     """
 
     draws: Draws
@@ -147,6 +176,7 @@ class Sums:
     fixed: Flags
     integrated: bool
     fallen: Ints
+    order: Ints | None = None
 
     @classmethod
     def at_theta(cls, draws: Draws, prior: Prior) -> "Sums":
@@ -160,6 +190,30 @@ class Sums:
             integrated=False,
             fallen=np.zeros(H, np.int64),
         )
+
+
+def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArray[np.int16], Array]:
+    """Sums of the classes of each draw that somebody is in, one more standing for all the others.
+
+    And labels (H, U) of targets among these, K becoming S; and weights of classes (H, S + 1, S),
+    one member of each taken out, or nobody. All classes stay where weights are not integrated out.
+    """
+    (H, K), S = sums.n.shape, sums.n.shape[1]
+    order = np.broadcast_to(np.arange(K), (H, K))
+    if sums.integrated:
+        S = min(int((sums.n > 0).sum(axis=1).max()) + 1, K)
+        order = np.argsort(sums.n == 0, axis=1, kind="stable")
+        place = np.full((H, K + 1), S, np.int16)
+        np.put_along_axis(place, order, np.arange(K, dtype=np.int16)[None], axis=1)
+        label = np.take_along_axis(place, label.astype(np.int64), axis=1)
+        M, phi = (
+            np.take_along_axis(x, order[:, None, :S], axis=2) for x in (sums.M, sums.draws.phi)
+        )
+        sums = replace(sums, M=M, draws=replace(sums.draws, phi=phi))
+    order, draws = np.ascontiguousarray(order[:, :S]), sums.draws
+    weights = np.empty((H, S + 1, S))
+    fill_weights(sums.n, draws.alpha, draws.pi, sums.integrated, order, weights)
+    return replace(sums, order=order), label, weights
 
 
 def collapse(

@@ -127,6 +127,23 @@ def draw_sticks(rng, n, alpha, log_left, pi):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def class_weights(n, alpha, removed, out):
+    """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
+
+    prod_{l<k} (alpha + n_{>l}) / (1 + alpha + n_{>=l}) times (1 + n_k) / (1 + alpha + n_{>=k}).
+    """
+    K = n.shape[0]
+    at_least = n.sum() - (removed < K)
+    rest = 1.0
+    for k in range(K - 1):
+        here = n[k] - (k == removed)
+        out[k] = rest * (1.0 + here) / (1.0 + alpha + at_least)
+        rest *= (alpha + at_least - here) / (1.0 + alpha + at_least)
+        at_least -= here
+    out[K - 1] = rest
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_alpha(rng, n_sticks, log_rest, prior):
     """alpha ~ Gamma(a + K - 1, rate b - log pi_K)."""
     return max(rng.standard_gamma(prior[0] + n_sticks) / (prior[1] - log_rest), TINY)

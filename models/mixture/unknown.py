@@ -34,7 +34,7 @@ from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms
-from .sampler import chains_of
+from .sampler import chains_of, fill_weights
 from .state import Draws, Given, Prior, Rows, Units
 from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
 
@@ -343,13 +343,18 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
     (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
     D = all_M.shape[2] - 2 * p - r
     P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
-    weights = np.empty((B, K + 1, K))
+    weights, order = np.empty((B, K + 1, K)), np.empty((B, K), np.int64)
+    order[:] = np.arange(K)
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
     room, terms, rest, L, _, _, masses = found
     of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
     for h in range(H):
-        weights[:] = math.nan
+        for before in range(2):
+            some, whole = slice(before * m, B if before else m), not fixed[before].any()
+            n, alpha, pi = all_n[h, some], all_alpha[h, some], all_pi[h, some]
+            fill_weights(n, alpha, pi, whole, order[some], weights[some])
+        weights[:] = np.log(weights)
         for b in range(B):
             here = fixed[int(b >= m)]
             fill_draw(all_M[h, b], all_M[h, b, :D], layout, here, nothing, P[b], T[b])
@@ -361,7 +366,9 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
             for b in range(B):
                 here, M = fixed[int(b >= m)], all_M[h, b]
                 pi = all_pi[h, b, : K if here.any() else 0]
-                draw = all_n[h, b], all_alpha[h, b], pi, M, M[:D], P[b], T[b], weights[b]
+                draw = (
+                    all_n[h, b], all_alpha[h, b], pi, order[b], M, M[:D], P[b], T[b], weights[b],
+                )  # fmt: skip
                 case = case_of(targets, truth, constants, held, h, b)
                 if guesses is None:
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)
@@ -470,7 +477,7 @@ class ImputedPredictive:
         return out
 
     def _room(self, guesses: tuple[Any, ...] | None, targets: tuple[Any, ...]) -> tuple[Any, ...]:
-        return room_of(guesses, targets[2].shape[1], self.kept.pi.shape[2])
+        return room_of(guesses, targets[2].shape[1], *self.kept.pi.shape[2:] * 2)
 
     def _tables(self) -> tuple[Any, ...]:
         kept, problem = self.kept, self.problem

@@ -30,11 +30,11 @@ from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.mixture.mixed_predictive import Cases
-from bayes_risk.models.mixture.sampler import Sums
+from bayes_risk.models.mixture.sampler import Sums, occupied
 from bayes_risk.models.mixture.sweep import TINY
 from bayes_risk.models.mixture.zeros import fill_log_possible
 
-from .predictive_kernels import class_weights, linked_factor, own_class, predict, wide_sums
+from .predictive_kernels import linked_factor, own_class, predict, wide_sums
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -44,25 +44,16 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
     A factor is the probability of a level, and of the linked one with it, without the target.
     ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
     """
-    Q, tau, n, alpha, pi, integrated = tables
+    Q, tau, weights = tables
     fixed, place, starts = layout  # place[j]: first place of a guessed variable, else -1
     label, truth, linked, held = target
-    K, t = n.shape[1], 0
-    base = np.empty(K)
+    t = 0
     for i in range(draws.shape[0]):
-        h, k0, empty = draws[i], label[draws[i]], -1
-        if integrated:
-            class_weights(n[h], alpha[h], k0, base)
-        else:
-            base[:] = pi[h]
-        mass_of_empty = 0.0
-        for k in range(K):
-            if integrated and n[h, k] == 0:
-                mass_of_empty += base[k]
-                if empty >= 0:
-                    continue
-                empty = t
-            log_base[t] = math.log(max(base[k], TINY))
+        h, k0 = draws[i], label[draws[i]]
+        for k in range(Q.shape[2]):
+            if weights[h, k0, k] == 0.0:
+                continue
+            log_base[t] = math.log(weights[h, k0, k])
             log_truth[t] = 0.0
             draw_of[t] = i
             for j in range(truth.shape[0]):
@@ -83,10 +74,6 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
                     if level == truth[j]:
                         logs[t] += math.log(max(here, TINY))
             t += 1
-        if empty >= 0:
-            log_base[empty] += math.log(max(mass_of_empty, TINY)) - math.log(
-                max(base[n[h] == 0][0], TINY)
-            )
     for s in range(t):
         log_truth[s] += log_base[s]
     return t
@@ -202,12 +189,15 @@ class LatentPredictive:
     Attributes
     ----------
     sums : Sums
-        Of the H draws, ``M`` the probability of a level in a class.
-    tau : ndarray, shape (H, p, K)
+        Of the H draws and the S classes of each that are `occupied`, ``M`` the probability of a
+        level in a class.
+    weights : ndarray, shape (H, S + 1, S)
+        Of the classes, one member of each taken out, or nobody.
+    tau : ndarray, shape (H, p, S)
         Class totals plus prior mass.
     cases : Cases
     label : ndarray of int, shape (H, U)
-        Class of each target; K where nothing is to be taken out.
+        Class of each target; S where nothing is to be taken out.
     batch : ndarray of int, shape (H,)
         Batch of each draw.
     impossible : ndarray of bool, shape (G, U), or None
@@ -219,6 +209,7 @@ class LatentPredictive:
     """
 
     sums: Sums
+    weights: Array
     tau: Array
     cases: Cases
     label: npt.NDArray[np.int16]
@@ -236,6 +227,7 @@ class LatentPredictive:
         log_factor: Array | None = None,
     ) -> "LatentPredictive":
         """Of sums of levels alone, in whose place the probabilities are put."""
+        sums, label, weights = occupied(sums, label)
         draws, M, prior = sums.draws, sums.M, cases.prior
         tau, impossible = np.empty((len(M), len(prior.starts) - 1, M.shape[2])), None
         M[:, -1] = 1.0
@@ -252,6 +244,7 @@ class LatentPredictive:
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
         return cls(
             sums=sums,
+            weights=weights,
             tau=tau,
             cases=cases,
             label=label,
@@ -280,7 +273,7 @@ class LatentPredictive:
         if zeros is None:
             return logs
         if self.log_factor is not None:
-            left_out = self.label[0, block] < self.sums.n.shape[1]
+            left_out = self.label[0, block] < self.weights.shape[2]
             return logs + self.log_factor[:, np.where(left_out, 0, 1)]
         out, truth = np.empty(logs.shape), rows_of(self.cases.values[block])
         label = self.label[:, block].astype(np.int64)
@@ -291,13 +284,12 @@ class LatentPredictive:
     @property
     def n_classes(self) -> int:
         """Most classes that a draw has people in, and one for all the others."""
-        return int((self.sums.n > 0).sum(axis=1).max()) + 1
+        return self.weights.shape[2]
 
     @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """As the kernels take them: weights, and whether they are integrated out."""
-        sums, draws = self.sums, self.sums.draws
-        return sums.M, self.tau, sums.n, draws.alpha, draws.pi, sums.integrated
+    def _arrays(self) -> tuple[Array, ...]:
+        """As the kernels take them."""
+        return self.sums.M, self.tau, self.weights
 
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
@@ -311,7 +303,7 @@ class LatentPredictive:
         place = np.full(len(begin) - 1, -1, np.int64)
         place[columns] = start[:-1]
         of_target = (rows_of(x[u]) for x in (self.cases.values, self.cases.linked, self.cases.held))
-        size = len(draws) * self.sums.n.shape[1]
+        size = len(draws) * self.n_classes
         factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(

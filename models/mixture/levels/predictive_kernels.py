@@ -13,7 +13,7 @@ such guesses of a target are the entries of ``V diag(terms) V'``, with ``V[level
 a changed level to the true one: a small symmetric product for each target and draw, added up over
 the draws of a batch before any guess is looked up. Guesses with more changes share the product of
 their first ones with the guess before. The target's own class is one of the columns, with the
-target taken out. Classes that nobody is in are all alike and are one column.
+target taken out.
 """
 
 import math
@@ -25,34 +25,6 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def class_weights(n, alpha, removed, out):
-    """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
-
-    prod_{l<k} (alpha + n_{>l}) / (1 + alpha + n_{>=l}) times (1 + n_k) / (1 + alpha + n_{>=k}).
-    """
-    K = n.shape[0]
-    at_least = n.sum() - (removed < K)
-    rest = 1.0
-    for k in range(K - 1):
-        here = n[k] - (k == removed)
-        out[k] = rest * (1.0 + here) / (1.0 + alpha + at_least)
-        rest *= (alpha + at_least - here) / (1.0 + alpha + at_least)
-        at_least -= here
-    out[K - 1] = rest
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_weights(n, alpha, pi, integrated, base):
-    """base[k]: weights of all classes, one member of class k taken out; base[K]: nobody."""
-    K = n.shape[0]
-    for k in range(K + 1):
-        if not integrated:
-            base[k] = pi
-        elif k == K or n[k] > 0:  # an empty class has no target to take out
-            class_weights(n, alpha, k, base[k])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -188,20 +160,19 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
 
     Else add the weighted p_h(y*) / p_h(y_i) to the sums of their batch, shape (B, U, G).
     """
-    all_Q, all_tau, n, alpha, pi, integrated = tables
+    all_Q, all_tau, weights_of = tables
     fixed, columns = layout
     label, truth, linked, held, observed, conditioned, guesses, changes = targets
-    H, K = n.shape
+    H, _, K = all_Q.shape
     U, G, q = truth.shape[0], guesses.shape[1], columns.shape[0]
-    base, inverse = np.empty((K + 1, K)), np.empty(all_Q.shape[1:])
+    inverse = np.empty(all_Q.shape[1:])
     terms, product = np.empty(K), np.empty(K)
     W, own_level = np.empty((q, 2, K)), np.ones(q)
     given = np.zeros(U, np.bool_)
     for u in range(U):
         given[u] = (observed[u] >= 0).any() or (conditioned[u] >= 0).any()
     for h in range(H):
-        Q, tau, out = all_Q[h], all_tau[h], sums[batch[h]]
-        fill_weights(n[h], alpha[h], pi[h], integrated, base)
+        Q, tau, base, out = all_Q[h], all_tau[h], weights_of[h], sums[batch[h]]
         if G > 0:
             inverse[:] = 1.0 / np.maximum(Q, TINY)
         for u in range(U):
@@ -233,8 +204,7 @@ STRIP = 16  # places that are added side by side
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_ratios(
-    Q, tau, fixed, columns, truth, linked, held, u, k0, kept, n_kept, levels, inverse,
-    low, offset, V,
+    Q, tau, fixed, columns, truth, linked, held, u, k0, levels, inverse, low, offset, V,
 ):  # fmt: skip
     """V[k, place] = what changing to a level multiplies the truth's mass by in class k."""
     K = Q.shape[1]
@@ -244,7 +214,7 @@ def fill_ratios(
         shift, end = low[j] - offset[j], offset[j + 1]
         first, last = np.uint64(offset[j]), np.uint64(end)
         above = np.uint64(low[j]) - first
-        for k in range(n_kept):
+        for k in range(K):
             one = inverse[k, y]
             for place in range(first, last):
                 V[k, place] = levels[k, place + above] * one
@@ -255,16 +225,16 @@ def fill_ratios(
                 for place in range(offset[j], end):
                     level = place + shift
                     if (level == z) != (y == z):
-                        V[kept[k], place] = Q[level, k] * inverse[kept[k], y] * then / now
+                        V[k, place] = Q[level, k] * inverse[k, y] * then / now
         if k0 < K:
             one = 1.0 / max(own_class(Q, tau, fixed, c, held[u, c], z, k0, y), TINY)
             for place in range(offset[j], end):
                 mass = own_class(Q, tau, fixed, c, held[u, c], z, k0, place + shift)
-                V[kept[k0], place] = mass * one
+                V[k0, place] = mass * one
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def add_pairs(V, terms, n_kept, later, own_place, u, pairs):
+def add_pairs(V, terms, later, own_place, u, pairs):
     """Add sum_k terms_k V[k, a] V[k, b] to pairs[u, a, b], for b of later variables or none.
 
     The loop over b runs on whole strips, with indices that cannot be negative: else it is not done
@@ -275,7 +245,7 @@ def add_pairs(V, terms, n_kept, later, own_place, u, pairs):
         if own_place[u, a]:
             continue
         begin = np.uint64(later[a]) // strip * strip
-        for k in range(0, n_kept, 4):  # four classes a pass: fewer stores
+        for k in range(0, V.shape[0], 4):  # four classes a pass: fewer stores
             w, x = terms[k] * V[k, a], terms[k + 1] * V[k + 1, a]
             y, z = terms[k + 2] * V[k + 2, a], terms[k + 3] * V[k + 3, a]
             for b in range(begin, end):
@@ -283,11 +253,11 @@ def add_pairs(V, terms, n_kept, later, own_place, u, pairs):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def add_more(V, terms, n_kept, places, u, product, by_level, out):
+def add_more(V, terms, places, u, product, by_level, out):
     """Add the masses of guesses with three changes and more to out[u]."""
-    none, most = by_level.shape[0] - 1, places.shape[2]
+    none, most, K = by_level.shape[0] - 1, places.shape[2], by_level.shape[1]
     for a in range(none + 1):
-        for k in range(n_kept):
+        for k in range(K):
             by_level[a, k] = V[k, a]
     before, shared = -1, np.empty(most, np.int64)  # how many changes the product holds, and which
     for g in range(places.shape[1]):
@@ -300,16 +270,16 @@ def add_more(V, terms, n_kept, places, u, product, by_level, out):
         for c in range(last):
             same = same and places[u, g, c] == shared[c]
         if not same:
-            for k in range(n_kept):
+            for k in range(K):
                 product[k] = terms[k]
             for c in range(last):
                 a = places[u, g, c]
                 shared[c] = a
-                for k in range(n_kept):
+                for k in range(K):
                     product[k] *= by_level[a, k]
         before = last
         a, total = places[u, g, last], 0.0
-        for k in range(n_kept):
+        for k in range(K):
             total += product[k] * by_level[a, k]
         out[u, g] += total
 
@@ -317,17 +287,15 @@ def add_more(V, terms, n_kept, places, u, product, by_level, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def predict_wide(tables, layout, targets, weights, batch, sums):
     """Add the weighted p_h(y*) / p_h(y_i) of every guess to the sums of its batch, (B, U, G)."""
-    all_Q, all_tau, n, alpha, pi, integrated = tables
+    all_Q, all_tau, weights_of = tables
     fixed, columns, low, offset, later = layout
     label, truth, linked, held, places, own_place = targets
-    H, K = n.shape
-    U, D, width = truth.shape[0], all_Q.shape[1], own_place.shape[1]
-    base, kept = np.zeros((CHUNK, K + 1, K)), np.empty((CHUNK, K), np.int64)
+    H, D, K = all_Q.shape
+    U, width = truth.shape[0], own_place.shape[1]
     levels, inverse = np.zeros((CHUNK, K, D)), np.zeros((CHUNK, K, D))
-    n_kept = np.empty(CHUNK, np.int64)
-    terms, merged, product = np.empty(K), np.empty(K + 4), np.empty(K)
-    padded = (width + STRIP - 1) // STRIP * STRIP
-    V, by_level = np.zeros((K + 4, padded)), np.empty((width, K))
+    whole, padded = (K + 3) // 4 * 4, (width + STRIP - 1) // STRIP * STRIP
+    terms, product = np.zeros(whole), np.empty(K)
+    V, by_level = np.zeros((whole, padded)), np.empty((width, K))
     pairs = np.zeros((U, width, padded))
     first = 0
     while first < H:
@@ -335,43 +303,29 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
         while last < H and last < first + CHUNK and batch[last] == batch[first]:
             last += 1
         for h in range(first, last):
-            c, empty = h - first, -1
-            fill_weights(n[h], alpha[h], pi[h], integrated, base[c])
-            n_kept[c] = 0
-            for k in range(K):  # a column for each class with people in it, and one for all others
-                if integrated and n[h, k] <= 0 and empty >= 0:
-                    kept[c, k] = empty
-                else:
-                    kept[c, k] = n_kept[c]
-                    n_kept[c] += 1
-                    if integrated and n[h, k] <= 0:
-                        empty = kept[c, k]
+            for k in range(K):
                 for r in range(D):
-                    levels[c, kept[c, k], r] = all_Q[h, r, k]
-                    inverse[c, kept[c, k], r] = 1.0 / max(all_Q[h, r, k], TINY)
+                    levels[h - first, k, r] = all_Q[h, r, k]
+                    inverse[h - first, k, r] = 1.0 / max(all_Q[h, r, k], TINY)
         out = sums[batch[first]]
         for u in range(U):
             for h in range(first, last):
                 c, k0 = h - first, label[h, u]
                 own, _ = truth_terms(
-                    all_Q[h], all_tau[h], fixed, truth, linked, held, u, k0, base[c], terms
-                )
-                merged[:] = 0.0
-                total = own
-                for k in range(K):
-                    merged[kept[c, k]] += terms[k]
-                    total += terms[k]
+                    all_Q[h], all_tau[h], fixed, truth, linked, held, u, k0, weights_of[h],
+                    terms[:K],
+                )  # fmt: skip
                 if k0 < K:
-                    merged[kept[c, k0]] += own
-                merged *= weights[h, u] / max(total, TINY)
+                    terms[k0] = own
+                terms *= weights[h, u] / max(terms.sum(), TINY)
                 V[:, width - 1] = 1.0
                 fill_ratios(
-                    all_Q[h], all_tau[h], fixed, columns, truth, linked, held, u, k0, kept[c],
-                    n_kept[c], levels[c], inverse[c], low, offset, V,
+                    all_Q[h], all_tau[h], fixed, columns, truth, linked, held, u, k0, levels[c],
+                    inverse[c], low, offset, V,
                 )  # fmt: skip
-                add_pairs(V, merged, n_kept[c], later, own_place, u, pairs)
+                add_pairs(V, terms, later, own_place, u, pairs)
                 if places.shape[2] > 2:
-                    add_more(V, merged, n_kept[c], places, u, product, by_level, out)
+                    add_more(V, terms, places, u, product, by_level, out)
         if last == H or batch[last] != batch[first]:
             for u in range(U):  # guesses with at most two changes
                 for g in range(places.shape[1]):
