@@ -2,7 +2,8 @@
 
 Run by ``make bench``. Records are drawn with replacement from the American Community Survey's 14
 categories, and 5 % of the cells anew from their column; the file is ``../shared/data``'s beside
-the checkout. One line a size: processor and wall seconds of fit, release and audit, peak memory,
+the checkout. With ``--mixed`` they are those of a made-up survey: seven categories, an age and two
+amounts, of which a category and an amount are guessed together. One line a size: processor and wall seconds of fit, release and audit, peak memory,
 records unreliable, growth exponents. Ten thousand records take minutes, a million hours.
 """
 
@@ -12,7 +13,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from bench_repetition import acs
+from bench_repetition import GRIDS, MIXED, acs, survey
 
 import bayes_risk as br
 
@@ -45,14 +46,19 @@ class Clock:
         return tuple(b - a for a, b in zip(before, self.last, strict=True))
 
 
-def audited(n, jobs, draws):
+def audited(n, jobs, draws, mixed):
     """Fit, release and audit of n records: one row."""
-    df, clock = resampled(n), Clock()
-    fit = br.models.DPMPM(n_classes=30).fit(df, random_seed=1, n_jobs=jobs, **draws)
+    df, model, how = resampled(n), br.models.DPMPM(n_classes=30), {}
+    if mixed:
+        df, model = survey(n, categories=7), br.models.Mixture(families=MIXED, n_classes=30)
+        others = br.Intruder(knows_columns=[c for c in df if c not in GRIDS])
+        how = {"guesses": GRIDS, "intruder": others}
+    clock = Clock()
+    fit = model.fit(df, random_seed=1, n_jobs=jobs, **draws)
     fitted = clock.since()
     release = fit.synthesize(5, random_seed=2)
     released = clock.since()
-    risk = br.attribute_risk(fit, release, random_seed=3, n_jobs=jobs)
+    risk = br.attribute_risk(fit, release, random_seed=3, n_jobs=jobs, **how)
     audit, records = clock.since(), risk.records
     return {
         "records": n,
@@ -73,11 +79,12 @@ def main():
     parser.add_argument("--records", default="10000,20000")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--draws", type=int)
+    parser.add_argument("--mixed", action="store_true")
     given = parser.parse_args()
     draws = {} if given.draws is None else {"draws": given.draws}
     rows = []
     for n in map(int, given.records.split(",")):
-        rows.append(audited(n, given.jobs, draws))
+        rows.append(audited(n, given.jobs, draws, given.mixed))
         last = rows[-1] | {"exponent": np.nan}
         if len(rows) > 1:
             grown = np.log([rows[-1]["cpu"] / rows[-2]["cpu"], n / rows[-2]["records"]])

@@ -27,14 +27,14 @@ def redbook(n=3000):
     return df.sample(n, random_state=0).reset_index(drop=True).astype("category")
 
 
-def survey(n, seed=0):
-    """A made-up survey: four categories, an age, two amounts, five kinds of people."""
+def survey(n, seed=0, categories=4):
+    """A made-up survey: some categories, an age, two amounts, five kinds of people."""
     rng = np.random.default_rng(seed)
     k = rng.choice(5, n, p=[0.35, 0.3, 0.2, 0.1, 0.05])
-    chances = rng.dirichlet(np.full(6, 0.5), (5, 4))  # shape (5, 4, 6)
+    chances = rng.dirichlet(np.full(6, 0.5), (5, categories))  # shape (5, categories, 6)
     columns = {
         f"c{j}": pd.Categorical([rng.choice(6, p=chances[c, j]) for c in k], range(6))
-        for j in range(4)
+        for j in range(categories)
     }
     columns["age"] = rng.poisson(np.array([25, 40, 33, 60, 75])[k])
     columns["income"] = np.exp(rng.normal(np.array([7, 8, 9, 7.5, 10])[k], 0.5)).round()
