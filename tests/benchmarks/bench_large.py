@@ -1,10 +1,11 @@
 """Worst-case audits of large files: every record, five data sets, all defaults.
 
 Run by ``make bench``. Records are drawn with replacement from the American Community Survey's 14
-categories, and 5 % of the cells anew from their column; the file is ``../shared/data``'s beside
-the checkout. With ``--mixed`` they are those of a made-up survey: seven categories, an age and two
-amounts, of which a category and an amount are guessed together. One line a size: processor and wall seconds of fit, release and audit, peak memory,
-records unreliable, growth exponents. Ten thousand records take minutes, a million hours.
+categories, and 5 % of the cells anew from their column; the file is ``../shared/data``'s beside the
+checkout. With ``--mixed`` they are those of a made-up survey: seven categories, an age and two
+amounts, of which a category and an amount are guessed together. One line a size: processor and wall
+seconds of fit, release and audit, peak memory, records unreliable, growth exponents. Ten thousand
+records take minutes, a million hours.
 """
 
 import argparse
