@@ -6,6 +6,7 @@ What is counted, and what it costs: ``docs/identification.md``.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,7 @@ from bayes_risk.data.base_result import Table
 from .input import checked_keys, matched_rows, release_tables
 from .parquet_counts import Plan, count_files
 from .parquet_files import ParquetTable
-from .replicates import standard_error
-from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
+from .words import Matching, measures
 
 File = str | PathLike[str]
 
@@ -63,31 +63,14 @@ class FileRisk(Matching):
     baseline_expected_match_risk: float
     pooled_mcse: float
 
+    # he knows that everybody is in the file, and keys match exactly
+    population, strategy, release_of, pooled_draws_mcse = "in the file", "always", None, np.nan
+    radius, closed, exposure = MappingProxyType({}), True, None
+
     @property
     def m(self) -> int:
         """Number of releases."""
         return len(self.each)
-
-    @property
-    def baseline_true_matches(self) -> None:
-        """Records that the known keys alone match uniquely and correctly: not counted here."""
-        return None
-
-    @property
-    def expected_match_risk_mcse(self) -> pd.Series:
-        """As `IdentificationRisk.expected_match_risk_mcse`."""
-        return pd.Series(
-            {"mean": float(standard_error(self.each[:, 0])), "pooled": self.pooled_mcse}
-        )
-
-    def summary(self) -> pd.DataFrame:
-        """As `IdentificationRisk.summary`."""
-        return summary_table(
-            self.each.tolist(),
-            self.pooled.tolist(),
-            mcse=self.expected_match_risk_mcse,
-            baseline=self.baseline_expected_match_risk,
-        )
 
     def tables(self) -> dict[str, Table]:
         """Match measures; sums over all records, no record."""
@@ -97,13 +80,6 @@ class FileRisk(Matching):
         )
         found = Matching.tables(self)
         return found | {"measures": replace(found["measures"], note=note)}
-
-    def sentence(self) -> str:
-        """Say the result in plain words."""
-        searched = tables_searched(self.m, None)
-        knows = knowledge(self.in_words(self.known), self.in_words(self.synthesized), searched)
-        error = errors_in_words(self.pooled_mcse, float("nan"), None)
-        return self.matched(knows, f"{self.n:,} records", error)
 
 
 @shows_progress
