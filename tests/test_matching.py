@@ -212,7 +212,7 @@ def test_codes_are_equal_exactly_where_all_digits_are(
 ) -> None:
     levels, rows = file
     digits = [np.array([row[j] for row in rows]) for j in range(len(levels))]
-    code = cell_codes(digits, levels, shape=(len(rows),), largest=largest)
+    code = cell_codes(digits, levels, n=len(rows), largest=largest)
     assert code.dtype == np.int64
     assert [[a == b for a in rows] for b in rows] == (code[:, None] == code).tolist()
 
@@ -223,16 +223,10 @@ def test_more_cells_than_64_bits_can_number() -> None:
     digits = [rng.integers(0, 1000, 500) for _ in levels]
     digits = [np.concatenate([d, d[:100]]) for d in digits]
     digits[-1][599] = (digits[-1][599] + 1) % 1000  # the last record differs in its last key only
-    code = cell_codes(digits, levels, shape=(600,))
+    code = cell_codes(digits, levels, n=600)
     assert (code[500:599] == code[:99]).all()
     assert len(np.unique(code)) == 501
     assert code.min() >= 0
-
-
-def test_known_keys_are_spread_over_the_releases() -> None:
-    known, synthesized = np.array([0, 1, 1]), np.array([[0, 0, 1], [1, 1, 1]])
-    code = cell_codes([known, synthesized], [2, 2], shape=(2, 3))
-    assert code.tolist() == [[0, 2, 3], [1, 3, 3]]
 
 
 @given(files(), st.integers(0, 2**40))

@@ -19,7 +19,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 
-from .input import checked_keys, matched_rows, release_tables
+from .input import checked_flag, checked_keys, matched_rows, release_tables
 from .parquet_counts import Plan, count_files
 from .parquet_files import ParquetTable
 from .words import Matching, measures
@@ -151,8 +151,7 @@ def identification_risk_of_files(
 
     *References*: those of `identification_risk`.
     """
-    if not isinstance(fallback, bool):
-        raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
+    checked_flag("fallback", fallback)
     batch = at_least("batch", batch, 1)
     if progress is not None and not callable(progress):
         raise InputError(

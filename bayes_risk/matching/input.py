@@ -18,6 +18,8 @@ from bayes_risk.data.microdata import (
     by_label,
     check_writable,
     numbers_rows,
+    require_columns,
+    rows_named,
     same_records,
 )
 from bayes_risk.release.release import SAME
@@ -33,20 +35,31 @@ class Key(NamedTuple):
     n_levels: int
 
 
+def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str) -> None:
+    """What belongs to keys names keys."""
+    for name in named:
+        if name not in keys:
+            raise InputError(f"{what} names {name!r}, which is no key ({list(keys)}); {cure}")
+
+
 def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
     """How each key treats missing values."""
     if isinstance(missing, str):
         missing = dict.fromkeys(keys, missing)
     if not isinstance(missing, Mapping):
         raise InputError(f"missing={missing!r}; give one of {MISSING}, or a dict of column to one")
+    check_named("missing", missing, keys, "leave it out")
     for name, how in missing.items():
-        if name not in keys:
-            raise InputError(
-                f"missing names {name!r}, which is no key ({list(keys)}); leave it out"
-            )
         if how not in MISSING:
             raise InputError(f"missing[{name!r}]={how!r}; give one of {MISSING}")
     return {name: missing.get(name, "level") for name in keys}
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """A truth value."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+    return value
 
 
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
@@ -84,20 +97,24 @@ def _check_storage(
     """Refuse values that could never be equal, or that are equal only by accident."""
     kind = kinds(present[0])
     for column, values, place in zip(columns, present, where, strict=True):
-        if pd.api.types.is_numeric_dtype(column) and len(values) > MAX_LEVELS:
-            raise InputError(
-                f"key {name!r} ({column.dtype}) of {place} has {len(values):,} distinct "
-                f"values, more than {MAX_LEVELS:,}, and looks continuous: "
-                f"match it within a radius (radius={{{name!r}: 0.1}}); or cut it into the same "
-                f"categories in all files (pandas.cut), leave it out, or, if it is a code, say so "
-                f"with astype('category')"
-            )
+        check_discrete(name, column, len(values), f" of {place}")
         if kind and values and not kind & kinds(values):
             raise InputError(
                 f"key {name!r} holds {kinds_in_words(present[0])} in {where[0]} and "
                 f"{kinds_in_words(values)} in {place}, so nothing could ever match; store it as "
                 "one type"
             )
+
+
+def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> None:
+    """Refuse numbers with too many values to be levels."""
+    if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
+        raise InputError(
+            f"key {name!r} ({column.dtype}){where} has {n_values:,} distinct values, more than "
+            f"{MAX_LEVELS:,}, and looks continuous: cut it into the same categories in all files "
+            f"(pandas.cut), or leave it out; in identification_risk match it within a radius "
+            f"(radius={{{name!r}: 0.1}}); if it is a code, say so with astype('category')"
+        )
 
 
 def kinds(values: Iterable[Any]) -> set[str]:
@@ -176,38 +193,10 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
             f"targets is a {type(targets).__name__}; give a list of labels, a mask of the records, "
             "or a DataFrame"
         )
-    place = _chosen(original.index, targets)
-    if len(np.unique(place[place >= 0])) < (place >= 0).sum():
+    place = rows_named(targets, original.index, "targets")
+    if len(np.unique(place)) < len(place):
         raise InputError("targets names some records twice; name each of them once")
-    if (place < 0).any():
-        raise InputError(
-            f"{int((place < 0).sum())} of the {len(place)} targets are not in the original; give "
-            "labels of its index, or a DataFrame with the keys of people outside it"
-        )
-    if not len(place):
-        raise InputError("targets selects no record; name at least one")
     return Targets(original.iloc[place], place)
-
-
-def _chosen(index: pd.Index, targets: Any) -> Ints:
-    """Places of the targets in the original, by mask or label; -1: there is none."""
-    targets = _in_order("targets", targets, index)
-    labels = pd.Index(targets if isinstance(targets, pd.Index | pd.MultiIndex) else list(targets))
-    if not len(labels) or not pd.api.types.is_bool_dtype(labels) or index.dtype == bool:
-        return index.get_indexer(labels)
-    if len(labels) != len(index):
-        raise InputError(
-            f"targets is a mask of {len(labels)} values; the original has {len(index)} records: "
-            "give one for each"
-        )
-    return np.flatnonzero(labels)
-
-
-def _in_order(name: str, mask: Any, index: pd.Index) -> Any:
-    """A mask that is a Series goes by its labels, which must be the original's."""
-    if not isinstance(mask, pd.Series) or not pd.api.types.is_bool_dtype(mask.dtype):
-        return mask
-    return by_label(mask, index, name).to_numpy()
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
@@ -243,33 +232,31 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
     if reason is None:
         return []
     if callable(reason):
-        return [Key(_rule(reason, sought.frame), _rule(reason, original), 2)]
-    chosen = np.asarray(_in_order("reason", reason, original.index))
-    if chosen.dtype != bool or chosen.shape != (len(original),):
-        raise InputError(
-            f"reason is {type(reason).__name__} of shape {np.shape(reason)}; give a mask of "
-            f"{len(original)} truth values, or a function of a DataFrame that makes one"
-        )
+        try:
+            chosen = [reason(frame) for frame in (sought.frame, original)]
+        except KeyError as error:
+            raise InputError(
+                f"reason looks at column {error.args[0]!r}, which some table lacks; give targets "
+                "every column that the rule goes by"
+            ) from None
+        return [Key(_mask(chosen[0], sought.frame), _mask(chosen[1], original), 2)]
+    if isinstance(reason, pd.Series):
+        reason = by_label(reason, original.index, "reason").to_numpy()
+    of_record = _mask(reason, original)
     if (sought.place < 0).any():
         raise InputError(
             "reason is a mask of the original's records, and some targets are not among them; give "
             "a function of a DataFrame, which tells of everybody whether they would be chosen"
         )
-    return [Key(chosen[sought.place].astype(np.int64), chosen.astype(np.int64), 2)]
+    return [Key(of_record[sought.place], of_record, 2)]
 
 
-def _rule(reason: Any, frame: pd.DataFrame) -> Ints:
-    try:
-        chosen = np.asarray(reason(frame))
-    except KeyError as error:
-        raise InputError(
-            f"reason looks at column {error.args[0]!r}, which some table lacks; give targets every "
-            "column that the rule goes by"
-        ) from None
+def _mask(given: Any, frame: pd.DataFrame) -> Ints:
+    chosen = np.asarray(given)
     if chosen.dtype != bool or chosen.shape != (len(frame),):
         raise InputError(
             f"reason gives {chosen.dtype} values of shape {chosen.shape} for {len(frame)} rows; "
-            "let it give one truth value for each"
+            "give one truth value for each, or a function of a DataFrame that makes them"
         )
     return chosen.astype(np.int64)
 
@@ -305,31 +292,40 @@ def release_tables(
     original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str]
 ) -> list[pd.DataFrame]:
     """Put the m released tables in the original's order, every key there exactly once."""
-    declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    if declared:
-        _agree(list(releases.synthesized), known, synthesized)
-    tables = listed(releases.datasets if declared else releases)
+    declared = declared_columns(releases)
+    for column in [] if declared is None else known + synthesized:
+        if (column in synthesized) != (column in declared):
+            was = "which the release synthesised; put it under synthesized="
+            if column in synthesized:
+                was = (
+                    f"which the release did not synthesise (it did {declared}); put it under known="
+                )
+            raise InputError(
+                f"{'known' if column in known else 'synthesized'} names {column!r}, {was}"
+            )
+    # a Release may leave out what it did not synthesise
+    needed = known + synthesized if declared is None else synthesized
     ordered = []
-    for l, table in enumerate(tables, start=1):
-        absent = [c for c in known + synthesized if c not in table.columns]
-        if declared:  # a Release may leave out what it did not synthesise
-            absent = [c for c in absent if c in synthesized]
+    for l, table in enumerate(listed(releases), start=1):
+        absent = [c for c in needed if c not in table.columns]
         if absent:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        ordered.append(matched_rows(original.index, table, f"release {l}"))
+        ordered.append(matched_rows(original.index, table, source(l)))
     for l, table in enumerate([original, *ordered]):
-        repeated = set(table.columns[table.columns.duplicated()])
-        for column in known + synthesized:
-            if column in repeated:
-                raise InputError(
-                    f"{source(l)} has column {column!r} more than once; rename or drop one"
-                )
+        require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
     for l, table in enumerate(ordered, start=1):
-        _check_rows(original, table, synthesized, f"release {l}")
+        _check_rows(original, table, synthesized, source(l))
     return ordered
+
+
+def declared_columns(releases: Any) -> list[str] | None:
+    """Which columns a release says were synthesised; None: bare tables."""
+    if isinstance(releases, pd.DataFrame) or not isinstance(releases, Released):
+        return None
+    return list(releases.synthesized)
 
 
 def matched_rows(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -364,8 +360,9 @@ def _check_rows(
 
 
 def listed(releases: Any) -> list[pd.DataFrame]:
-    """One table or several, as a list."""
-    tables = [releases] if isinstance(releases, pd.DataFrame) else releases
+    """The tables of a release; one table or several, as a list."""
+    tables = releases if declared_columns(releases) is None else releases.datasets
+    tables = [tables] if isinstance(tables, pd.DataFrame) else tables
     if not isinstance(tables, Sequence) or isinstance(tables, str):
         raise InputError(
             f"releases is a {type(releases).__name__}; give a Release, a DataFrame or a list of "
@@ -377,18 +374,3 @@ def listed(releases: Any) -> list[pd.DataFrame]:
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"release {l} is a {type(table).__name__}; give a pandas DataFrame")
     return list(tables)
-
-
-def _agree(declared: list[str], known: list[str], synthesized: list[str]) -> None:
-    """Check that the keys are listed as the release says they were synthesised."""
-    for column in synthesized:
-        if column not in declared:
-            raise InputError(
-                f"synthesized names {column!r}, which the release did not synthesise (it did "
-                f"{declared}); put it under known="
-            )
-    for column in known:
-        if column in declared:
-            raise InputError(
-                f"known names {column!r}, which the release synthesised; put it under synthesized="
-            )

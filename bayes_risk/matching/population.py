@@ -17,10 +17,10 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import cell_codes
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
-from bayes_risk.data.microdata import MAX_LEVELS, require_columns
+from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, scalar
 
-from .input import kinds, kinds_in_words
+from .input import check_discrete, kinds, kinds_in_words
 from .loglinear import (
     CHAINS,
     MAX_DRAWN_CELLS,
@@ -46,13 +46,7 @@ class KeyLevels:
         """Read the levels of a table."""
         found = {name: _present(df[name]) for name in keys}
         for name, values in found.items():
-            if pd.api.types.is_numeric_dtype(df[name].dtype) and len(values) > MAX_LEVELS:
-                raise InputError(
-                    f"key {name!r} ({df[name].dtype}) has {len(values):,} distinct values, more "
-                    f"than {MAX_LEVELS:,}, and looks continuous: cut it into categories "
-                    "(pandas.cut), leave it out, or, if it is a code, say so with "
-                    "astype('category')"
-                )
+            check_discrete(name, df[name], len(values), "")
         return cls(variables=tuple(Variable(k, v, True, object) for k, v in found.items()))
 
     @property
@@ -101,7 +95,7 @@ def checked_table(df: Any, keys: Any, what: str) -> list[str]:
 
 def distinct(codes: Ints, n_levels: Sequence[int]) -> tuple[Ints, Ints]:
     """First row of each distinct row of codes (n, q), and the number of each row's cell (n,)."""
-    code = cell_codes(list(codes.T), list(n_levels), shape=(len(codes),))
+    code = cell_codes(list(codes.T), list(n_levels), n=len(codes))
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     return first, cell
 
@@ -110,7 +104,7 @@ def found_in(table: Ints, codes: Ints, n_levels: Sequence[int]) -> Ints:
     """Where rows of codes (n, q) stand in a table of distinct rows (U, q); -1 for nowhere."""
     both = np.concatenate([table, codes]) + 1  # -1, no level, is a digit like others
     U, wider = len(table), [d + 1 for d in n_levels]
-    code = cell_codes(list(both.T), wider, shape=(len(both),))
+    code = cell_codes(list(both.T), wider, n=len(both))
     order = np.argsort(code[:U])
     at = np.minimum(np.searchsorted(code[:U], code[U:], sorter=order), U - 1)
     row = order[at]

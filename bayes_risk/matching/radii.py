@@ -12,6 +12,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
 
+from .input import check_named
+
 
 @runtime_checkable
 class Radius(Protocol):
@@ -52,13 +54,11 @@ class Relative:
         _checked("Relative", self.r, "relative radius")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - r |y|`` and ``y + r |y|``."""
         with np.errstate(over="ignore"):
             reach = self.r * np.abs(y)
             return y - reach, y + reach
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(100 * self.r, 6)} %"
 
 
@@ -83,11 +83,9 @@ class Absolute:
         _checked("Absolute", self.units, "radius")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - units`` and ``y + units``."""
         return y - self.units, y + self.units
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(self.units, 6)}"
 
 
@@ -127,7 +125,6 @@ class SD:
         object.__setattr__(self, "groups", int(self.groups))
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - k sd`` and ``y + k sd``."""
         cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
         group = np.searchsorted(cuts, column, side="right")
         own = np.searchsorted(cuts, y, side="right")
@@ -150,7 +147,6 @@ class SD:
             )
 
     def in_words(self) -> str:
-        """How reports call it."""
         what = "standard deviation" + "s" * (self.k != 1)
         of = f" ({self.groups:,} groups)" if self.groups > 1 else ""
         return f"within {plain(self.k, 6)} {what}{of}"
@@ -179,7 +175,6 @@ class Quantile:
             raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """Values of the file that stand q n places before and behind; the target's own inside."""
         ordered = np.sort(column)
         n = len(ordered)
         step = int(np.floor(round(self.q * n, 9)))  # 0.29 of 100 is 29, not 28.999...
@@ -190,7 +185,6 @@ class Quantile:
         return np.minimum(low, y), np.maximum(high, y)
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(100 * self.q, 6)} % of the file on either side"
 
 
@@ -218,12 +212,7 @@ def checked_radius(
             f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to radius, "
             f"such as radius={{'income': 0.1}}"
         )
-    for name in radius:
-        if name not in keys:
-            raise InputError(
-                f"radius names {name!r}, which is no key ({list(keys)}); list it under known or "
-                "synthesized, or leave it out"
-            )
+    check_named("radius", radius, keys, "list it under known or synthesized, or leave it out")
     return {name: _radius(name, radius[name]) for name in keys if name in radius}
 
 

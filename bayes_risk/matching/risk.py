@@ -26,6 +26,7 @@ from .input import (
     Released,
     Targets,
     check_unchanged,
+    checked_flag,
     checked_keys,
     checked_missing,
     checked_targets,
@@ -213,7 +214,7 @@ def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
     digits = [
         np.append(key.target, np.broadcast_to(key.released, shape).reshape(-1)) for key in keys
     ]
-    return cell_codes(digits, [key.n_levels for key in keys], shape=(n_targets + m * n,))
+    return cell_codes(digits, [key.n_levels for key in keys], n=n_targets + m * n)
 
 
 def _level_key(
@@ -278,9 +279,8 @@ class Choices(NamedTuple):
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
     """Each by itself; a number: the largest Pr(J = n + 1) at which he still claims."""
-    for name, value in (("fallback", fallback), ("closed", closed)):
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+    checked_flag("fallback", fallback)
+    checked_flag("closed", closed)
     shape = one_of("shape", shape, ("box", "ellipse"))
     if is_number(strategy) and 0 < strategy <= 1:
         strategy = float(strategy)

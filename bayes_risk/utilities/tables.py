@@ -72,7 +72,7 @@ def tables_of(
     """Check and put side by side; see `bayes_risk.utilities.result.utility` for what is allowed."""
     if len(checked_table(original, "original")) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
-    given = listed(release.datasets if isinstance(release, Release) else release)
+    given = listed(release)
     wanted, left_out = _columns(original, release, given, columns)
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
