@@ -10,11 +10,11 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.variables import looks_continuous
-from bayes_risk.matching.keyed_counts import keyed
 from bayes_risk.release.release import Release
 
 Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]
@@ -185,10 +185,11 @@ def _checked(
 
 def _patterns(original: pd.DataFrame, by: Sequence[str]) -> Ints:
     """Number of each record's pattern, (n,); without any all records share one."""
-    if not by:
-        return np.zeros(len(original), dtype=np.int64)
-    codes = [pd.factorize(original[name], use_na_sentinel=False) for name in by]
-    return keyed([(c.astype(np.int64), c[:0].astype(np.int64), len(u)) for c, u in codes]).original
+    cells = Combinations(len(original))
+    for name in by:
+        codes, levels = pd.factorize(original[name], use_na_sentinel=False)
+        cells.add(codes, len(levels))
+    return cells.dense()
 
 
 def _numbers(original: pd.DataFrame, made: list[str], numbers: Sequence[str] | None) -> set[str]:

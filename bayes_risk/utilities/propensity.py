@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.parallel import in_order
-from bayes_risk.matching.keyed_counts import keyed
 
 from .tables import Column
 
@@ -57,10 +57,14 @@ def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
     """Distinct rows of the original and release l, with their counts."""
     both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
     n = len(columns[0].values[0])
-    codes = [np.unique(values, return_inverse=True)[1] for values in both]
-    *rows, size = keyed([(code[:n], code[n:], int(code.max()) + 1) for code in codes])
-    _, first = np.unique(np.concatenate(rows), return_index=True)
-    counts = (np.bincount(part, minlength=size).astype(float) for part in rows)
+    cells = Combinations(len(both[0]))
+    for values in both:
+        levels, code = np.unique(values, return_inverse=True)
+        cells.add(code, len(levels))
+    number = cells.dense()
+    _, first = np.unique(number, return_index=True)
+    files = number[:n], number[n:]
+    counts = (np.bincount(part, minlength=cells.size).astype(float) for part in files)
     return Profiles(tuple(values[first] for values in both), *counts)
 
 
