@@ -210,7 +210,7 @@ class _Files(NamedTuple):
             if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
                 numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
                 return ranked(np.concatenate(numbers))
-            codes, size = coded(name, parts, [source(l) for l in range(len(parts))])
+            codes, size = coded(name, parts)
         except (InputError, TypeError, ValueError):  # text here, numbers there
             return None
         return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last

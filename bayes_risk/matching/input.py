@@ -72,11 +72,14 @@ def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
         )
 
 
-def coded(name: str, columns: Sequence[pd.Series], where: Sequence[str]) -> tuple[list[Codes], int]:
+def coded(
+    name: str, columns: Sequence[pd.Series], where: Sequence[str] = ()
+) -> tuple[list[Codes], int]:
     """Code one key over several tables, named by ``where``; levels are all that they hold.
 
     Only distinct values pass through the codec: a million records cost a hash each.
     """
+    where = where or [source(l) for l in range(len(columns))]
     at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
     parts = [at[id(column)] for column in columns]
     distinct = [np.asarray(values, dtype=object) for _, values in parts]

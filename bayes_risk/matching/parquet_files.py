@@ -1,7 +1,7 @@
 """What the footers of Parquet files say: one file, or a folder of them in natural order."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 from bayes_risk._core.errors import InputError
 
-ROW_NUMBER = "file_row_number"  # by which records of several files are put side by side
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
 _BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
 
@@ -65,16 +64,42 @@ class ParquetTable(NamedTuple):
         """Number of records."""
         return sum(part.n for part in self.parts)
 
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Columns of `size` records at a time, of one type whatever the part."""
+        import pyarrow as pa
+
+        rest = None
+        for part in self.parts:
+            for batch in _read(part, [name for name in columns if name not in part.fixed], size):
+                found = {name: self._column(part, batch, name) for name in columns}
+                rows = pa.table(found)
+                rest = rows if rest is None else pa.concat_tables([rest, rows])
+                while len(rest) >= size:
+                    yield rest.slice(0, size)
+                    rest = rest.slice(size)
+        if rest is not None and len(rest):
+            yield rest
+
+    def _column(self, part: Part, batch: Any, name: str) -> Any:
+        import pyarrow as pa
+
+        kind = value_type(self.types[name])
+        if name in part.fixed:
+            return pa.array([part.fixed[name]] * batch.num_rows, kind)
+        stored = batch.column(name)
+        try:
+            return stored.cast(kind)
+        except pa.ArrowException:
+            raise InputError(
+                f"column {name!r} of {part.path!r} is stored as {stored.type}, and as {kind} in "
+                "the first file of its folder; write all files with one type"
+            ) from None
+
     def check(self, keys: Sequence[str], read: Sequence[str]) -> None:
         """Columns to be read stand in every part; keys are values that can be looked up."""
         import pyarrow as pa
 
         for part in self.parts:
-            if taken := [name for name in part.names if name.lower() == ROW_NUMBER]:
-                raise InputError(
-                    f"{part.path!r} has a column {taken[0]!r}, which is DuckDB's name for the "
-                    "number of a row; rename it and write the file again"
-                )
             for column in read:
                 if column not in part.names and column not in part.fixed:
                     raise InputError(
@@ -88,12 +113,6 @@ class ParquetTable(NamedTuple):
                     f"key {key!r} of {self.name} is stored as {kind}, of which values cannot be "
                     "matched; write it as text or as a number"
                 )
-
-
-def unreadable(path: str, error: Exception | None = None) -> InputError:
-    """Say that a file is broken; what DuckDB says of it may quote a value, and is not told."""
-    why = "its pages are damaged" if error is None else str(error).partition("\n")[0][:200]
-    return InputError(f"{path!r} is no readable Parquet file: {why}")
 
 
 def value_type(kind: Any) -> Any:
@@ -121,7 +140,21 @@ def _footer(path: str) -> tuple[Any, int]:
             raise ValueError("its footer says what cannot be")
         return schema, sum(sizes)
     except (*_BROKEN, ArrowException) as error:
-        raise unreadable(path, error) from None
+        why = str(error).partition("\n")[0][:200]
+        raise InputError(f"{path!r} is no readable Parquet file: {why}") from None
+
+
+def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
+    """Batches of one file; what its pages make pyarrow say may quote a value, and is not told."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with parquet.ParquetFile(part.path) as opened:
+            yield from opened.iter_batches(size, columns=columns)
+    except (*_BROKEN, ArrowException):
+        raise InputError(
+            f"{part.path!r} is no readable Parquet file: its pages are damaged"
+        ) from None
 
 
 def _categories(schema: Any) -> list[str]:
