@@ -19,7 +19,7 @@ from bayes_risk.data.variables import is_numeric, looks_continuous
 from bayes_risk.release.release import Release
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
-from .input import Released, coded, declared_columns, listed, ranked, source
+from .input import Released, codes_of, declared_columns, listed, source
 
 
 def exposure(
@@ -204,16 +204,7 @@ class _Files(NamedTuple):
             if times > 1 or not (times or kept):
                 return None
             parts.append(frame[name] if times else self.frames[0][name])
-        if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
-            return ranked(np.concatenate([p.to_numpy() for p in parts]))
-        try:
-            if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
-                numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
-                return ranked(np.concatenate(numbers))
-            codes, size = coded(name, parts)
-        except (InputError, TypeError, ValueError):  # text here, numbers there
-            return None
-        return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last
+        return codes_of(name, parts)
 
 
 def _files_of(original: pd.DataFrame, release: object) -> _Files:

@@ -160,6 +160,20 @@ def ranked(values: npt.NDArray[Any]) -> tuple[Ints, int]:
     return rank[where], int(rank.max()) + 1
 
 
+def codes_of(name: str, parts: Sequence[pd.Series]) -> tuple[Ints, int] | None:
+    """Codes below a size, 0 if missing, of columns one below the other; None: not comparable."""
+    if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
+        return ranked(np.concatenate([p.to_numpy() for p in parts]))
+    try:
+        if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
+            numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
+            return ranked(np.concatenate(numbers))
+        codes, size = coded(name, parts)
+    except (InputError, TypeError, ValueError):  # text here, numbers there
+        return None
+    return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last
+
+
 @runtime_checkable
 class Released(Protocol):
     """What is asked of a release: its m tables, and which columns were synthesised."""

@@ -17,6 +17,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Matches, cell_codes, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import SAME
 
 from .boxes import BOX, OPEN_ROUND, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
@@ -48,39 +49,51 @@ LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 Compared = tuple[NumericKey | None, Key | None]
 
 
-def numeric_key(
-    target: pd.Series,
-    original: pd.Series,
+def compared(
+    name: str,
+    original: pd.DataFrame,
     tables: Sequence[pd.DataFrame],
-    radius: Radius,
+    targets: pd.DataFrame,
+    within: Radius | None,
     *,
     unsynthesized: bool,
     missing: str,
     closed: bool,
 ) -> Compared:
-    """Compare a key as numbers: those of the targets with those of the releases.
+    """One key of the targets and of the releases that show it.
 
-    Released values have shape (m, n), or (1, n) if the key is unsynthesised.
+    Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
     """
-    name = str(original.name)
-    column = _numbers(original, "the original", missing)
-    y = _numbers(target, "the targets", missing)
-    shown = [
-        _numbers(table[original.name], source(l), missing)
-        for l, table in enumerate(tables, start=1)
-        if original.name in table or not unsynthesized
-    ]
+    released = {source(l): table[name] for l, table in enumerate(tables, start=1) if name in table}
+    first = original[name]
+    columns = [first, first if targets is original else targets[name], *released.values()]
+    where, n_levels = ["the original", "the targets", *released], 0
+    parts: list[Any]
+    if within is None:
+        parts, n_levels = coded(name, columns, where)
+    else:
+        parts = [_numbers(column, place) for column, place in zip(columns, where, strict=True)]
+    column, y, *shown = parts
     if unsynthesized:
-        for l, values in enumerate(shown, start=1):
-            same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
-            check_unchanged(name, int((~same).sum()), len(column), source(l))
+        for values, place in zip(shown, released, strict=True):
+            same = values == column
+            if within is not None:
+                same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
+            check_unchanged(name, int((~same).sum()), len(column), place)
         shown = [column]
+    value = np.stack(shown)
+    if within is None:
+        lost, gone = y == n_levels - 1, value == n_levels - 1
+        if missing == "level" or not (lost.any() or gone.any()):
+            return None, Key(y, value, n_levels)
+        y, value = np.where(lost, np.nan, y), np.where(gone, np.nan, value)
+        return _by_rule(NumericKey(y, y, y, value), missing), None
     present = column[~np.isnan(column)]
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
     around = np.where(np.isnan(y), present[0], y)
-    low, high = _finite(checked_ends(name, radius, around, present), around, closed)
-    key = NumericKey(y, low, high, np.stack(shown))
+    low, high = _finite(checked_ends(name, within, around, present), around, closed)
+    key = NumericKey(y, low, high, value)
     return _by_level(key) if missing == "level" else (_by_rule(key, missing), None)
 
 
@@ -122,16 +135,11 @@ def _by_rule(key: NumericKey, missing: str) -> NumericKey:
     )
 
 
-def _numbers(column: pd.Series, where: str, missing: str) -> Array:
-    dtype, is_a = column.dtype, pd.api.types
-    if (
-        not is_a.is_numeric_dtype(dtype)
-        or is_a.is_bool_dtype(dtype)
-        or is_a.is_complex_dtype(dtype)
-    ):
+def _numbers(column: pd.Series, where: str) -> Array:
+    if not is_numeric(column.dtype) or pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(
-            f"key {column.name!r} ({dtype}) of {where} holds no real numbers, which a radius "
-            "needs; convert it (pandas.to_numeric), or leave it out of radius"
+            f"key {column.name!r} ({column.dtype}) of {where} holds no real numbers, which a "
+            "radius needs; convert it (pandas.to_numeric), or leave it out of radius"
         )
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(values).any():
@@ -181,15 +189,12 @@ class MatchingKeys(NamedTuple):
         numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
         for name in [*known, *synthesized]:
             us = name in known
-            column, how = original[name], missing[name]
-            target = column if sought.frame is original else sought.frame[name]
-            if name in radius:
-                within = radius[name]
-                number, level = numeric_key(
-                    *(target, column, tables, within), unsynthesized=us, missing=how, closed=closed
-                )
-            else:
-                number, level = _level_key(target, column, tables, unsynthesized=us, missing=how)
+            number, level = compared(
+                *(name, original, tables, sought.frame, radius.get(name)),
+                unsynthesized=us,
+                missing=missing[name],
+                closed=closed,
+            )
             numeric[us] += [] if number is None else [number]
             exact[us] += [] if level is None else [level]
         place, m, n = sought.place, len(tables), len(original)
@@ -215,37 +220,6 @@ def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
         np.append(key.target, np.broadcast_to(key.released, shape).reshape(-1)) for key in keys
     ]
     return cell_codes(digits, [key.n_levels for key in keys], n=n_targets + m * n)
-
-
-def _level_key(
-    target: pd.Series,
-    original: pd.Series,
-    tables: Sequence[pd.DataFrame],
-    *,
-    unsynthesized: bool,
-    missing: str,
-) -> Compared:
-    """A categorical key; a number if its missing values are there, and no level of their own.
-
-    Of every release, or one that they carry over (the original's if left out).
-    """
-    name: Any = original.name
-    released = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
-    where, shown = ["the original", "the targets", *released], list(released.values())
-    codes, n_levels = coded(name, [original, target, *shown], where)
-    if unsynthesized:
-        for found, place in zip(codes[2:], released, strict=True):
-            check_unchanged(name, int((found != codes[0]).sum()), len(original), place)
-        codes[2:], shown = codes[:1], [original]
-    key = Key(codes[1], np.stack(codes[2:]), n_levels)
-    if missing == "level":
-        return None, key
-    lost, gone = target.isna().to_numpy(), np.stack([column.isna().to_numpy() for column in shown])
-    if not (lost.any() or gone.any()):
-        return None, key
-    y = np.where(lost, np.nan, key.target)
-    value = np.where(gone, np.nan, key.released)
-    return _by_rule(NumericKey(y, y, y, value), missing), None
 
 
 def claimed(found: Matches, strategy: Strategy) -> Matches:
