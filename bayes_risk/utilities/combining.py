@@ -38,10 +38,9 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
             "synthesise at least 2 (m=5 is usual): fit.synthesize(m=5)"
         )
     first = given[0]
-    by_itself = isinstance(first, pd.DataFrame) or hasattr(first, "cov_params")
-    if by_itself and variances is not None:
-        raise InputError(f"a {type(first).__name__} brings its variances; leave out variances=")
-    if by_itself:
+    if isinstance(first, pd.DataFrame) or hasattr(first, "cov_params"):
+        if variances is not None:
+            raise InputError(f"a {type(first).__name__} brings its variances; leave out variances=")
         return _by_name(
             [_of_table(g) if isinstance(g, pd.DataFrame) else _of_fit(g) for g in given]
         )
@@ -50,29 +49,30 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
             "variances is missing; give the m estimates' variances (squared standard errors), or "
             "fitted models of statsmodels"
         )
-    if isinstance(first, pd.Series):
-        return _by_name(_series(given, variances))
-    return _of_arrays(given, variances)
+    spread = list(variances)
+    if not isinstance(first, pd.Series):
+        given, spread = _of_arrays(given, spread)
+    elif len(spread) != len(given):
+        raise InputError(f"there are {len(given)} estimates and {len(spread)} variances")
+    return _by_name(
+        [
+            (q, u if isinstance(u, pd.DataFrame) else _diagonal(pd.Series(u, index=q.index)))
+            for q, u in zip(given, spread, strict=True)
+        ]
+    )
 
 
-def _of_arrays(estimates: Any, variances: Any) -> Brought:
-    q = np.asarray(estimates, dtype=float)
-    u = np.asarray(variances, dtype=float)
-    shapes = f"estimates have shape {q.shape} and variances {u.shape}"
+def _of_arrays(estimates: Any, variances: Any) -> tuple[list[pd.Series], list[Any]]:
+    """Numbers as Series; variances as Series, or covariances as DataFrames."""
+    q, u = (np.asarray(given, dtype=float) for given in (estimates, variances))
     if q.ndim > 2 or u.shape not in (q.shape, (*q.shape, q.shape[-1])) or u.ndim < q.ndim:
         raise InputError(
-            f"{shapes}; give estimates (m,) with variances (m,), or (m, k) with variances (m, k) "
-            "or covariance matrices (m, k, k)"
+            f"estimates have shape {q.shape} and variances {u.shape}; give estimates (m,) with "
+            "variances (m,), or (m, k) with variances (m, k) or covariance matrices (m, k, k)"
         )
     if q.ndim == 1:
         q, u = q[:, None], u[:, None]
-    if u.ndim == 2:
-        k = q.shape[1]
-        spread = np.full((*u.shape, k), np.nan)
-        spread[:, np.arange(k), np.arange(k)] = u
-        u = spread
-    _checked(q, u)
-    return q, u, list(range(q.shape[1]))
+    return list(map(pd.Series, q)), list(map(pd.Series if u.ndim == 2 else pd.DataFrame, u))
 
 
 def _checked(q: Array, u: Array) -> None:
@@ -121,16 +121,6 @@ def _of_table(table: pd.DataFrame) -> Named:
         )
     variance = table["variance"] if "variance" in table else table["std_error"] ** 2
     return table["estimate"], _diagonal(variance)
-
-
-def _series(estimates: Sequence[pd.Series], variances: Any) -> list[Named]:
-    given = list(variances)
-    if len(given) != len(estimates):
-        raise InputError(f"there are {len(estimates)} estimates and {len(given)} variances")
-    return [
-        (q, u if isinstance(u, pd.DataFrame) else _diagonal(pd.Series(u, index=q.index)))
-        for q, u in zip(estimates, given, strict=True)
-    ]
 
 
 def _diagonal(variance: pd.Series) -> pd.DataFrame:
@@ -353,15 +343,11 @@ RULES = ("partially synthetic", "fully synthetic")
 
 
 class Inference(NamedTuple):
-    """What analyses gave.
+    """What analyses gave."""
 
-    ``names``: (analysis, quantity) of K quantities; ``combined``: (K, 10) by `COLUMNS`; ``each``:
-    overlap and standardised difference of every release on its own, (m, K, 2).
-    """
-
-    names: list[tuple[str, str]]
-    combined: Array
-    each: Array
+    names: list[tuple[str, str]]  # (analysis, quantity) of K quantities
+    combined: Array  # (K, 10), see `COLUMNS`
+    each: Array  # (m, K, 2): difference and overlap of every release on its own
 
 
 class _Interval(NamedTuple):
@@ -383,16 +369,15 @@ def inferences(
     analyses: Mapping[str, Analysis], tables: Tables, rules: str, confidence: float
 ) -> Inference:
     """Fit every analysis to every table; releases are combined by the rules."""
-    names: list[tuple[str, str]] = []
-    combined, each = [], []
+    found = Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
     for analysis, fit in analyses.items():
         quantities, whole, apart = _one(analysis, fit, tables, rules, confidence)
-        names += [(str(analysis), str(q)) for q in quantities]
-        combined.append(whole)
-        each.append(apart)
-    if not names:
-        return Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
-    return Inference(names, np.concatenate(combined), np.concatenate(each, axis=1))
+        found = Inference(
+            [*found.names, *((str(analysis), str(q)) for q in quantities)],
+            np.concatenate([found.combined, whole]),
+            np.concatenate([found.each, apart], axis=1),
+        )
+    return found
 
 
 def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:

@@ -13,10 +13,11 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.matching.input import coded
 from bayes_risk.release.release import Release
 
 from .context_result import COMPARED, ContextMeasures
-from .tables import Tables, category_codes, floats, group_edges, group_of, tables_of
+from .tables import Tables, floats, group_edges, group_of, tables_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
@@ -113,13 +114,12 @@ def identity(key: Coded, l: int) -> tuple[Counts, Flags]:
     return counts, replicated[key[0][0]]
 
 
-def attribute(key: Coded, target: Coded, l: int) -> tuple[Counts, Flags]:
+def attribute(key: Coded, target: Coded, both: Coded, l: int) -> tuple[Counts, Flags]:
     """Which keys give a target away, in either file, how often rightly; who is in DiSCO, (n,).
 
-    ``d_q`` and ``s_q`` records of the original and the release have key q, ``d_tq`` and ``s_tq``
-    target t besides (Raab, Nowok & Dibben 2024).
+    ``both``: key and target combined. ``d_q`` and ``s_q`` records of the original and the release
+    have key q, ``d_tq`` and ``s_tq`` target t besides (Raab, Nowok & Dibben 2024).
     """
-    both = combined([key, target])
     d, s = _counted(key, l)
     d_t, s_t = _counted(both, l)
     q = np.zeros(both[1], dtype=np.int64)  # key of each pair of key and target
@@ -247,6 +247,7 @@ def context_measures(
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
     key = combined([codes[name] for name in keys])
+    pairs = {name: combined([key, codes[name]]) for name in targets}
     measured = _distance_columns(tables, distances, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
@@ -254,7 +255,7 @@ def context_measures(
         counts, unique = identity(key, l)
         found, in_disco = _shares("", counts), np.empty((len(targets), len(original)), dtype=bool)
         for t, name in enumerate(targets):
-            counts, in_disco[t] = attribute(key, codes[name], l)
+            counts, in_disco[t] = attribute(key, codes[name], pairs[name], l)
             found |= _shares(name, counts)
         if measured:
             found |= _distance_rows(tables, measured, holdout, l, lookups, child)
@@ -292,7 +293,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
     if not pd.api.types.is_numeric_dtype(parts[0].dtype):
         if groups is not None:
             raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
-        return category_codes(name, parts)
+        return coded(name, parts)
     values = floats(name, parts)
     if groups is not None:
         at_least(f"groups[{name!r}]", groups, 2)
@@ -351,6 +352,6 @@ def _values(name: str, parts: Sequence[pd.Series]) -> Values:
     if numeric and not pd.api.types.is_bool_dtype(parts[0].dtype):
         first, second, third = floats(name, parts)
         return Values(True, (first, second, third))
-    codes, _ = category_codes(name, parts)
+    codes, _ = coded(name, parts)
     first, second, third = (c.astype(float) for c in codes)
     return Values(False, (first, second, third))

@@ -18,7 +18,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns, same_records
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.matching.input import coded, listed, source
 from bayes_risk.release.release import SAME, Release
@@ -79,9 +79,15 @@ def tables_of(
     part = isinstance(release, Release) and release.records is not None
     if kept or part:
         given = [same_records(original.index, t, source(l)) for l, t in enumerate(given, start=1)]
-    frames = [original[wanted], *(_filled(t, original, wanted) for t in given)]
-    for l, frame in enumerate(frames[1:], start=1):
-        _check_kept(original, frame, kept, source(l))
+    frames = [original[wanted]]
+    for l, table in enumerate(given, start=1):
+        if not len(table):
+            raise InputError("a release has no records; give files with at least one")
+        require_columns(table, [c for c in wanted if c in table.columns], source(l))
+        # a Release may leave out what was not synthesised
+        shown = {c: table[c] if c in table.columns else original[c] for c in wanted}
+        frames.append(pd.DataFrame(shown, index=table.index))
+        _check_kept(original, frames[-1], kept, source(l))
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
     return Tables(tuple(frames), tuple(made), tuple(kept), share, tuple(left_out))
 
@@ -91,22 +97,33 @@ def columns_of(
 ) -> list[Column]:
     """Code every column over all tables; numbers are cut at the original's quantiles."""
     one_of("missing", missing, ("error", "level"))
-    counted = (
-        [c for c in tables.columns if looks_continuous(tables.frames[0][c])]
-        if numbers is None
-        else known_columns("numbers", numbers, tables.columns)
-    )
-    found = []
+    if numbers is None:
+        numbers = [c for c in tables.columns if looks_continuous(tables.frames[0][c])]
+    counted, found = known_columns("numbers", numbers, tables.columns), []
     for name in tables.columns:
-        parts = [frame[name] for frame in tables.frames]
+        parts, made = [frame[name] for frame in tables.frames], name in tables.made
         for l, part in enumerate(parts if missing == "error" else []):
             if count := int(part.isna().sum()):
                 raise InputError(
                     f"column {name!r} of {source(l)} has {count:,} missing values; fill or drop "
                     'them, or pass missing="level" to make them a level of their own'
                 )
-        code = partial(_number, groups=groups) if name in counted else _category
-        found.append(code(name, parts, name in tables.made))
+        if name in counted:
+            values = floats(name, parts)
+            if np.isnan(values[0]).all():
+                raise InputError(f"column {name!r} of the original holds no number; leave it out")
+            edges = group_edges(values[0], groups)
+            cells, size = [group_of(v, edges) for v in values], len(edges) + 2
+        else:
+            distinct = max(part.nunique() for part in parts)
+            if distinct > MAX_LEVELS:
+                raise InputError(
+                    f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; "
+                    "leave it out with columns=, cut it into categories, or name it in numbers="
+                )
+            cells, size = coded(name, parts)
+            values = [codes.astype(float) for codes in cells]
+        found.append(Column(name, made, name in counted, tuple(values), tuple(cells), size))
     return found
 
 
@@ -124,11 +141,10 @@ def _columns(
             raise InputError("the releases share no column with the original; see their columns")
         return wanted, absent
     wanted = known_columns("columns", columns, list(original.columns))
-    for name in wanted:
-        if name in absent:
-            raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
     if not wanted:
         raise InputError("columns is empty; name at least one")
+    for name in set(wanted) & set(absent):
+        raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
     return wanted, []
 
 
@@ -151,17 +167,6 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
             "one of them in columns="
         )
     return made
-
-
-def _filled(table: pd.DataFrame, original: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """A release with the columns that it may leave out as they were not synthesised."""
-    for name in wanted:
-        if list(table.columns).count(name) > 1:
-            raise InputError(f"a release has column {name!r} more than once; rename or drop one")
-    if not len(table):
-        raise InputError("a release has no records; give files with at least one")
-    shown = {c: table[c] if c in table.columns else original[c] for c in wanted}
-    return pd.DataFrame(shown, index=table.index)
 
 
 def _check_kept(
@@ -201,32 +206,6 @@ def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
         check_magnitude(values, name, source(l))
         found.append(values)
     return found
-
-
-def category_codes(name: str, parts: Sequence[pd.Series]) -> tuple[list[Ints], int]:
-    """Codes of a column in every table, missing being a level, and how many levels there are."""
-    codes, size = coded(name, parts, [source(l) for l in range(len(parts))])
-    return [np.asarray(c, dtype=np.int64) for c in codes], size
-
-
-def _number(name: str, parts: Sequence[pd.Series], made: bool, groups: int) -> Column:
-    values = tuple(floats(name, parts))
-    if np.isnan(values[0]).all():
-        raise InputError(f"column {name!r} of the original holds no number; leave it out")
-    edges = group_edges(values[0], groups)
-    cells = tuple(group_of(v, edges) for v in values)
-    return Column(name, made, True, values, cells, len(edges) + 2)
-
-
-def _category(name: str, parts: Sequence[pd.Series], made: bool) -> Column:
-    distinct = max(part.nunique() for part in parts)
-    if distinct > MAX_LEVELS:
-        raise InputError(
-            f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; leave it "
-            "out with columns=, cut it into categories, or name it in numbers="
-        )
-    cells, size = category_codes(name, parts)
-    return Column(name, made, False, tuple(c.astype(float) for c in cells), tuple(cells), size)
 
 
 DENSE = 4  # cells per record up to which counting beats sorting
