@@ -566,7 +566,7 @@ REFUSALS = {
         (lambda: chosen(radius={"pay": Own(lambda y: (0.0, 1.0))}),
          r"gives shapes \(\) and \(\); let it"),
         (lambda: chosen(radius={"pay": Own(lambda y: (["a"] * 6, y))}),
-         "gives something else than numbers; let it"),
+         "gives a tuple; let it give two arrays"),
         (lambda: chosen(radius={"pay": Own(lambda y: (y + 1, y - 1))}),
          "gives lower ends above the upper ones, or NaN, for 6 of 6"),
         (lambda: chosen(radius={"pay": Own(lambda y: (y * np.nan, y))}),

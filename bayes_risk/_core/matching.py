@@ -7,7 +7,6 @@ floating-point tolerance serves: ``docs/identification.md``.
 """
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -170,20 +169,6 @@ class Combinations:
         distinct, self.number = np.unique(self.number, return_inverse=True)
         self.size = len(distinct)
         return self.number
-
-
-def cell_codes(
-    digits: Sequence[npt.NDArray[np.integer]],
-    n_levels: Sequence[int],
-    *,
-    n: int,
-    largest: int = LARGEST,
-) -> Ints:
-    """Code the cells of a cross-classification (n,): equal codes if and only if all digits are."""
-    cells = Combinations(n, largest)
-    for digit, radix in zip(digits, n_levels, strict=True):
-        cells.add(digit, radix)
-    return cells.number
 
 
 def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import cell_codes
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import require_columns
@@ -95,8 +95,10 @@ def checked_table(df: Any, keys: Any, what: str) -> list[str]:
 
 def distinct(codes: Ints, n_levels: Sequence[int]) -> tuple[Ints, Ints]:
     """First row of each distinct row of codes (n, q), and the number of each row's cell (n,)."""
-    code = cell_codes(list(codes.T), list(n_levels), n=len(codes))
-    _, first, cell = np.unique(code, return_index=True, return_inverse=True)
+    cells = Combinations(len(codes))
+    for column, size in zip(codes.T, n_levels, strict=True):
+        cells.add(column, size)
+    _, first, cell = np.unique(cells.number, return_index=True, return_inverse=True)
     return first, cell
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Cells, Matches, cell_codes, jackknife_error, number_keys
+from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import SAME
@@ -151,61 +151,13 @@ def _numbers(column: pd.Series, where: str) -> Array:
     return values
 
 
-class MatchingKeys(NamedTuple):
-    """Keys of n_t targets and of n records in m releases.
+class KeySet(NamedTuple):
+    """Keys of n_t targets and of n records in m releases."""
 
-    ``u``, ``z``: numbers of exact keys, shapes (n_t,) and (m, n), -1 where no target has it;
-    ``u_us``, ``z_us``: those of the unsynthesised ones alone, (n_t,) and (1, n). ``numeric`` and
-    ``numeric_us``: keys compared as numbers, all and the unsynthesised ones.
-    """
-
-    place: Ints
-    u: Ints
-    z: Ints
-    u_us: Ints
-    z_us: Ints
-    numeric: Sequence[NumericKey]
-    numeric_us: Sequence[NumericKey]
-
-    @classmethod
-    def from_tables(
-        cls,
-        original: pd.DataFrame,
-        tables: Sequence[pd.DataFrame],
-        sought: Targets,
-        known: Sequence[str],
-        synthesized: Sequence[str],
-        radius: Mapping[str, Radius],
-        *,
-        missing: Mapping[str, str],
-        closed: bool,
-        also: Sequence[Key] = (),
-    ) -> "MatchingKeys":
-        """Code every key over the targets, the original and the releases.
-
-        ``also``: further unsynthesised keys, already coded.
-        """
-        exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
-        numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
-        for name in [*known, *synthesized]:
-            us = name in known
-            number, level = compared(
-                *(name, original, tables, sought.frame, radius.get(name)),
-                unsynthesized=us,
-                missing=missing[name],
-                closed=closed,
-            )
-            numeric[us] += [] if number is None else [number]
-            exact[us] += [] if level is None else [level]
-        place, m, n = sought.place, len(tables), len(original)
-        known_code = _codes(exact[True], len(place), (1, n))
-        cells, cell = np.unique(known_code, return_inverse=True)  # targets first, then records
-        digits = Key(cell[: len(place)], cell[len(place) :], len(cells))
-        code = _codes([digits, *exact[False]], len(place), (m, n))
-        u, z = number_keys(code[: len(place)], code[len(place) :].reshape(m, n))
-        u_us, z_us = number_keys(digits.target, digits.released.reshape(1, n))
-        wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
-        return cls(place, u, z, u_us, z_us, [*wide, *numeric[False]], numeric[True])
+    place: Ints  # (n_t,): each target's record; -1: it is not in the file
+    u: Ints  # (n_t,): numbers of exact keys
+    z: Ints  # (m, n): of released ones, -1 where no target has it
+    numeric: Sequence[NumericKey]  # keys compared as numbers
 
     def boxes(self, limit: float, releases: Ints | slice = slice(None)) -> Boxes:
         """Who matches in some of the releases; ``limit``: see `Boxes`."""
@@ -213,13 +165,44 @@ class MatchingKeys(NamedTuple):
         return box_up(self.u, self.z[releases], self.place, numeric, limit=limit)
 
 
-def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
-    """Cell codes of targets, then of the released records, release after release."""
-    m, n = shape
-    digits = [
-        np.append(key.target, np.broadcast_to(key.released, shape).reshape(-1)) for key in keys
-    ]
-    return cell_codes(digits, [key.n_levels for key in keys], n=n_targets + m * n)
+def key_sets(
+    original: pd.DataFrame,
+    tables: Sequence[pd.DataFrame],
+    sought: Targets,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    radius: Mapping[str, Radius],
+    *,
+    missing: Mapping[str, str],
+    closed: bool,
+    also: Sequence[Key] = (),
+) -> tuple[KeySet, KeySet]:
+    """Code all keys, and the unsynthesised ones alone; ``also``: further ones of these, coded."""
+    exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
+    numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
+    for name in [*known, *synthesized]:
+        us = name in known
+        number, level = compared(
+            *(name, original, tables, sought.frame, radius.get(name)),
+            unsynthesized=us,
+            missing=missing[name],
+            closed=closed,
+        )
+        numeric[us] += [] if number is None else [number]
+        exact[us] += [] if level is None else [level]
+    place, m, n, n_t = sought.place, len(tables), len(original), len(sought.place)
+    kept, every = Combinations(n_t + n), Combinations(n_t + m * n)  # targets first, then records
+    for key in exact[True]:
+        kept.add(np.append(key.target, key.released), key.n_levels)
+    of_target, of_record = np.split(kept.dense(), [n_t])
+    every.add(np.append(of_target, np.tile(of_record, m)), kept.size)
+    for key in exact[False]:
+        every.add(np.append(key.target, key.released), key.n_levels)
+    u, z = number_keys(every.number[:n_t], every.number[n_t:].reshape(m, n))
+    u_us, z_us = number_keys(of_target, of_record.reshape(1, n))
+    wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
+    of_all = KeySet(place, u, z, [*wide, *numeric[False]])
+    return of_all, KeySet(place, u_us, z_us, numeric[True])
 
 
 def claimed(found: Matches, strategy: Strategy) -> Matches:
@@ -451,14 +434,14 @@ def matched(
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
-    held = MatchingKeys.from_tables(
+    held, kept = key_sets(
         *(original, tables, sought, known, synthesized, within),
         missing=lost,
         closed=closed,
         also=reason_key(reason, original, sought),
     )
     boxes = held.boxes(choices.limit)
-    near = box_up(held.u_us, held.z_us, held.place, held.numeric_us, limit=choices.limit)
+    near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
     cells = Cells(near.N[0][near.of], near.own[0], fallback and certain, certain)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
@@ -504,7 +487,7 @@ def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
 
 
 def _left_out(
-    keys: MatchingKeys, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
+    keys: KeySet, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
 ) -> Iterator[Matches]:
     """Match pooled over the tables, each part left out in turn; of one part nothing."""
     for part in parts if len(parts) > 1 else []:
