@@ -614,7 +614,7 @@ REFUSALS = {
         (lambda: of_six(targets="ab"), "targets is a str; give a list of labels, a mask"),
         (lambda: of_six(targets=3), "targets is a int; give a list of labels, a mask"),
         (lambda: of_six(targets=FIRST[["a"]]),
-         r"targets lacks key 'b'; it has \['a'\]. Give every key"),
+         r"targets lacks column 'b'; it has \['a'\]"),
         (lambda: of_six(targets=FIRST[:0]), "targets has no rows; give at least one target"),
         (lambda: of_six(targets=FIRST.set_axis([1] * 6)),
          "index of targets names some people twice"),

@@ -84,7 +84,9 @@ def coded(
     parts = [at[id(column)] for column in columns]
     distinct = [np.asarray(values, dtype=object) for _, values in parts]
     present = [values[~pd.isna(values)].tolist() for values in distinct]
-    _check_storage(name, columns, present, where)
+    for column, values, place in zip(columns, present, where, strict=True):
+        check_discrete(name, column, len(values), f" of {place}")
+        check_kinds(name, present[0], where[0], values, place)
     levels = tuple(dict.fromkeys(v for values in present for v in values))
     variable = Variable(name, levels, True, object)
     codes = [
@@ -92,21 +94,6 @@ def coded(
         for (at, _), values, place in zip(parts, distinct, where, strict=True)
     ]
     return codes, variable.n_levels
-
-
-def _check_storage(
-    name: str, columns: Sequence[pd.Series], present: list[list[Any]], where: Sequence[str]
-) -> None:
-    """Refuse values that could never be equal, or that are equal only by accident."""
-    kind = kinds(present[0])
-    for column, values, place in zip(columns, present, where, strict=True):
-        check_discrete(name, column, len(values), f" of {place}")
-        if kind and values and not kind & kinds(values):
-            raise InputError(
-                f"key {name!r} holds {kinds_in_words(present[0])} in {where[0]} and "
-                f"{kinds_in_words(values)} in {place}, so nothing could ever match; store it as "
-                "one type"
-            )
 
 
 def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> None:
@@ -132,9 +119,15 @@ def kinds(values: Iterable[Any]) -> set[str]:
     }
 
 
-def kinds_in_words(values: Iterable[Any]) -> str:
-    """The kinds, for messages."""
-    return " and ".join(sorted(kinds(values)))
+def check_kinds(name: str, first: Any, where: str, second: Any, there: str) -> None:
+    """Refuse values of two tables that could never be equal."""
+    known, found = kinds(first), kinds(second)
+    if known and found and not known & found:
+        raise InputError(
+            f"key {name!r} holds {' and '.join(sorted(known))} in {where} and "
+            f"{' and '.join(sorted(found))} in {there}, so nothing could ever match; store it as "
+            "one type"
+        )
 
 
 def source(l: int) -> str:
@@ -217,17 +210,9 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
-    absent = [name for name in keys if name not in targets.columns]
-    if absent:
-        raise InputError(
-            f"targets lacks key {absent[0]!r}; it has {list(targets.columns)}. Give every key that "
-            "the intruder knows of them"
-        )
+    require_columns(targets, keys, "targets")
     if not len(targets):
         raise InputError("targets has no rows; give at least one target")
-    repeated = [name for name in keys if list(targets.columns).count(name) > 1]
-    if repeated:
-        raise InputError(f"targets has column {repeated[0]!r} more than once; rename or drop one")
     if not targets.index.is_unique:
         raise InputError(
             "the index of targets names some people twice; give each their own label, that of "

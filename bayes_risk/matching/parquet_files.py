@@ -39,8 +39,7 @@ class ParquetTable(NamedTuple):
     @classmethod
     def of(cls, path: Any, name: str) -> "ParquetTable":
         """Find the files and read their footers, no record."""
-        root = _checked_path(path, name)
-        files = [root] if root.is_file() else _files_in(root, name)
+        root, files = _files_of(path, name)
         fixed = _fixed_columns(root, files)
         footers = [_footer(str(file)) for file in files]  # says what is missing
         import pyarrow as pa
@@ -166,19 +165,18 @@ def _categories(schema: Any) -> list[str]:
     return stored + [c["name"] for c in noted if c["pandas_type"] == "categorical"]
 
 
-def _checked_path(path: Any, name: str) -> Path:
+def _files_of(path: Any, name: str) -> tuple[Path, list[Path]]:
+    """A file; or those below a folder, numbers in names as numbers: part.2 before part.10."""
     if not isinstance(path, (str, PathLike)):
         raise InputError(
             f"{name} is a {type(path).__name__}; give the path of a Parquet file or of a folder of "
             "them (DataFrames go to identification_risk)"
         )
-    if not Path(path).exists():
+    root = Path(path)
+    if not root.exists():
         raise InputError(f"there is no file or folder {str(path)!r} for {name}; check the path")
-    return Path(path)
-
-
-def _files_in(root: Path, name: str) -> list[Path]:
-    """Parquet files below a folder, numbers in names as numbers: part.2 before part.10."""
+    if root.is_file():
+        return root, [root]
     files = [
         file
         for file in root.rglob("*.parquet")
@@ -186,7 +184,7 @@ def _files_in(root: Path, name: str) -> list[Path]:
     ]
     if not files:
         raise InputError(f"folder {str(root)!r} of {name} holds no file ending in .parquet")
-    return sorted(files, key=lambda file: _natural(str(file.relative_to(root))))
+    return root, sorted(files, key=lambda file: _natural(str(file.relative_to(root))))
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

@@ -20,7 +20,7 @@ from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, is_numeric, scalar
 
-from .input import check_discrete, kinds, kinds_in_words
+from .input import check_discrete, check_kinds
 from .loglinear import (
     CHAINS,
     MAX_DRAWN_CELLS,
@@ -64,12 +64,7 @@ class KeyLevels:
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
             values = _present(df[one.name])
-            if values and one.levels and not kinds(values) & kinds(one.levels):
-                raise InputError(
-                    f"key {one.name!r} holds {kinds_in_words(one.levels)} in the population and "
-                    f"{kinds_in_words(values)} in the table given, so nothing could ever match; "
-                    "store it as one type"
-                )
+            check_kinds(one.name, one.levels, "the population", values, "the table given")
             codes[:, a] = one.places(df[one.name])
         return codes
 

@@ -75,24 +75,6 @@ def _of_arrays(estimates: Any, variances: Any) -> tuple[list[pd.Series], list[An
     return list(map(pd.Series, q)), list(map(pd.Series if u.ndim == 2 else pd.DataFrame, u))
 
 
-def _checked(q: Array, u: Array) -> None:
-    own = np.diagonal(u, axis1=1, axis2=2)
-    if q.shape[1] == 0:
-        raise InputError("the data sets have estimates of nothing; give at least one quantity")
-    if not np.isfinite(q).all() or not np.isfinite(own).all():
-        l = int(np.argmin(np.isfinite(q).all(axis=1) & np.isfinite(own).all(axis=1)))
-        raise InputError(
-            f"data set {l} has an estimate or variance that is missing or infinite; look at that "
-            "fit, or leave the quantity out"
-        )
-    if (own < 0).any():
-        raise InputError(
-            f"a variance is {own.min():.4g}, below 0; give variances (squared standard errors)"
-        )
-    if not np.allclose(u, np.swapaxes(u, 1, 2), rtol=1e-6, equal_nan=True):
-        raise InputError("a covariance matrix is not symmetric; check the order of its columns")
-
-
 def _by_name(fits: list[Named]) -> Brought:
     """Estimates and covariance matrices put in the order of the first data set."""
     names = fits[0][0].index
@@ -106,10 +88,24 @@ def _by_name(fits: list[Named]) -> Brought:
                 "the same quantities; declare all levels (pandas.CategoricalDtype) before fitting, "
                 "or leave those quantities out"
             )
-    values = np.stack([fit[0].loc[names].to_numpy(dtype=float) for fit in fits])
-    matrices = np.stack([fit[1].loc[names, names].to_numpy(dtype=float) for fit in fits])
-    _checked(values, matrices)
-    return values, matrices, names.tolist()
+    q = np.stack([fit[0].loc[names].to_numpy(dtype=float) for fit in fits])
+    u = np.stack([fit[1].loc[names, names].to_numpy(dtype=float) for fit in fits])
+    own = np.diagonal(u, axis1=1, axis2=2)
+    if q.shape[1] == 0:
+        raise InputError("the data sets have estimates of nothing; give at least one quantity")
+    known = np.isfinite(q).all(axis=1) & np.isfinite(own).all(axis=1)
+    if not known.all():
+        raise InputError(
+            f"data set {int(np.argmin(known))} has an estimate or variance that is missing or "
+            "infinite; look at that fit, or leave the quantity out"
+        )
+    if (own < 0).any():
+        raise InputError(
+            f"a variance is {own.min():.4g}, below 0; give variances (squared standard errors)"
+        )
+    if not np.allclose(u, np.swapaxes(u, 1, 2), rtol=1e-6, equal_nan=True):
+        raise InputError("a covariance matrix is not symmetric; check the order of its columns")
+    return q, u, names.tolist()
 
 
 def _of_table(table: pd.DataFrame) -> Named:
@@ -370,14 +366,41 @@ def inferences(
 ) -> Inference:
     """Fit every analysis to every table; releases are combined by the rules."""
     found = Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
+    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
     for analysis, fit in analyses.items():
-        quantities, whole, apart = _one(analysis, fit, tables, rules, confidence)
+        q, u, names = _fitted(analysis, fit, tables)
+        alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
+        both = alone[1]
+        if tables.m > 1 and rules == "fully synthetic":
+            both = fully_synthetic(q[1:], u[1:], confidence)
+        elif tables.m > 1:
+            table = combine(q[1:], u[1:], confidence=confidence).table
+            both = _Interval(*table[["estimate", "std_error", "low", "high"]].to_numpy().T)
+        *apart, together = (_agreement(alone[0], one) for one in [*alone[1:], both])
         found = Inference(
-            [*found.names, *((str(analysis), str(q)) for q in quantities)],
-            np.concatenate([found.combined, whole]),
-            np.concatenate([found.each, apart], axis=1),
+            [*found.names, *((str(analysis), str(name)) for name in names)],
+            np.concatenate([found.combined, np.column_stack([*alone[0], *both, *together])]),
+            np.concatenate([found.each, np.array(apart).transpose(0, 2, 1)], axis=1),
         )
     return found
+
+
+def _fitted(analysis: str, fit: Analysis, tables: Tables) -> Brought:
+    """Estimates and variances (m + 1, K) of an analysis from all tables, and their names."""
+    fits = [fit(table.copy()) for table in tables.frames]
+    for found in fits:
+        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
+            raise InputError(
+                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
+                "of statsmodels, or a DataFrame with the columns estimate and std_error"
+            )
+    try:
+        q, covariances, names = read_estimates(fits, None)
+    except InputError as error:
+        raise InputError(
+            f"analysis {analysis!r}, where data set 0 is the original: {error}"
+        ) from None
+    return q, np.diagonal(covariances, axis1=1, axis2=2), names
 
 
 def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
@@ -403,36 +426,6 @@ def fully_synthetic(q: Array, u: Array, confidence: float) -> _Interval:
         df = np.where(positive, (m - 1) * (1 - m * within / ((m + 1) * b)) ** 2, np.inf)
     t = stats.t.ppf((1 + confidence) / 2, df)
     return _interval(q.mean(axis=0), np.where(positive, total, within), t)
-
-
-def _one(
-    analysis: str, fit: Analysis, tables: Tables, rules: str, confidence: float
-) -> tuple[Sequence[Any], Array, Array]:
-    fits = [fit(table.copy()) for table in tables.frames]
-    for found in fits:
-        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
-            raise InputError(
-                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
-                "of statsmodels, or a DataFrame with the columns estimate and std_error"
-            )
-    try:
-        q, covariances, names = read_estimates(fits, None)
-    except InputError as error:
-        raise InputError(
-            f"analysis {analysis!r}, where data set 0 is the original: {error}"
-        ) from None
-    u = np.diagonal(covariances, axis1=1, axis2=2)
-    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
-    alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
-    apart = np.array([_agreement(alone[0], one) for one in alone[1:]]).transpose(0, 2, 1)
-    both = alone[1]
-    if tables.m > 1 and rules == "fully synthetic":
-        both = fully_synthetic(q[1:], u[1:], confidence)
-    elif tables.m > 1:
-        found = combine(q[1:], u[1:], confidence=confidence).table
-        both = _Interval(*(found[c].to_numpy() for c in ("estimate", "std_error", "low", "high")))
-    difference, overlap = _agreement(alone[0], both)
-    return names, np.column_stack([*alone[0], *both, difference, overlap]), apart
 
 
 def _agreement(original: _Interval, other: _Interval) -> tuple[Array, Array]:

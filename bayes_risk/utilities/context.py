@@ -13,6 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.variables import is_numeric
 from bayes_risk.matching.input import coded
 from bayes_risk.release.release import Release
 
@@ -22,14 +23,9 @@ from .tables import Tables, floats, group_edges, group_of, tables_of
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
 
-class Values(NamedTuple):
-    """One column: values of the original, of a release and of the holdout; number or category.
-
-    Missing numbers are NaN; an empty holdout is length 0.
-    """
-
-    number: bool
-    parts: tuple[Array, Array, Array]
+# Whether a column is a number; its values in the original, a release and the holdout (length 0:
+# none). Missing numbers are NaN.
+Values = tuple[bool, Sequence[Array]]
 
 
 class Closest(NamedTuple):
@@ -300,22 +296,17 @@ def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
         edges = group_edges(values[0], groups)
         return [group_of(v, edges) for v in values], len(edges) + 2
     seen, where = np.unique(np.concatenate(values), return_inverse=True)
-    ends = np.cumsum([len(v) for v in values])[:-1]
-    return list(np.split(where, ends)), len(seen)
+    return np.split(where, np.cumsum([len(v) for v in values])[:-1]), len(seen)
 
 
 def _distance_columns(
     tables: Tables, distances: Sequence[str] | bool, holdout: pd.DataFrame | None
 ) -> list[str]:
-    if distances is False:
-        if holdout is not None:
-            raise InputError("holdout is for distances, and distances=False; leave one of them out")
-        return []
-    chosen = (
-        tables.columns
-        if distances is True
-        else known_columns("distances", distances, tables.columns)
-    )
+    if distances is False and holdout is not None:
+        raise InputError("holdout is for distances, and distances=False; leave one of them out")
+    if isinstance(distances, bool):
+        distances = tables.columns if distances else []
+    chosen = known_columns("distances", distances, tables.columns)
     held = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
     absent = [c for c in chosen if c not in held]
     if absent:
@@ -348,10 +339,6 @@ def _distance_rows(
 
 
 def _values(name: str, parts: Sequence[pd.Series]) -> Values:
-    numeric = pd.api.types.is_numeric_dtype(parts[0].dtype)
-    if numeric and not pd.api.types.is_bool_dtype(parts[0].dtype):
-        first, second, third = floats(name, parts)
-        return Values(True, (first, second, third))
-    codes, _ = coded(name, parts)
-    first, second, third = (c.astype(float) for c in codes)
-    return Values(False, (first, second, third))
+    if is_numeric(parts[0].dtype):
+        return True, floats(name, parts)
+    return False, [codes.astype(float) for codes in coded(name, parts)[0]]
