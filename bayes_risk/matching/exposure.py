@@ -141,7 +141,8 @@ def exposure(
     once = [np.bincount(part, minlength=by_keys.size) == 1 for part in (y, *released)]
     counted = [name for name in synthesized if name in values]
     rows = pd.MultiIndex.from_product([range(1, files.m + 1), counted], names=["release", "column"])
-    whole, part = _Equal.of(files, everything), _Equal.of(files, made)
+    identical, found, alone, any_row, same = _equal(files, everything)
+    identical_made, _, _, any_row_made, _ = _equal(files, made)
     return Exposure(
         index=original.index,
         compared=tuple(compared),
@@ -151,13 +152,13 @@ def exposure(
         n_released=np.diff(files.cut)[1:],
         not_replaced=0 if files.replaced is None else int((~files.replaced).sum()),
         corresponds=files.corresponds,
-        same_as_original=whole.same,
-        identical=whole.own_row,
-        found=whole.found,
-        identical_synthesized=part.own_row,
-        alone=whole.alone,
-        any_row=whole.any_row,
-        any_row_synthesized=part.any_row,
+        same_as_original=same,
+        identical=identical,
+        found=found,
+        identical_synthesized=identical_made,
+        alone=alone,
+        any_row=any_row,
+        any_row_synthesized=any_row_made,
         unique=once[0][y],
         replicated=np.column_stack([(once[0] & shown)[y] for shown in once[1:]]),
         columns=pd.DataFrame(
@@ -233,30 +234,22 @@ def _files_of(original: pd.DataFrame, release: object) -> _Files:
     )
 
 
-class _Equal(NamedTuple):
-    """Records: ``own_row``, ``found`` (n, m), ``alone`` (n,); files: ``any_row``, ``same`` (m,)."""
+def _equal(files: _Files, records: Combinations) -> tuple[Flags, Flags, Flags, Ints, Flags]:
+    """Equal in their own row (n, m), in any row (n, m), to nobody else in the original (n,).
 
-    own_row: Flags
-    found: Flags
-    alone: Flags
-    any_row: Ints
-    same: Flags
-
-    @classmethod
-    def of(cls, files: _Files, records: Combinations) -> "_Equal":
-        y, *released = files.parts(records.dense())
-        counts = np.bincount(y, minlength=records.size)
-        own, found, any_row, same = [], [], [], []
-        for z, there in zip(released, files.corresponds, strict=True):
-            shown = np.bincount(z, minlength=records.size)
-            own.append(z == y if there else np.zeros(len(y), dtype=bool))
-            found.append(shown[y] > 0)
-            any_row.append(int(shown[counts > 0].sum()))
-            same.append(np.array_equal(shown, counts))
-        return cls(
-            *(np.column_stack(own), np.column_stack(found), counts[y] == 1),
-            *(np.array(any_row), np.array(same)),
-        )
+    And of each file (m,): records that equal some of the original, and whether all are the same.
+    """
+    y, *released = files.parts(records.dense())
+    counts = np.bincount(y, minlength=records.size)
+    own, found, any_row, same = [], [], [], []
+    for z, there in zip(released, files.corresponds, strict=True):
+        shown = np.bincount(z, minlength=records.size)
+        own.append(z == y if there else np.zeros(len(y), dtype=bool))
+        found.append(shown[y] > 0)
+        any_row.append(int(shown[counts > 0].sum()))
+        same.append(np.array_equal(shown, counts))
+    rows = np.column_stack(own), np.column_stack(found), counts[y] == 1
+    return *rows, np.array(any_row), np.array(same)
 
 
 def _values(files: _Files, codes: Ints, size: int) -> list[dict[str, Any]]:

@@ -63,12 +63,12 @@ def checked_flag(name: str, value: Any) -> bool:
 
 
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
-    """A key under known= is the original's in every release."""
+    """A column that was not synthesised is the original's in every release."""
     if n_changed:
         raise InputError(
             f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
-            "records, but known= means unsynthesised: if it was synthesised, put it under "
-            "synthesized=; if rows stand in another order, give both tables the same index"
+            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized=; "
+            "if rows stand in another order, give both tables the same index"
         )
 
 

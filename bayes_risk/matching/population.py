@@ -179,15 +179,17 @@ def fitted(
     """Expected F_t given the sample counts, and how the fit ended; ``odds``: (1 - pi) / pi."""
     levels = KeyLevels.from_table(df, keys)
     cells, N = levels.cells(df, np.ones(len(df)))
-    fit = fit_loglinear(cells, N, levels.n_levels, interactions=interactions)
-    told = {"cells": float(len(fit.cells)), "cycles": float(fit.cycles), "gap": fit.gap}
-    if fit.shares:
-        others = (odds * fit.n, fit.shares)
+    if len(margins_of(len(keys), interactions)[0]) == 1:  # mu_t = n prod_a N_a / n
+        sizes = zip(cells.T, levels.n_levels, strict=True)
+        shares = tuple(np.bincount(column, N, size) / len(df) for column, size in sizes)
+        others = (odds * len(df), shares)
         F = N + independent_mean(*others, cells)
+        told = {"cells": 0.0, "cycles": 1.0, "gap": 0.0}
         return CellCounts(levels=levels, cells=cells, table=F[None], others=others), told
-    F = odds * fit.mu
-    F[found_in(fit.cells, cells)] += N  # an observed cell can be populated
-    return CellCounts(levels=levels, cells=fit.cells, table=F[None]), told
+    populated, mu, told = fit_loglinear(cells, N, levels.n_levels)
+    F = odds * mu
+    F[found_in(populated, cells)] += N  # an observed cell can be populated
+    return CellCounts(levels=levels, cells=populated, table=F[None]), told
 
 
 def drawn(
