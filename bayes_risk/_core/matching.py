@@ -166,8 +166,12 @@ class Combinations:
 
     def dense(self) -> Ints:
         """Numbers 0, 1, ... without gaps, in order."""
-        distinct, self.number = np.unique(self.number, return_inverse=True)
-        self.size = len(distinct)
+        if self.size <= TABLE_PER_RECORD * len(self.number):  # few enough to look each one up
+            held = np.bincount(self.number, minlength=self.size) > 0
+            self.number, self.size = (np.cumsum(held) - 1)[self.number], int(held.sum())
+        else:
+            distinct, self.number = np.unique(self.number, return_inverse=True)
+            self.size = len(distinct)
         return self.number
 
 

@@ -161,13 +161,13 @@ class IdentificationRisk(Matching, Drawn):
         release), ``mcse`` (standard error over releases of the per-release T/c; NaN for one).
         """
         columns = {
-            "probability": _risk(self.pooled_c, self.pooled_T),
+            "probability": self.pooled_T / np.maximum(self.pooled_c, 1),
             "candidates": self.pooled_c,
             "true_match": self.pooled_K,
             "false_match": self.pooled_F,
             "outside": self.pooled_outside,
             "baseline": self.baseline,
-            "mcse": error_between(_risk(self.c, self.T).T, self.release_of),
+            "mcse": error_between((self.T / np.maximum(self.c, 1)).T, self.release_of),
         }
         return pd.DataFrame(columns, index=self.index)
 
@@ -275,11 +275,6 @@ class IdentificationRisk(Matching, Drawn):
 
     def _told(self) -> str:
         return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
-
-
-def _risk(c: Ints, T: Flags) -> Array:
-    """T/c; 0 where c = 0."""
-    return np.asarray(T / np.maximum(c, 1), dtype=np.float64)
 
 
 def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:

@@ -13,6 +13,8 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import NONE, begun, number, percent
 from bayes_risk.data.base_result import Drawn, Public, Table, for_file
 
+from .tables import over_releases
+
 _ORIGINAL, _RELEASE = "records of the original", "records of the release"
 _LOOKED_UP = "released records looked up"
 
@@ -200,15 +202,8 @@ class ContextMeasures(Drawn):
         ``highest`` over releases; ``compare`` (see `compare`; NaN: nothing to compare with); ``of``
         (records that it is a share of).
         """
-        nan = np.full(len(self.rows), np.nan)
-        columns = {
-            "value": self.value.mean(axis=0),
-            "sd": self.value.std(axis=0, ddof=1) if self.m > 1 else nan,
-            "lowest": self.value.min(axis=0),
-            "highest": self.value.max(axis=0),
-            "compare": self.compare.mean(axis=0),
-            "of": self.of.mean(axis=0),
-        }
+        columns = over_releases(self.value)
+        columns |= {"compare": self.compare.mean(axis=0), "of": self.of.mean(axis=0)}
         return pd.DataFrame(columns, index=self._labels())
 
     @property

@@ -18,7 +18,15 @@ from bayes_risk.release.release import Release
 
 from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS, propensity
-from .tables import MARGIN_MEASURES, PAIR_MEASURES, columns_of, margins, pairs, tables_of
+from .tables import (
+    MARGIN_MEASURES,
+    PAIR_MEASURES,
+    columns_of,
+    margins,
+    over_releases,
+    pairs,
+    tables_of,
+)
 
 ROWS = 10  # pairs, columns and estimates, the worst first
 WORDS = {
@@ -158,11 +166,9 @@ class Utility(Drawn):
         Columns: ``value`` (mean over releases); ``sd``, ``lowest`` and ``highest`` over releases;
         ``null``, what a release drawn from the truth shows on average (NaN: not known).
         """
-        return pd.DataFrame.from_dict(
-            {name: _spread(values, null) for name, values, null in self._rows()},
-            orient="index",
-            columns=["value", "sd", "lowest", "highest", "null"],
-        ).rename_axis("measure")
+        names, values, nulls = zip(*self._rows(), strict=True)
+        columns = over_releases(np.column_stack(values)) | {"null": np.array(nulls)}
+        return pd.DataFrame(columns, index=pd.Index(names, name="measure"))
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -341,9 +347,10 @@ class Utility(Drawn):
             of = dict(zip(PAIR_MEASURES, np.moveaxis(values, 2, 0), strict=False))
             for name in ("total_variation", "hellinger"):
                 yield f"{word}_{name}", of[name].mean(axis=1), float(of[f"null_{name}"].mean())
-            yield f"{word}_worst_ratio", _largest(of["ratio"]), nan
+            yield f"{word}_worst_ratio", np.fmax.reduce(of["ratio"], axis=1), nan
             for name in ("mutual_information", "correlation") if word == "pairs" else ():
-                yield f"pairs_{name}", _largest(np.abs(of[f"{name}_difference"])), nan
+                largest = np.fmax.reduce(np.abs(of[f"{name}_difference"]), axis=1)
+                yield f"pairs_{name}", largest, nan  # NaN where there is none
         if self.estimate_names:
             difference, overlap = np.moveaxis(self.agreement, 2, 0)
             yield "interval_overlap", overlap.mean(axis=1), nan
@@ -362,17 +369,6 @@ def _named(label: Hashable) -> str:
 
 def _interval(row: Mapping[str, Any], name: str, side: str) -> str:
     return f"{plain(row[name])} ({plain(row[f'low{side}'])} to {plain(row[f'high{side}'])})"
-
-
-def _spread(values: Array, null: float) -> tuple[float, ...]:
-    sd = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-    return float(values.mean()), sd, float(values.min()), float(values.max()), null
-
-
-def _largest(values: Array) -> Array:
-    """Largest over the second axis, NaN where there is none."""
-    largest = np.where(np.isnan(values), -np.inf, values).max(axis=1)
-    return np.where(np.isneginf(largest), np.nan, largest)
 
 
 def utility(

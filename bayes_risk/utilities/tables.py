@@ -223,6 +223,13 @@ class TableDistance(NamedTuple):
     null_hellinger: float
 
 
+def over_releases(values: Array) -> dict[str, Array]:
+    """Mean of measures (m, K) over the releases, their standard deviation, least and most."""
+    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
+    ends = {"lowest": values.min(axis=0), "highest": values.max(axis=0)}
+    return {"value": values.mean(axis=0), "sd": sd, **ends}
+
+
 def group_edges(y: Array, groups: int) -> Array:
     """Where to cut a number: its quantiles in the original, missing values left out."""
     seen = y[~np.isnan(y)]
