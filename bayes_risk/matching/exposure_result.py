@@ -125,16 +125,16 @@ class Exposure(Result):
         the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
         ``same_as_original``.
         """
-        per_row = {"identical": self.identical, "identical_synthesized": self.identical_synthesized}
-        rows, there = {n: flags.sum(axis=0) for n, flags in per_row.items()}, self.corresponds
+        there = self.corresponds
+        own = (self.identical.sum(axis=0), self.identical_synthesized.sum(axis=0))
         if not there.all():
-            rows = {name: np.where(there, count, np.nan) for name, count in rows.items()}
+            own = tuple(np.where(there, count, np.nan) for count in own)
         columns = {
             "records": self.n_released,
             "not_replaced": self.not_replaced,
-            "identical": rows["identical"],
+            "identical": own[0],
             "identical_any_row": self.any_row,
-            "identical_synthesized": rows["identical_synthesized"],
+            "identical_synthesized": own[1],
             "identical_synthesized_any_row": self.any_row_synthesized,
             "expected_any_row_share": 1 - float(self.alone.mean()),
             "original_alone": int(self.alone.sum()),
@@ -299,7 +299,26 @@ class Exposure(Result):
             name = "The file" if self.m == 1 else f"Release {', '.join(map(str, which))}"
             verb = "is" if len(which) == 1 else "are"
             parts.append(f"{name} {verb} the original itself: every record is equal.")
-        parts += [self._identical(), *self._genuine()]
+        found, of = _range(self.any_row), _range(self.n_released)
+        text = f"{found} of {of} records equal one of the original's in all columns (rows do not "
+        text += "correspond)"
+        if self.corresponds.all():
+            own = _range(self.identical.sum(axis=0))
+            text = f"{own} of {of} records equal the original's in all columns in the same row, "
+            text += f"{found} in some row"
+        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
+        parts.append(
+            f"{'In each file ' if self.m > 1 else ''}{text} (a fresh sample would show "
+            f"{percent(1 - self.alone.mean())}){kept}."
+        )
+        for name in self.judged:
+            table = self._by_column()[name]
+            fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
+            parts.append(
+                f"Of {_range(table['values'])} released values of {name} "
+                f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
+                f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
+            )
         if self.keys:
             design = "" if self.keys_synthesized else "; none of these keys was synthesised"
             parts.append(
@@ -314,32 +333,6 @@ class Exposure(Result):
     def __repr__(self) -> str:
         tables = [self.files.T, self.columns.T] if len(self.columns) else [self.files.T]
         return "\n\n".join([f"Exposure\n{self.sentence()}", *(t.to_string() for t in tables)])
-
-    def _identical(self) -> str:
-        found, of = _range(self.any_row), _range(self.n_released)
-        if self.corresponds.all():
-            own = _range(self.identical.sum(axis=0))
-            text = f"{own} of {of} records equal the original's in all columns in the same row, "
-            text += f"{found} in some row"
-        else:
-            text = f"{found} of {of} records equal one of the original's in all columns (rows do "
-            text += "not correspond)"
-        text += f" (a fresh sample would show {percent(1 - self.alone.mean())})"
-        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
-        return f"{'In each file ' if self.m > 1 else ''}{text}{kept}."
-
-    def _genuine(self) -> list[str]:
-        """Of the numbers of which it says something."""
-        said = []
-        for name in self.judged:
-            of = self._by_column()[name]
-            fresh = of.loc[1, ["expected_genuine_share", "expected_unique_share"]]
-            said.append(
-                f"Of {_range(of['values'])} released values of {name} {_range(of['genuine'])} are "
-                f"genuine and {_range(of['unique'])} occur once in the original (a fresh sample "
-                f"would show {' and '.join(map(percent, fresh))})."
-            )
-        return said
 
 
 def exposure_of(*risks: Any) -> Exposure | None:

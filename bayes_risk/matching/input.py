@@ -14,7 +14,6 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
-    Variable,
     by_label,
     check_writable,
     numbers_rows,
@@ -87,13 +86,11 @@ def coded(
     for column, values, place in zip(columns, present, where, strict=True):
         check_discrete(name, column, len(values), f" of {place}")
         check_kinds(name, present[0], where[0], values, place)
-    levels = tuple(dict.fromkeys(v for values in present for v in values))
-    variable = Variable(name, levels, True, object)
-    codes = [
-        variable.encode(pd.Series(values, dtype=object), place)[at]
-        for (at, _), values, place in zip(parts, distinct, where, strict=True)
-    ]
-    return codes, variable.n_levels
+    code, levels = pd.factorize(np.concatenate(distinct))
+    code = np.where(code < 0, len(levels), code).astype(np.int32)  # missing is the last
+    of_parts = np.split(code, np.cumsum([len(values) for values in distinct])[:-1])
+    codes = [of[at] for (at, _), of in zip(parts, of_parts, strict=True)]
+    return codes, len(levels) + 1
 
 
 def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> None:

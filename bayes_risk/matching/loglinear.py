@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from bayes_risk._compat import group
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
@@ -101,20 +101,14 @@ def support(codes: Ints, n_levels: Sequence[int], terms: Terms, *, limit: int) -
         if j == q:
             whole.append(block)
             continue
-        longer = _extended(block, positive)
+        allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
+        for a in range(j):
+            if (a, j) in positive:
+                allowed &= positive[(a, j)][block[:, a]]
+        row, level = np.nonzero(allowed)
+        longer = np.column_stack([block[row], level])
         waiting += [longer[k : k + BLOCK] for k in range(0, len(longer), BLOCK)]
     return np.concatenate(whole)
-
-
-def _extended(block: Ints, positive: dict[tuple[int, ...], Flags]) -> Ints:
-    """Partial cells with every level of the next key that their margins allow."""
-    j = block.shape[1]
-    allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
-    for a in range(j):
-        if (a, j) in positive:
-            allowed &= positive[(a, j)][block[:, a]]
-    row, level = np.nonzero(allowed)
-    return np.column_stack([block[row], level])
 
 
 def _margin(codes: Ints, count: Array, term: tuple[int, ...], n_levels: Sequence[int]) -> Array:
@@ -269,7 +263,12 @@ def posterior_means(
     R-hat and ESS are of log mu over (up to 200) observed cells.
     """
     effects = Effects.from_cells(cells, [term for term in terms if len(term) == 2])
-    _check_room(len(cells), draws, effects.n_effects)
+    K = effects.n_effects
+    if max(draws, K) * len(cells) > MAX_HELD:
+        raise InputError(
+            f"draws={draws:,} of {K:,} effects on {len(cells):,} cells need more than {MAX_HELD:,} "
+            "numbers; give fewer draws, fewer or coarser keys, or interactions=1"
+        )
     theta, diverged = _sampled(effects, count, draws, rng)
     eta = theta @ effects.design().T
     some = np.flatnonzero(count)
@@ -347,11 +346,3 @@ def _approximation(
     mode = np.append(log_scale, theta)
     points = rng.multivariate_normal(mode, covariance, size=CHAINS, method="cholesky")
     return covariance, [{"log_scale": point[:P], "theta": point[P:]} for point in points]
-
-
-def _check_room(n_cells: int, draws: int, n_effects: int) -> None:
-    if max(draws, n_effects) * n_cells > MAX_HELD:
-        raise InputError(
-            f"draws={draws:,} of {n_effects:,} effects on {n_cells:,} cells need more than "
-            f"{MAX_HELD:,} numbers; give fewer draws, fewer or coarser keys, or interactions=1"
-        )

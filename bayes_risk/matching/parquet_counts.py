@@ -24,7 +24,7 @@ from bayes_risk.data.microdata import MAX_LEVELS
 
 from .boxes import leading
 from .input import check_unchanged, coded, kinds
-from .parquet_files import ParquetTable, value_type
+from .parquet_files import ParquetTable
 
 if TYPE_CHECKING:
     import duckdb
@@ -142,13 +142,16 @@ class Levels(NamedTuple):
 
 def _levels(plan: Plan) -> list[Levels]:
     """Read every key's distinct values, and code them over all tables as those in memory are."""
+    import pyarrow as pa
+
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
         for rows in table.batches(plan.keys, plan.batch):
             for key in plan.keys:
-                if len(seen.get(key, ())) <= MAX_LEVELS or not _is_number(table, key):
-                    seen[key] = _together(rows.column(key).unique(), seen.get(key))
+                if len(seen.get(key, ())) <= MAX_LEVELS or not table.is_number(key):
+                    values = rows.column(key).unique()
+                    seen[key] = pa.concat_arrays([seen.get(key, values), values]).unique()
             done += len(rows)
             plan.progress("levels", done, total)
         found.append(seen)
@@ -161,12 +164,6 @@ def _levels(plan: Plan) -> list[Levels]:
     return levels
 
 
-def _together(values: Any, before: Any) -> Any:
-    import pyarrow as pa
-
-    return values if before is None else pa.concat_arrays([before, values]).unique()
-
-
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     """The values as a column in memory would hold them; whole numbers stay whole."""
     import pyarrow as pa
@@ -175,14 +172,6 @@ def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
     column = pd.Series(column, name=key)
     return column.astype("category") if key in table.categories else column
-
-
-def _is_number(table: ParquetTable, key: str) -> bool:
-    import pyarrow as pa
-
-    kind = value_type(table.types[key])
-    number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-    return number and key not in table.categories
 
 
 def _changed() -> InputError:

@@ -94,6 +94,14 @@ class ParquetTable(NamedTuple):
                 "the first file of its folder; write all files with one type"
             ) from None
 
+    def is_number(self, name: str) -> bool:
+        """Whether a column holds numbers that are no categories."""
+        import pyarrow as pa
+
+        kind = value_type(self.types[name])
+        number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+        return number and name not in self.categories
+
     def check(self, keys: Sequence[str], read: Sequence[str]) -> None:
         """Columns to be read stand in every part; keys are values that can be looked up."""
         import pyarrow as pa

@@ -59,20 +59,23 @@ class KeyLevels:
         """Number of codes per key, the one for missing values included."""
         return [variable.n_levels for variable in self.variables]
 
-    def encode(self, df: pd.DataFrame) -> Ints:
-        """Codes of a table's rows, shape (n, q); -1 for a value that is no level."""
+    def distinct(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+        """First row of each distinct cell of a table (U,), the cell of each row, the cells' codes.
+
+        Codes (U, q) are -1 for a value that is no level.
+        """
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
             values = _present(df[one.name])
             check_kinds(one.name, one.levels, "the population", values, "the table given")
             codes[:, a] = one.places(df[one.name])
-        return codes
+        first, cell = distinct(codes + 1, [d + 1 for d in self.n_levels])
+        return first, cell, codes[first]
 
     def cells(self, df: pd.DataFrame, amount: Array) -> tuple[Ints, Array]:
         """Distinct cells of a table's rows (U, q), and the sum of an amount in each (U,)."""
-        codes = self.encode(df)
-        first, cell = distinct(codes, self.n_levels)
-        return codes[first], np.bincount(cell, amount, len(first)).astype(np.float64)
+        first, cell, codes = self.distinct(df)
+        return codes, np.bincount(cell, amount, len(first)).astype(np.float64)
 
 
 def checked_table(df: Any, keys: Any, what: str) -> list[str]:
@@ -134,9 +137,7 @@ class CellCounts:
         if not isinstance(df, pd.DataFrame):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
         require_columns(df, self.levels.keys, "the table")
-        codes = self.levels.encode(df)
-        first, cell = distinct(codes + 1, [d + 1 for d in self.levels.n_levels])
-        return first, cell, codes[first]
+        return self.levels.distinct(df)
 
     def over(self, keys: Sequence[str]) -> "CellCounts":
         """Sum over all keys but these."""

@@ -49,21 +49,27 @@ LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 Compared = tuple[NumericKey | None, Key | None]
 
 
+class Rules(NamedTuple):
+    """How near keys must come, what missing values match, whether the ends of radii belong."""
+
+    radius: Mapping[str, Radius]
+    missing: Mapping[str, str]
+    closed: bool
+
+
 def compared(
     name: str,
     original: pd.DataFrame,
     tables: Sequence[pd.DataFrame],
     targets: pd.DataFrame,
-    within: Radius | None,
-    *,
+    rules: Rules,
     unsynthesized: bool,
-    missing: str,
-    closed: bool,
 ) -> Compared:
     """One key of the targets and of the releases that show it.
 
     Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
     """
+    within, missing = rules.radius.get(name), rules.missing[name]
     released = {source(l): table[name] for l, table in enumerate(tables, start=1) if name in table}
     first = original[name]
     columns = [first, first if targets is original else targets[name], *released.values()]
@@ -92,7 +98,7 @@ def compared(
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
     around = np.where(np.isnan(y), present[0], y)
-    low, high = _finite(checked_ends(name, within, around, present), around, closed)
+    low, high = _finite(checked_ends(name, within, around, present), around, rules.closed)
     key = NumericKey(y, low, high, value)
     return _by_level(key) if missing == "level" else (_by_rule(key, missing), None)
 
@@ -171,23 +177,15 @@ def key_sets(
     sought: Targets,
     known: Sequence[str],
     synthesized: Sequence[str],
-    radius: Mapping[str, Radius],
-    *,
-    missing: Mapping[str, str],
-    closed: bool,
-    also: Sequence[Key] = (),
+    rules: Rules,
+    also: Sequence[Key],
 ) -> tuple[KeySet, KeySet]:
     """Code all keys, and the unsynthesised ones alone; ``also``: further ones of these, coded."""
     exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
     numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
     for name in [*known, *synthesized]:
         us = name in known
-        number, level = compared(
-            *(name, original, tables, sought.frame, radius.get(name)),
-            unsynthesized=us,
-            missing=missing[name],
-            closed=closed,
-        )
+        number, level = compared(name, original, tables, sought.frame, rules, us)
         numeric[us] += [] if number is None else [number]
         exact[us] += [] if level is None else [level]
     place, m, n, n_t = sought.place, len(tables), len(original), len(sought.place)
@@ -434,12 +432,8 @@ def matched(
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
-    held, kept = key_sets(
-        *(original, tables, sought, known, synthesized, within),
-        missing=lost,
-        closed=closed,
-        also=reason_key(reason, original, sought),
-    )
+    rules, also = Rules(within, lost, closed), reason_key(reason, original, sought)
+    held, kept = key_sets(original, tables, sought, known, synthesized, rules, also)
     boxes = held.boxes(choices.limit)
     near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside

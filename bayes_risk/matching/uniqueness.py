@@ -18,9 +18,8 @@ from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
-from .population import KeyLevels, Population, checked_table, distinct
+from .population import KeyLevels, Population, checked_table
 
-K = (2, 3, 5, 10)
 COLUMNS = ("value", "share", "error", "low", "high", "without")
 TOTALS = ("population_uniques", "unique_matches", "expected_matches")
 WORDS = {
@@ -113,10 +112,11 @@ class Uniqueness(Result):
         ``high`` (95 % posterior interval; both NaN without draws), ``without`` (for an intruder
         who knows that the target is in the sample; NaN where no intruder comes in).
         """
-        rows = {f"below_{k}": float((self.f < k).sum()) for k in K}
-        counted = pd.DataFrame({"value": rows}, columns=list(COLUMNS), dtype=float)
-        counted = counted.rename({"below_2": "sample_uniques"})
-        table = counted if self.totals.empty else pd.concat([counted, self.totals])
+        below = {"sample_uniques": 2, "below_3": 3, "below_5": 5, "below_10": 10}
+        rows = {name: float((self.f < k).sum()) for name, k in below.items()}
+        table = pd.DataFrame({"value": rows}, columns=list(COLUMNS), dtype=float)
+        if not self.totals.empty:
+            table = pd.concat([table, self.totals])
         return table.assign(share=table["value"] / self.n).rename_axis("measure")
 
     def sentence(self) -> str:
@@ -276,55 +276,42 @@ def uniqueness(
     (2.0, 2)
     """
     keys = checked_table(df, keys, "the table")
-    source = _source(df, keys, population, fraction, weights)
-    levels = KeyLevels.from_table(df, keys)
-    first, cell = distinct(levels.encode(df), levels.n_levels)
+    given = {"population": population, "fraction": fraction, "weights": weights}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise InputError(f"{' and '.join(names)} are both given; give one source of the population")
+    if fraction is not None:
+        population = Population.log_linear(df, keys, fraction=fraction)
+    elif weights is not None:
+        population = Population.weighted(df, keys, weights=weights)
+    elif population is not None and not isinstance(population, Population):
+        raise InputError(
+            f"population is a {type(population).__name__}; give a Population "
+            f"(Population.counted, table, log_linear or weighted)"
+        )
+    elif population is not None and set(population.keys) != set(keys):
+        raise InputError(
+            f"the population is by {list(population.keys)} and keys={keys}; make it by the same "
+            f"columns"
+        )
+    first, cell, _ = KeyLevels.from_table(df, keys).distinct(df)
     f = np.bincount(cell).astype(np.float64)
     found, totals = (np.full(len(f), np.nan),) * 3, pd.DataFrame()
-    if source is not None:
-        F = source.checked_counts(df.iloc[first], f)
-        unique, risk = _rarity(source, F, f)
+    if population is not None:
+        F = population.checked_counts(df.iloc[first], f)
+        unique, risk = _rarity(population, F, f)
         found = F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0)
-        totals = _totals(unique, risk, f, source)
+        totals = _totals(unique, risk, f, population)
     return Uniqueness(
         index=df.index,
         keys=tuple(keys),
-        population="" if source is None else source.in_words(),
+        population="" if population is None else population.in_words(),
         f=f[cell],
         F=found[0][cell],
         unique=found[1][cell],
         risk=found[2][cell],
         totals=totals,
     )
-
-
-def _source(
-    df: pd.DataFrame,
-    keys: list[str],
-    population: Population | None,
-    fraction: float | None,
-    weights: str | None,
-) -> Population | None:
-    """Return the population that was given, by whichever of the three."""
-    given = {"population": population, "fraction": fraction, "weights": weights}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        raise InputError(f"{' and '.join(names)} are both given; give one source of the population")
-    if fraction is not None:
-        return Population.log_linear(df, keys, fraction=fraction)
-    if weights is not None:
-        return Population.weighted(df, keys, weights=weights)
-    if population is not None and not isinstance(population, Population):
-        raise InputError(
-            f"population is a {type(population).__name__}; give a Population "
-            f"(Population.counted, table, log_linear or weighted)"
-        )
-    if population is not None and set(population.keys) != set(keys):
-        raise InputError(
-            f"the population is by {list(population.keys)} and keys={keys}; make it by the same "
-            f"columns"
-        )
-    return population
 
 
 def _rarity(source: Population, F: Array, f: Array) -> tuple[Array, Array]:

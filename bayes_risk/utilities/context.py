@@ -23,6 +23,8 @@ from .tables import Tables, floats, group_edges, group_of, tables_of
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
 
+# Of each target and measure: its value, what that is a share of, and what it compares with
+Measured = dict[tuple[str, str], tuple[float, float, float]]
 # Whether a column is a number; its values in the original, a release and the holdout (length 0:
 # none). Missing numbers are NaN.
 Values = tuple[bool, Sequence[Array]]
@@ -38,6 +40,21 @@ class Closest(NamedTuple):
     distance: Array
     within: Array
     closer: float
+
+    def measures(self) -> Measured:
+        """The distances in numbers."""
+        n = float(len(self.distance))
+        found: Measured = {
+            ("", name): (float(of(self.distance)), n, float(of(self.within)))
+            for name, of in (
+                ("dcr_zero", lambda x: (x == 0).mean()),
+                ("dcr_median", np.median),
+                ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
+            )
+        }
+        if not np.isnan(self.closer):
+            found["", "closer_than_holdout"] = (self.closer, n, 0.5)
+        return found
 
 
 def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -> Closest:
@@ -89,8 +106,6 @@ def _drawn(n: int, size: int, rng: np.random.Generator) -> Ints:
     return np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
 
 
-# Of each target and measure: its value, what that is a share of, and what it compares with
-Measured = dict[tuple[str, str], tuple[float, float, float]]
 Counts = dict[str, tuple[float, float]]  # of each measure: how many, of how many
 Coded = tuple[Sequence[Ints], int]  # a column's codes in every table, the original first; levels
 
@@ -254,7 +269,10 @@ def context_measures(
             counts, in_disco[t] = attribute(key, codes[name], pairs[name], l)
             found |= _shares(name, counts)
         if measured:
-            found |= _distance_rows(tables, measured, holdout, l, lookups, child)
+            parts = [tables.frames[0], tables.frames[l]]
+            parts.append(parts[0].iloc[:0] if holdout is None else holdout)
+            columns = [_values(name, [part[name] for part in parts]) for name in measured]
+            found |= closest(columns, lookups, child).measures()
         rows.append(found)
         replicated.append(unique)
         disclosed.append(in_disco)
@@ -312,30 +330,6 @@ def _distance_columns(
     if absent:
         raise InputError(f"holdout lacks column {absent[0]!r}; it has {held}")
     return chosen
-
-
-def _distance_rows(
-    tables: Tables,
-    columns: list[str],
-    holdout: pd.DataFrame | None,
-    l: int,
-    lookups: int,
-    rng: np.random.Generator,
-) -> Measured:
-    parts = [tables.frames[0], tables.frames[l]]
-    parts.append(parts[0].iloc[:0] if holdout is None else holdout)
-    found = closest([_values(name, [p[name] for p in parts]) for name in columns], lookups, rng)
-    n = float(len(found.distance))
-    rows: Measured = {
-        ("", name): (float(of(found.distance)), n, float(of(found.within)))
-        for name, of in (
-            ("dcr_zero", lambda x: (x == 0).mean()),
-            ("dcr_median", np.median),
-            ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
-        )
-    }
-    closer: Measured = {("", "closer_than_holdout"): (found.closer, n, 0.5)}
-    return rows if np.isnan(found.closer) else rows | closer
 
 
 def _values(name: str, parts: Sequence[pd.Series]) -> Values:
