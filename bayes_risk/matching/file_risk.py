@@ -144,8 +144,8 @@ def identification_risk_of_files(
 
     Notes
     -----
-    *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, some
-    16 (m + 1) n bytes of codes and hashes, no values, in a temporary folder that goes with the call
+    *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, up to
+    30 (m + 1) n bytes of codes, no values, in a temporary folder that goes with the call
     (``docs/identification.md``). What files show without a model (`exposure`) is not counted: it
     looks at all columns.
 
