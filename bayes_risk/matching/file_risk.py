@@ -158,10 +158,6 @@ def identification_risk_of_files(
             f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
             "out"
         )
-    if max_memory is not None and not isinstance(max_memory, str):
-        raise InputError(
-            f"max_memory={max_memory!r} is no amount of memory; give one such as '2GiB'"
-        )
     tables = _checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)
     plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, told)

@@ -99,7 +99,7 @@ def _database(most: str | None) -> "Iterator[duckdb.DuckDBPyConnection]":
         "lock_configuration": True,
     }
     with TemporaryDirectory(prefix="bayes-risk-") as folder:
-        limit = {} if most is None else {"memory_limit": most}
+        limit = {} if most is None else {"memory_limit": str(most)}
         try:
             con = duckdb.connect(config={"temp_directory": folder, **limit})
         except duckdb.Error:

@@ -192,11 +192,12 @@ def _files_of(path: Any, name: str) -> tuple[Path, list[Path]]:
     ]
     if not files:
         raise InputError(f"folder {str(root)!r} of {name} holds no file ending in .parquet")
-    return root, sorted(files, key=lambda file: _natural(str(file.relative_to(root))))
 
+    def steps(file: Path) -> list[tuple[int, str]]:
+        pieces = re.split(r"(\d+)", str(file.relative_to(root)))
+        return [(int(s), "") if s.isdigit() else (-1, s) for s in pieces]
 
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(s), "") if s.isdigit() else (-1, s) for s in re.split(r"(\d+)", text)]
+    return root, sorted(files, key=steps)
 
 
 def _fixed_columns(root: Path, files: Sequence[Path]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ tables are the releases themselves. Formulas: ``docs/identification.md``, "Error
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,7 +192,19 @@ def replicates(
         of = [0] * n_tables
         tables += _drawn(model, release, n_tables, rng)
     else:
-        takes = _checked_fit(model, fit_options)
+        if isinstance(model, type) or not callable(getattr(model, "fit", None)):
+            what = f"class {model.__name__}" if isinstance(model, type) else type(model).__name__
+            raise InputError(
+                f"model is a {what}; give the model that made the release, such as "
+                'models.CART(order=["y"]), or its fit'
+            )
+        takes = inspect.signature(model.fit).parameters
+        unknown = [name for name in fit_options if name not in takes]
+        if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+            raise InputError(
+                f"fit of {type(model).__name__} takes no {unknown[0]!r}; its options are "
+                f"{sorted(set(takes) - {'df', 'random_seed'})}"
+            )
         sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
         of = np.repeat(np.arange(1, release.m + 1), sizes).tolist()
         for df, size, child in zip(release.datasets, sizes, rng.spawn(release.m), strict=True):
@@ -204,24 +216,6 @@ def replicates(
         release_of=tuple(of),
         records=release.records,
     )
-
-
-def _checked_fit(model: Any, fit_options: Mapping[str, Any]) -> set[str]:
-    """Names of the arguments of ``model.fit``, among which are all options."""
-    if isinstance(model, type) or not callable(getattr(model, "fit", None)):
-        what = f"class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise InputError(
-            f"model is a {what}; give the model that made the release, such as "
-            'models.CART(order=["y"]), or its fit'
-        )
-    takes = inspect.signature(model.fit).parameters
-    unknown = [name for name in fit_options if name not in takes]
-    if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
-        raise InputError(
-            f"fit of {type(model).__name__} takes no {unknown[0]!r}; its options are "
-            f"{sorted(set(takes) - {'df', 'random_seed'})}"
-        )
-    return set(takes)
 
 
 def _drawn(fit: Any, release: Release, m: int, rng: np.random.Generator) -> Sequence[pd.DataFrame]:

@@ -93,14 +93,13 @@ def compared(
         if missing == "level" or not (lost.any() or gone.any()):
             return None, Key(y, value, n_levels)
         y, value = np.where(lost, np.nan, y), np.where(gone, np.nan, value)
-        return _by_rule(NumericKey(y, y, y, value), missing), None
+        return _with_missing(NumericKey(y, y, y, value), missing)
     present = column[~np.isnan(column)]
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
     around = np.where(np.isnan(y), present[0], y)
     low, high = _finite(checked_ends(name, within, around, present), around, rules.closed)
-    key = NumericKey(y, low, high, value)
-    return _by_level(key) if missing == "level" else (_by_rule(key, missing), None)
+    return _with_missing(NumericKey(y, low, high, value), missing)
 
 
 def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, Array]:
@@ -118,27 +117,21 @@ def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, A
     )
 
 
-def _by_level(key: NumericKey) -> Compared:
-    """Missing values match each other: whether a value is missing becomes a key of its own."""
-    lost, gone = np.isnan(key.y), np.isnan(key.value)
-    if not lost.any() and not gone.any():
-        return key, None
-    y, low, high = (np.where(lost, 0.0, x) for x in key[:3])
-    level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
-    return NumericKey(y, low, high, np.where(gone, 0.0, key.value)), level
-
-
-def _by_rule(key: NumericKey, missing: str) -> NumericKey:
-    """Missing values match anything, or nothing."""
+def _with_missing(key: NumericKey, missing: str) -> Compared:
+    """Missing values match anything, nothing, or each other: this becomes a key of its own."""
     y, low, high, value = key
-    lost, wild = np.isnan(y), missing == "wildcard"
-    reach = (-np.inf, np.inf) if wild else (np.inf, -np.inf)
-    return NumericKey(
-        np.where(lost, 0.0, y),
-        np.where(lost, reach[0], low),
-        np.where(lost, reach[1], high),
-        value if wild else np.where(np.isnan(value), np.inf, value),
-    )
+    lost, gone, level = np.isnan(y), np.isnan(value), None
+    if not (lost.any() or gone.any()):
+        return key, None
+    if missing == "level":
+        level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
+        ends, value = (0.0, 0.0), np.where(gone, 0.0, value)
+    elif missing == "wildcard":
+        ends = (-np.inf, np.inf)
+    else:
+        ends, value = (np.inf, -np.inf), np.where(gone, np.inf, value)
+    low, high = np.where(lost, ends[0], low), np.where(lost, ends[1], high)
+    return NumericKey(np.where(lost, 0.0, y), low, high, value), level
 
 
 def _numbers(column: pd.Series, where: str) -> Array:

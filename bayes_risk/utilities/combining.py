@@ -296,7 +296,11 @@ def combine(
     """
     level = checked_confidence(confidence)
     q, u, brought = read_estimates(estimates, variances)
-    labels = brought if names is None else _labels(names, q.shape[1])
+    labels = [names] if isinstance(names, str) else list(brought if names is None else names)
+    if len(labels) != q.shape[1] or len(set(labels)) != len(labels):
+        raise InputError(
+            f"names={labels} must be {q.shape[1]} different labels, one for each quantity"
+        )
     within, between, m = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False)), len(q)
     inside, b = np.diag(within), np.diag(between)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -319,13 +323,6 @@ def checked_confidence(confidence: Any) -> float:
     if not 0 < number("confidence", confidence, "0.95") < 1:
         raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
     return float(confidence)
-
-
-def _labels(names: Sequence[Any], k: int) -> list[Any]:
-    labels = [names] if isinstance(names, str) else list(names)
-    if len(labels) != k or len(set(labels)) != k:
-        raise InputError(f"names={labels} must be {k} different labels, one for each quantity")
-    return labels
 
 
 Analysis = Callable[[pd.DataFrame], Any]

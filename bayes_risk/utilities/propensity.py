@@ -94,12 +94,6 @@ def interactions(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
     return main_effects([*blocks, *products], weights)
 
 
-def n_interactions(blocks: Sequence[Block]) -> int:
-    """How many predictors `interactions` would make at most."""
-    d = np.array([block.shape[1] for block, _ in blocks])
-    return int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2)
-
-
 def features(columns: Sequence[Column], l: int) -> npt.NDArray[np.float32]:
     """What a tree splits on, (N, K): levels in their order, numbers, dummies for missing ones."""
     parts = []
@@ -224,7 +218,9 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
 def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> Score:
     at = profiles_of(columns, l)
     blocks = blocks_of(columns, at)
-    K = n_interactions(blocks) if which is interactions else 0
+    d = np.array([block.shape[1] for block, _ in blocks])
+    # predictors that products of two columns would make at most
+    K = int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2) if which is interactions else 0
     if K > MAX_PREDICTORS or K * len(at.original) > MAX_ENTRIES:
         return Score()
     X, df = which(blocks, at.records)

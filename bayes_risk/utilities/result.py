@@ -465,9 +465,15 @@ def utility(
     at_least("groups", groups, 2)
     at_least("permutations", permutations, 2)
     level, rng = checked_confidence(confidence), np.random.default_rng(random_seed)
+    fits = {} if analyses is None else analyses
+    if not isinstance(fits, Mapping) or not all(callable(f) for f in fits.values()):
+        raise InputError(
+            "analyses must be a dict of name to function of a DataFrame, such as "
+            '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
+        )
     tables = tables_of(original, release, columns, synthesized)
     coded = columns_of(tables, numbers, groups, missing)
-    found = inferences(checked_analyses(analyses), tables, rules, confidence)
+    found = inferences(fits, tables, rules, confidence)
     begin_work()
     margin_names, margin = margins(coded, tables.replaced)
     pair_names, pair = pairs(coded, tables.replaced, n_jobs)
@@ -495,15 +501,3 @@ def utility(
         permutations=permutations,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
-
-
-def checked_analyses(analyses: Any) -> Mapping[str, Analysis]:
-    """Functions of a table by name."""
-    if analyses is None:
-        return {}
-    if not isinstance(analyses, Mapping) or not all(callable(f) for f in analyses.values()):
-        raise InputError(
-            "analyses must be a dict of name to function of a DataFrame, such as "
-            '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
-        )
-    return analyses

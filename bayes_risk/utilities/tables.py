@@ -278,13 +278,17 @@ def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
     # E = df c (1 - c)^2 / N, as the original is fixed and s_j varies about o_j n_2 / n_1
     expected = df * c * (1 - c) ** 2 / N * varying
     p, q = o / n_1, s / n_2
+    # were s_j binomial about the original's proportions, of all or within the unsynthesised level
+    total = n_1 if within is None else np.bincount(within, weights=o)[within]
+    share = np.divide(o, total, out=np.zeros(len(o)), where=total > 0)
+    far = float(0.5 * _mean_deviation(total * n_2 / n_1, share).sum() / n_2)
     return TableDistance(
         pmse=pmse,
         null_pmse=float(expected),
         df=float(df),
         ratio=pmse / expected if expected > 0 else float("nan"),
         total_variation=float(0.5 * np.abs(p - q).sum()),
-        null_total_variation=_null_total_variation(o, n_1, n_2, within) * varying**0.5,
+        null_total_variation=far * varying**0.5,
         hellinger=float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum())),
         # 8 n_2 H^2 is the Freeman-Tukey statistic, about chi-squared with df
         null_hellinger=float(np.sqrt(df * varying / (8 * n_2))),
@@ -300,16 +304,6 @@ def mutual_information(joint: Ints, size: tuple[int, int]) -> float:
     columns = np.bincount(second, weights=number, minlength=size[1])[second]
     # sum p log(p / (p_1 p_2))
     return float((number / n * np.log(number * n / (rows * columns))).sum())
-
-
-def _null_total_variation(o: Array, n_1: float, n_2: float, within: Ints | None) -> float:
-    """Expected distance, were s_j binomial about the original's proportions."""
-    if within is None:
-        drawn, share = np.full(len(o), n_2), o / n_1
-    else:
-        total = np.bincount(within, weights=o)[within]
-        drawn, share = total * n_2 / n_1, np.divide(o, total, out=np.zeros(len(o)), where=total > 0)
-    return float(0.5 * _mean_deviation(drawn, share).sum() / n_2)
 
 
 def _mean_deviation(n: Array, p: Array) -> Array:
