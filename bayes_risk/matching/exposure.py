@@ -103,9 +103,7 @@ def exposure(
     if isinstance(original, Microdata):
         categories = [v.name for v in original.variables if v.n_levels]
         original = original.decode(original.codes)
-    asked = None if keys is None else known_columns("keys", keys, list(original.columns))
-    if asked == []:
-        raise InputError("keys is empty; name at least one column, or leave it out")
+    asked = None if keys is None else known_columns("keys", keys, list(original.columns), least=1)
     files = _files_of(original, release)
     everything, made, by_keys = (Combinations(files.cut[-1]) for _ in range(3))
     compared, synthesized, chosen = [], [], []

@@ -183,11 +183,6 @@ class Targets(NamedTuple):
     frame: pd.DataFrame
     place: Ints
 
-    @property
-    def labels(self) -> pd.Index:
-        """Labels of the targets."""
-        return self.frame.index
-
 
 def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> Targets:
     """The targets: all records, some of them, or rows of another table."""

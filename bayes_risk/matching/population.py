@@ -82,9 +82,7 @@ def checked_table(df: Any, keys: Any, what: str) -> list[str]:
     """Return the keys as a list of columns that a table of at least one record has, each once."""
     if not isinstance(df, pd.DataFrame):
         raise InputError(f"{what} is a {type(df).__name__}; give a pandas DataFrame")
-    names = known_columns("keys", keys, list(df.columns))
-    if not names:
-        raise InputError("keys is empty; name at least one key column")
+    names = known_columns("keys", keys, list(df.columns), least=1)
     if not len(df):
         raise InputError(f"{what} has no records; give at least one")
     require_columns(df, names, what)

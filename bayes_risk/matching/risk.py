@@ -445,7 +445,7 @@ def matched(
     if release_of is not None:
         left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
     return IdentificationRisk(
-        index=sought.labels,
+        index=sought.frame.index,
         known=tuple(known),
         synthesized=tuple(synthesized),
         radius=within,

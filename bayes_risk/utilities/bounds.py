@@ -149,9 +149,7 @@ def release_bounds(
     if not len(checked_table(original, "original")):
         raise InputError("original has no records; give at least one")
     present = list(original.columns)
-    made = known_columns("synthesized", synthesized, present)
-    if not made:
-        raise InputError("synthesized is empty; name the columns whose values are to be replaced")
+    made = known_columns("synthesized", synthesized, present, least=1)
     others = [c for c in present if c not in made]
     by = others if patterns is None else known_columns("patterns", patterns, present)
     for name in by:

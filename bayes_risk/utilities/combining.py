@@ -204,9 +204,7 @@ class CombinedEstimates:
         Rubin 1991); with k = 1 the test is that of the interval. With m = 2 it rejects too often.
         """
         present = self.table.index.tolist()
-        chosen = known_columns("names", present if names is None else names, present)
-        if not chosen:
-            raise InputError("names is empty; name at least one quantity to test")
+        chosen = known_columns("names", present if names is None else names, present, least=1)
         where = [present.index(name) for name in chosen]
         values, k, m = np.asarray(null, dtype=float), len(chosen), self.m
         if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():

@@ -246,9 +246,7 @@ def context_measures(
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     tables = tables_of(original, release, None, None)
-    keys = known_columns("keys", keys, tables.columns)
-    if not keys:
-        raise InputError("keys is empty; name at least one column that is known of a person")
+    keys = known_columns("keys", keys, tables.columns, least=1)
     given = [] if target is None else [target] if isinstance(target, str) else list(target)
     targets = known_columns("target", given, tables.columns)
     for name in targets:

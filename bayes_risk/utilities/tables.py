@@ -145,9 +145,7 @@ def _columns(
         if not wanted:
             raise InputError("the releases share no column with the original; see their columns")
         return wanted, absent
-    wanted = known_columns("columns", columns, list(original.columns))
-    if not wanted:
-        raise InputError("columns is empty; name at least one")
+    wanted = known_columns("columns", columns, list(original.columns), least=1)
     for name in set(wanted) & set(absent):
         raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
     return wanted, []
