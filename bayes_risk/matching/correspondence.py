@@ -116,7 +116,7 @@ def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bo
     counts = [np.bincount(codes, minlength=found[1]) for codes in (first, second)]
     by_chance = 1 - float(counts[0] @ counts[1]) / len(first) ** 2
     varies = (counts[0] > 0).sum() > 1
-    return float((first != second).mean()), by_chance * varies, np.array_equal(*counts)
+    return float((first != second).mean()), by_chance * varies, np.array_equal(counts[0], counts[1])
 
 
 def _releases(numbers: Sequence[int]) -> str:

@@ -126,9 +126,9 @@ class Exposure(Result):
         ``same_as_original``.
         """
         there = self.corresponds
-        own = (self.identical.sum(axis=0), self.identical_synthesized.sum(axis=0))
+        own = [flags.sum(axis=0) for flags in (self.identical, self.identical_synthesized)]
         if not there.all():
-            own = tuple(np.where(there, count, np.nan) for count in own)
+            own = [np.where(there, count, np.nan) for count in own]
         columns = {
             "records": self.n_released,
             "not_replaced": self.not_replaced,
@@ -341,7 +341,7 @@ def exposure_of(*risks: Any) -> Exposure | None:
     return next((one for one in found if one is not None), None)
 
 
-def _range(counts: Ints) -> str:
+def _range(counts: Any) -> str:
     """Counts of several files in words."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

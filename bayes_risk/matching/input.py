@@ -287,8 +287,8 @@ def release_tables(
 ) -> list[pd.DataFrame]:
     """Put the m released tables in the original's order, every key there exactly once."""
     declared = declared_columns(releases)
-    for column in [] if declared is None else known + synthesized:
-        if (column in synthesized) != (column in declared):
+    for column in known + synthesized:
+        if declared is not None and (column in synthesized) != (column in declared):
             was = "which the release synthesised; put it under synthesized="
             if column in synthesized:
                 was = (

@@ -137,7 +137,7 @@ class Levels(NamedTuple):
         places = pc.index_in(column, value_set=self.values[l])
         if places.null_count:
             raise _changed()
-        return self.codes[l][places.to_numpy().astype(np.int64)]
+        return np.asarray(self.codes[l][places.to_numpy().astype(np.int64)])
 
 
 def _levels(plan: Plan) -> list[Levels]:
@@ -193,7 +193,9 @@ def _write_profiles(
 
     m, n_known = len(plan.tables) - 1, len(plan.known)
     read = [*plan.keys, *([] if plan.id is None else [plan.id])]
-    changed, done, names, flags = np.zeros((m + 1, n_known), np.int64), 0, [], []
+    changed, done = np.zeros((m + 1, n_known), np.int64), 0
+    names: list[str] = []
+    flags: list[str] = []
     sizes = [level.size for level in levels]
     for rows in zip(*(table.batches(read, plan.batch) for table in plan.tables), strict=False):
         if len({len(batch) for batch in rows}) > 1:
@@ -240,7 +242,8 @@ def _write_profiles(
 
 def words_of(codes: Sequence[Ints], sizes: Sequence[int], *, largest: int = LARGEST) -> list[Ints]:
     """Codes of keys in mixed radix, in as many 64-bit words as it takes; `largest` to test."""
-    words, size = [], 0
+    words: list[Ints] = []
+    size = 0
     for code, radix in zip(codes, sizes, strict=True):
         if not words or size > largest // radix:
             words.append(code)

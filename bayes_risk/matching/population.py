@@ -6,7 +6,7 @@ An intruder who does not know whether the target is in the file counts everyone 
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -293,7 +293,7 @@ class Population(Shown):
             An index without names, a key that stands twice, counts that are missing or negative or
             all 0.
         """
-        what, df = "the population table", table
+        what, df = "the population table", cast(pd.DataFrame, table)
         if isinstance(table, pd.Series):
             if any(name is None or name == "count" for name in table.index.names):
                 raise InputError(

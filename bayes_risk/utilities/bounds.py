@@ -208,7 +208,7 @@ def _uniform(column: pd.Series, continuous: bool, rng: np.random.Generator) -> A
     if continuous:
         low, high = column.min(), column.max()
         if pd.api.types.is_integer_dtype(dtype):
-            return pd.array(rng.integers(int(low), int(high) + 1, size=n), dtype=dtype)
+            return pd.Series(rng.integers(int(low), int(high) + 1, size=n)).astype(dtype).array
         return pd.Series(rng.uniform(float(low), float(high), size=n)).astype(dtype).array
     levels = pd.Series(column.unique(), dtype=dtype).sort_values(ignore_index=True)
     if isinstance(dtype, pd.CategoricalDtype):

@@ -80,16 +80,16 @@ def _by_name(fits: list[Named]) -> Brought:
     names = fits[0][0].index
     if not names.is_unique:
         raise InputError(f"names {names[names.duplicated()].tolist()} stand for two quantities")
-    for l, (q, _) in enumerate(fits):
-        differing = names.symmetric_difference(q.index).tolist()
-        if differing or len(q) != len(names):
+    for l, (fit, _) in enumerate(fits):
+        differing = names.symmetric_difference(fit.index).tolist()
+        if differing or len(fit) != len(names):
             raise InputError(
                 f"data set {l} and data set 0 differ in {differing}: every data set must estimate "
                 "the same quantities; declare all levels (pandas.CategoricalDtype) before fitting, "
                 "or leave those quantities out"
             )
-    q = np.stack([fit[0].loc[names].to_numpy(dtype=float) for fit in fits])
-    u = np.stack([fit[1].loc[names, names].to_numpy(dtype=float) for fit in fits])
+    q = np.stack([values.loc[names].to_numpy(dtype=float) for values, _ in fits])
+    u = np.stack([matrix.loc[names, names].to_numpy(dtype=float) for _, matrix in fits])
     own = np.diagonal(u, axis1=1, axis2=2)
     if q.shape[1] == 0:
         raise InputError("the data sets have estimates of nothing; give at least one quantity")
