@@ -193,7 +193,7 @@ def _write_profiles(
 
     m, n_known = len(plan.tables) - 1, len(plan.known)
     read = [*plan.keys, *([] if plan.id is None else [plan.id])]
-    changed, done = np.zeros((m + 1, n_known), np.int64), 0
+    changed, done = np.zeros((m + 1, n_known)), 0
     names: list[str] = []
     flags: list[str] = []
     sizes = [level.size for level in levels]
@@ -202,15 +202,15 @@ def _write_profiles(
             raise _changed()
         if plan.id is not None:
             _check_ids(plan, [batch.column(plan.id) for batch in rows], done)
-        codes = [
-            [level.of(l, batch.column(key)) for key, level in zip(plan.keys, levels, strict=True)]
-            for l, batch in enumerate(rows)
-        ]
-        for j in range(n_known):
-            changed[:, j] += [(of[j] != codes[0][j]).sum() for of in codes]
-        cell = words_of(codes[0][:n_known], sizes[:n_known])
-        keys = [words_of(of[n_known:], sizes[n_known:]) for of in codes]
-        shown = [np.reshape(words, (-1, len(rows[0]))) for words in keys]
+        kept, shown = [], []
+        for l, batch in enumerate(rows):
+            pairs = zip(plan.keys, levels, strict=True)
+            codes = [level.of(l, batch.column(key)) for key, level in pairs]
+            kept = kept or codes[:n_known]
+            changed[l] += [(codes[j] != kept[j]).sum() for j in range(n_known)]
+            words = words_of(codes[n_known:], sizes[n_known:])
+            shown.append(np.reshape(words, (-1, len(batch))))
+        cell = words_of(kept, sizes[:n_known])
         for l, words in enumerate(shown):  # keys that table l shows and none before
             same = np.array([(words == other).all(axis=0) for other in shown])
             new = ~same[:l].any(axis=0)
@@ -237,6 +237,7 @@ def _write_profiles(
         f"CREATE TABLE profiles AS SELECT {grouped}, CAST(sum(records) AS BIGINT) AS records, "
         f"CAST(sum(targets) AS BIGINT) AS targets FROM shown GROUP BY {grouped}"
     )
+    con.execute("DROP TABLE shown")
     return [name for name in names if name[0] == "c"], names
 
 
