@@ -202,14 +202,15 @@ def _write_profiles(
             raise _changed()
         if plan.id is not None:
             _check_ids(plan, [batch.column(plan.id) for batch in rows], done)
-        kept, shown = [], []
+        kept: list[Ints] = []
+        shown: list[Ints] = []
         for l, batch in enumerate(rows):
             pairs = zip(plan.keys, levels, strict=True)
             codes = [level.of(l, batch.column(key)) for key, level in pairs]
             kept = kept or codes[:n_known]
             changed[l] += [(codes[j] != kept[j]).sum() for j in range(n_known)]
-            words = words_of(codes[n_known:], sizes[n_known:])
-            shown.append(np.reshape(words, (-1, len(batch))))
+            of_key = words_of(codes[n_known:], sizes[n_known:])
+            shown.append(np.reshape(of_key, (-1, len(batch))))
         cell = words_of(kept, sizes[:n_known])
         for l, words in enumerate(shown):  # keys that table l shows and none before
             same = np.array([(words == other).all(axis=0) for other in shown])
