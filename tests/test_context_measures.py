@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.utilities.context import Values, closest
+from bayes_risk.utilities.context import closest
 from bayes_risk.utilities.context_result import COMPARED, MEANINGS
 
 # keys: 1 is unique in both; 2 twice in the original; 3 unique there, twice in the release;
@@ -189,8 +189,8 @@ def test_distances_against_all_pairs():
     pairs = places(df, ["x"])
     levels = {c: i for i, c in enumerate("uvw")}
     columns = [
-        Values(True, tuple(t["x"].to_numpy() for t in (d, s, d[:0]))),
-        Values(False, tuple(t["a"].map(levels).to_numpy(float) for t in (d, s, d[:0]))),
+        (True, tuple(t["x"].to_numpy() for t in (d, s, d[:0]))),
+        (False, tuple(t["a"].map(levels).to_numpy(float) for t in (d, s, d[:0]))),
     ]
     found = closest(columns, 1000, np.random.default_rng(2))
     np.testing.assert_allclose(found.distance, pairs[50:, :50].min(axis=1))

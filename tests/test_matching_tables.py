@@ -25,7 +25,7 @@ def matched(*jobs, **how):
 def test_kept_keys_alone_match_whom_nobody_shares_them_with():
     risk = matched("abcdef", "bacdfe")
     assert risk.baseline_true_matches == 1  # u, alone at age 1
-    found = risk.without()
+    found = risk.screen().frame["without"].dropna().to_dict()
     assert found == {
         "expected_match_risk": pytest.approx(3.0),
         "true_matches": 1,

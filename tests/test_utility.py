@@ -491,7 +491,7 @@ BAD = {
     ),
     "differs": (
         lambda df: {"synthesized": ["a"]},
-        r"column 'b' of release 1 differs from the original in \d+ records",
+        r"column 'b' of release 1 differs from the original in [\d,]+ of [\d,]+ records",
     ),
     "none-made": (lambda df: {"synthesized": ["a"], "columns": ["b"]}, "none of the columns"),
     "declared": (

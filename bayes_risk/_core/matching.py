@@ -7,7 +7,6 @@ floating-point tolerance serves: ``docs/identification.md``.
 """
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -148,28 +147,32 @@ class Cells(NamedTuple):
     certain: bool  # he knows that the target is in the file, matched or not
 
 
-def cell_codes(
-    digits: Sequence[npt.NDArray[np.integer]],
-    n_levels: Sequence[int],
-    *,
-    shape: tuple[int, ...],
-    largest: int = LARGEST,
-) -> Ints:
-    """Code the cells of a cross-classification: equal codes if and only if all digits are equal.
+class Combinations:
+    """One number for each record, equal where all columns added so far are equal.
 
-    Mixed radix, ``code <- code * d_j + digit_j``, of digits that are broadcast to `shape`. When the
-    product of the radices would exceed `largest`, the codes so far are renumbered ``0, 1, ...`` in
-    order, which needs at most one number per record, and the walk goes on.
+    Mixed radix, ``number <- number * d_j + code_j``. When the product of the radices would exceed
+    `largest`, the numbers so far are renumbered in order, which needs at most one per record.
     """
-    code = np.zeros(shape, dtype=np.int64)
-    size = 1
-    for digit, radix in zip(digits, n_levels, strict=True):
-        if size > largest // radix:
-            cells, code = np.unique(code, return_inverse=True)
-            size = len(cells)
-        code = code * radix + digit
-        size *= radix
-    return code
+
+    def __init__(self, n: int, largest: int = LARGEST) -> None:
+        self.number: Ints = np.zeros(n, dtype=np.int64)
+        self.size, self.largest = 1, largest
+
+    def add(self, codes: npt.NDArray[np.integer], size: int) -> None:
+        """Take a column in, whose codes are below `size`."""
+        if self.size > self.largest // size:
+            self.dense()
+        self.number, self.size = self.number * size + codes, self.size * size
+
+    def dense(self) -> Ints:
+        """Numbers 0, 1, ... without gaps, in order."""
+        if self.size <= TABLE_PER_RECORD * len(self.number):  # few enough to look each one up
+            held = np.bincount(self.number, minlength=self.size) > 0
+            self.number, self.size = (np.cumsum(held) - 1)[self.number], int(held.sum())
+        else:
+            distinct, self.number = np.unique(self.number, return_inverse=True)
+            self.size = len(distinct)
+        return self.number
 
 
 def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:

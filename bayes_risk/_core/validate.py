@@ -79,11 +79,15 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     return value
 
 
-def known_columns(name: str, wanted: Sequence[str], present: Sequence[str]) -> list[str]:
+def known_columns(
+    name: str, wanted: Sequence[str], present: Sequence[str], least: int = 0
+) -> list[str]:
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
         raise InputError(f"{name}={wanted!r} is a single string; give a list of column names")
     columns, held = list(wanted), set(present)
+    if len(columns) < least:
+        raise InputError(f"{name} is empty; name at least one column")
     for column in columns:
         if not isinstance(column, Hashable) or column not in held:
             raise InputError(

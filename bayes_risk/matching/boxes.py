@@ -46,11 +46,6 @@ class NumericKey(NamedTuple):
     high: Array
     value: Array
 
-    @property
-    def sortable(self) -> bool:
-        """Whether all released values have a place in order."""
-        return not np.isnan(self.value).any()
-
 
 class Windows(NamedTuple):
     """Released records in order, and each target's stretches of them.
@@ -83,27 +78,12 @@ def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
         in_cell = count_matches(z, int(max(u.max(), z.max())) + 1)[:, u].mean()
         finest = min(1 / sorted(shares)[1], in_cell * min(shares) / SHORT)
         cuts = _cuts(others[0].value, int(finest))
-    rows = []
-    for l, code in enumerate(z):
-        across = _buckets(others[0], l, cuts) if len(cuts) else None
-        rows.append(_stretches(u, code, line, l, across))
+    across = others[0] if len(cuts) else None
+    rows = [_stretches(u, code, line, l, across, cuts) for l, code in enumerate(z)]
     order, visits, start, stop = zip(*rows, strict=True)
     ends = np.cumsum(np.concatenate(visits)).reshape(len(z), len(u))
     first = np.column_stack([np.append(0, ends[:-1, -1]), ends])
     return Windows(np.stack(order), first, np.concatenate(start), np.concatenate(stop))
-
-
-class Buckets(NamedTuple):
-    """Bucket of each record (n,), and each target's first bucket (n_t,) and number of them.
-
-    Bucket ``B - 1`` holds the records without a value; if there are any, every target visits it.
-    """
-
-    record: Ints
-    low: Ints
-    visited: Ints
-    B: int
-    rest: bool
 
 
 def _share(key: NumericKey) -> float:
@@ -127,25 +107,15 @@ def _cuts(value: Array, n_buckets: int) -> Array:
     return np.asarray(np.unique(present[np.arange(1, n_buckets) * len(present) // n_buckets]))
 
 
-def _buckets(key: NumericKey, l: int, cuts: Array) -> Buckets:
-    value = key.value[l]
-    gone = np.isnan(value)
-    rest = len(cuts) + 1
-    record = np.where(gone, rest, np.searchsorted(cuts, value, "right"))
-    low = np.searchsorted(cuts, key.low, "right")
-    count = np.searchsorted(cuts, key.high, "right") - low + 1
-    return Buckets(record, low, np.where(key.low <= key.high, count, 0), rest + 1, bool(gone.any()))
-
-
 def _stretches(
-    u: Ints, code: Ints, key: NumericKey, l: int, across: Buckets | None
+    u: Ints, code: Ints, key: NumericKey, l: int, across: NumericKey | None, cuts: Array
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Order of release l, number of stretches of each target (n_t,), starts and stops."""
     n, value = len(code), key.value[l]
-    target, cell = _visits(u, across)
+    bucket, B, target, cell = _visits(u, n, l, across, cuts)
     by_value = np.argsort(value)  # NaN last
     value = value[by_value]
-    number = (code if across is None else code * across.B + across.record) * n  # + rank
+    number = (code * B + bucket) * n  # + rank
     number[by_value] += np.arange(n)
     order = np.argsort(number)
     number = number[order]
@@ -160,6 +130,27 @@ def _stretches(
     return order, visits, *_places(number, start, stop - 1)  # whole numbers
 
 
+def _visits(
+    u: Ints, n: int, l: int, across: NumericKey | None, cuts: Array
+) -> tuple[Ints, int, Ints, Ints]:
+    """Bucket of each record (n,) and number B of buckets; cells to be visited, target by target.
+
+    A cell is an exact key and a bucket. Bucket ``B - 1`` holds the records without a value; if
+    there are any, every target visits it.
+    """
+    if across is None:
+        return np.zeros(n, np.int64), 1, np.arange(len(u)), u
+    gone, rest = np.isnan(across.value[l]), len(cuts) + 1
+    bucket = np.where(gone, rest, np.searchsorted(cuts, across.value[l], "right"))
+    low, high = (np.searchsorted(cuts, end, "right") for end in (across.low, across.high))
+    visited = np.where(across.low <= across.high, high - low + 1, 0)
+    count = visited + gone.any()
+    target = np.repeat(np.arange(len(u)), count)
+    step = np.arange(len(target)) - np.repeat(np.cumsum(count) - count, count)
+    at = np.where(step < visited[target], low[target] + step, rest)
+    return bucket, rest + 1, target, u[target] * (rest + 1) + at
+
+
 def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Ints:
     """Where values from low to high, both inside, start and stop, shape (2, ...).
 
@@ -169,17 +160,6 @@ def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Int
     places[0, turn] = np.searchsorted(ordered, low[turn], "left")
     places[1, turn] = np.searchsorted(ordered, high[turn], "right")
     return places
-
-
-def _visits(u: Ints, across: Buckets | None) -> tuple[Ints, Ints]:
-    """Targets and cells (exact key and bucket) to be visited, target by target."""
-    if across is None:
-        return np.arange(len(u)), u
-    count = across.visited + across.rest
-    target = np.repeat(np.arange(len(u)), count)
-    step = np.arange(len(target)) - np.repeat(np.cumsum(count) - count, count)
-    bucket = np.where(step < across.visited[target], across.low[target] + step, across.B - 1)
-    return target, u[target] * across.B + bucket
 
 
 BOX = float("inf")
@@ -325,7 +305,9 @@ def _counts_of_two(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Ints:
 
     N = np.zeros((len(z), len(u)), np.int64)
     for l, code in enumerate(z):
-        (order, _, *line), (other, _, *across) = (_stretches(u, code, k, l, None) for k in keys)
+        (order, _, *line), (other, _, *across) = (
+            _stretches(u, code, key, l, None, np.empty(0)) for key in keys
+        )
         rank = np.empty(len(code), np.int32)
         rank[other] = np.arange(len(code))
         ends, others = (np.column_stack(side).reshape(len(u), -1) for side in (line, across))
@@ -335,52 +317,32 @@ def _counts_of_two(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Ints:
 
 def _slides(keys: Sequence[NumericKey]) -> bool:
     """Whether a target's records are one stretch."""
-    return len(keys) == 1 and keys[0].sortable
+    return len(keys) == 1 and not np.isnan(keys[0].value).any()
 
 
 def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leaders: Ints) -> None:
     """Find who leads, by whatever keys there are."""
-    from .match_counts import pool_keys
+    from .match_counts import no_matches, pool_keys, scan, sweep
 
-    if boxes.windows is None:
+    windows, keys = boxes.windows, boxes.keys
+    if windows is None:
         pool_keys(boxes.z, weights, leaders)
-    elif _slides(boxes.keys):
-        _sweep(boxes, boxes.windows, weights, contests, leaders)
-    else:
-        _scan(boxes, boxes.windows, weights, leaders)
-
-
-def _sweep(
-    boxes: Boxes,
-    windows: Windows,
-    weights: Weights,
-    contests: Sequence[int | None],
-    leaders: Ints,
-) -> None:
-    """Pool by one numeric key, one contest (release left out) after the other."""
-    from .match_counts import no_matches, sweep
-
-    m, n = boxes.z.shape
-    key = boxes.keys[0]
-    turns = np.lexsort((key.y, np.isinf(key.low), boxes.u))
-    start, stop = windows.single()
-    for a, l in enumerate(contests):
-        kept = np.delete(np.arange(m), [] if l is None else l)
-        ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
-        rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
-        slid = windows.order[kept], *ends
-        sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a)
-
-
-def _scan(boxes: Boxes, windows: Windows, weights: Weights, leaders: Ints) -> None:
-    """Pool by several numeric keys, all contests at once."""
-    from .match_counts import scan
-
-    rows = _by_window(windows, boxes.keys)
-    records = _stacked(boxes.keys, [k.value.T for k in boxes.keys])
-    by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records
-    visits = np.argsort(-weights.share, axis=1)  # smallest N first
-    scan(by_record, windows, rows, boxes.limit, visits, weights, leaders)
+    elif _slides(keys):  # one contest (release left out) after the other
+        m, n = boxes.z.shape
+        turns = np.lexsort((keys[0].y, np.isinf(keys[0].low), boxes.u))
+        start, stop = windows.single()
+        for a, l in enumerate(contests):
+            kept = np.delete(np.arange(m), [] if l is None else l)
+            ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
+            rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
+            slid = windows.order[kept], *ends
+            sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a)
+    else:  # all contests at once
+        records = _stacked(keys, [key.value.T for key in keys])
+        by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records
+        visits = np.argsort(-weights.share, axis=1)  # smallest N first
+        rows = _by_window(windows, keys)
+        scan(by_record, windows, rows, boxes.limit, visits, weights, leaders)
 
 
 def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Array, ...]:

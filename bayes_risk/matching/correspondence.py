@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Ints
 from bayes_risk.data.base_result import Result
 
-from .input import ranked
+from .input import codes_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -84,41 +83,40 @@ def correspondence(
     original: pd.DataFrame, tables: Sequence[pd.DataFrame], synthesized: Sequence[str]
 ) -> RowCorrespondence:
     """Compare each file, in the original's order, with it column by column: O(m p n log n)."""
-    shared, kept, reordered = [], [], []
+    shared: list[int] = []
+    kept: list[list[str]] = []
+    reordered: list[list[str]] = []
     for table in tables:
         columns = [name for name in original.columns if name in table.columns]
-        found = {name: _compared(original[name], table[name]) for name in columns}
-        others = {name: how for name, how in found.items() if name not in synthesized}
         shared.append(len(columns))
-        kept.append(tuple(name for name, (differs, by_chance, _) in others.items()
-                          if differs < by_chance / 2))  # fmt: skip
-        reordered.append(tuple(name for name, (differs, by_chance, equal) in others.items()
-                               if equal and 0 < by_chance / 2 <= differs))  # fmt: skip
+        kept.append([])
+        reordered.append([])
+        for name in columns:
+            if name in synthesized:
+                continue
+            differs, by_chance, equal = _compared(original[name], table[name])
+            if differs < by_chance / 2:
+                kept[-1].append(name)
+            elif equal and by_chance:
+                reordered[-1].append(name)
     return RowCorrespondence(
-        n=len(original), shared=tuple(shared), kept=tuple(kept), reordered=tuple(reordered)
+        n=len(original),
+        shared=tuple(shared),
+        kept=tuple(map(tuple, kept)),
+        reordered=tuple(map(tuple, reordered)),
     )
 
 
 def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bool]:
     """Share of rows that differ; the same in a random order; whether the values are the same."""
-    first, second = _codes(genuine, released)
-    counts = [np.bincount(codes, minlength=max(first.max(), second.max()) + 1)
-              for codes in (first, second)]  # fmt: skip
+    found = codes_of(str(genuine.name), [genuine, released])
+    if found is None:
+        return 1.0, 1.0, False
+    first, second = np.split(found[0], 2)
+    counts = [np.bincount(codes, minlength=found[1]) for codes in (first, second)]
     by_chance = 1 - float(counts[0] @ counts[1]) / len(first) ** 2
     varies = (counts[0] > 0).sum() > 1
-    equal = bool((counts[0] == counts[1]).all())
-    return float((first != second).mean()), by_chance * varies, equal
-
-
-def _codes(genuine: pd.Series, released: pd.Series) -> tuple[Ints, Ints]:
-    """Both columns coded alike; numbers that differ by a rounding of text files are the same."""
-    if all(pd.api.types.is_float_dtype(c.dtype) for c in (genuine, released)):
-        parts = [c.to_numpy(dtype=float, na_value=np.nan) for c in (genuine, released)]
-        codes = ranked(np.concatenate(parts))[0]
-    else:
-        both = pd.concat([c.astype(object) for c in (genuine, released)], ignore_index=True)
-        codes = pd.factorize(both, use_na_sentinel=False)[0]
-    return codes[: len(genuine)].astype(np.int64), codes[len(genuine) :].astype(np.int64)
+    return float((first != second).mean()), by_chance * varies, np.array_equal(counts[0], counts[1])
 
 
 def _releases(numbers: Sequence[int]) -> str:

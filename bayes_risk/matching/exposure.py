@@ -5,23 +5,21 @@ integer each, and integers are counted: a million records take seconds.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata, same_records
-from bayes_risk.data.variables import looks_continuous
+from bayes_risk.data.variables import is_numeric, looks_continuous
 from bayes_risk.release.release import Release
 
-from .exposure_result import Exposure, Values
-from .input import Released, coded, listed, ranked, source
-from .keyed_counts import Keyed, identity
-
-LARGEST = 2**62  # no number of a combination is larger
+from .exposure_result import JUDGED, OF_VALUES, Exposure
+from .input import Released, codes_of, declared_columns, listed, source
 
 
 def exposure(
@@ -105,53 +103,65 @@ def exposure(
     if isinstance(original, Microdata):
         categories = [v.name for v in original.variables if v.n_levels]
         original = original.decode(original.codes)
-    asked = None if keys is None else known_columns("keys", keys, list(original.columns))
-    if asked == []:
-        raise InputError("keys is empty; name at least one column, or leave it out")
+    asked = None if keys is None else known_columns("keys", keys, list(original.columns), least=1)
     files = _files_of(original, release)
-    everything, made = _Records(files.cut[-1]), _Records(files.cut[-1])
-    compared, synthesized = [], []
-    numbers: dict[str, tuple[Ints, Ints]] = {}
+    everything, made, by_keys = (Combinations(files.cut[-1]) for _ in range(3))
+    compared, synthesized, chosen = [], [], []
+    values: dict[str, list[dict[str, Any]]] = {}
     for name in original.columns:
-        coded_column = files.codes(name)
-        if coded_column is None:
+        column = files.codes(name)
+        if column is None:
             continue
         compared.append(name)
-        everything.add(*coded_column)
-        if _is_number(original, name):
-            numbers[name] = _values(files, *coded_column)
-        if files.is_made(name, coded_column[0]):
+        everything.add(*column)
+        if is_numeric(original[name].dtype):
+            values[name] = _values(files, *column)
+        if files.is_made(name, column[0]):
             synthesized.append(name)
-            made.add(*coded_column)
+            made.add(*column)
+        keyed = asked or categories
+        if name in keyed if keyed is not None else not looks_continuous(original[name]):
+            chosen.append(name)
+            by_keys.add(*column)
     if not compared:
         raise InputError("the files share no column with the original; see their columns")
+    for name in set(asked or ()) - set(compared):
+        raise InputError(
+            f"keys names {name!r}, which some file lacks, holds twice, or stores as text where "
+            "the original holds numbers; leave it out, or store it alike"
+        )
     if not synthesized:  # nothing differs: the original itself
         synthesized, made = compared, everything
-    chosen = asked or _default_keys(original, compared, synthesized, categories)
-    unique, replicated = _uniques(files, chosen, compared)
-    counted = [c for c in synthesized if c in numbers]
-    of_original = np.reshape([numbers[c][0] for c in counted], (-1, 4)).astype(np.int64)
-    of_files = np.reshape([numbers[c][1] for c in counted], (-1, files.m, 4)).astype(np.int64)
-    whole, part = _Equal.of(files, everything), _Equal.of(files, made)
+    if not asked and not set(chosen) & set(synthesized):
+        chosen += synthesized
+        by_keys.add(made.dense(), made.size)
+    y, *released = files.parts(by_keys.dense())
+    once = [np.bincount(part, minlength=by_keys.size) == 1 for part in (y, *released)]
+    counted = [name for name in synthesized if name in values]
+    rows = pd.MultiIndex.from_product([range(1, files.m + 1), counted], names=["release", "column"])
+    identical, found, alone, any_row, same = _equal(files, everything)
+    identical_made, _, _, any_row_made, _ = _equal(files, made)
     return Exposure(
         index=original.index,
         compared=tuple(compared),
         synthesized=tuple(synthesized),
-        keys=tuple(chosen),
+        keys=tuple(asked or chosen),
         left_out=tuple(dict.fromkeys(c for c in original.columns if c not in compared)),
         n_released=np.diff(files.cut)[1:],
         not_replaced=0 if files.replaced is None else int((~files.replaced).sum()),
         corresponds=files.corresponds,
-        same_as_original=whole.same,
-        identical=whole.own_row,
-        found=whole.found,
-        identical_synthesized=part.own_row,
-        alone=whole.alone,
-        any_row=whole.any_row,
-        any_row_synthesized=part.any_row,
-        unique=unique,
-        replicated=replicated,
-        values=Values(tuple(counted), *of_original.T, *of_files.transpose(2, 1, 0)),
+        same_as_original=same,
+        identical=identical,
+        found=found,
+        identical_synthesized=identical_made,
+        alone=alone,
+        any_row=any_row,
+        any_row_synthesized=any_row_made,
+        unique=once[0][y],
+        replicated=np.column_stack([(once[0] & shown)[y] for shown in once[1:]]),
+        columns=pd.DataFrame(
+            [values[name][l - 1] for l, name in rows], index=rows, columns=list(OF_VALUES)
+        ),
     )
 
 
@@ -193,25 +203,15 @@ class _Files(NamedTuple):
             if times > 1 or not (times or kept):
                 return None
             parts.append(frame[name] if times else self.frames[0][name])
-        if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
-            return ranked(np.concatenate([p.to_numpy() for p in parts]))
-        try:
-            if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
-                numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
-                return ranked(np.concatenate(numbers))
-            codes, size = coded(name, parts, [source(l) for l in range(len(parts))])
-        except (InputError, TypeError, ValueError):  # text here, numbers there
-            return None
-        return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last
+        return codes_of(name, parts)
 
 
 def _files_of(original: pd.DataFrame, release: object) -> _Files:
-    declared = isinstance(release, Released) and not isinstance(release, pd.DataFrame)
-    tables = listed(release.datasets if declared else release)  # type: ignore[attr-defined]
-    made = frozenset(release.synthesized) if declared else None  # type: ignore[attr-defined]
+    declared = declared_columns(release)
+    made = None if declared is None else frozenset(declared)
     in_part = isinstance(release, Release) and release.records is not None
     frames, corresponds = [original], []
-    for l, table in enumerate(tables, start=1):
+    for l, table in enumerate(listed(release), start=1):
         if not len(table):
             raise InputError(f"release {l} has no records; give files with at least one")
         lacks = made is not None and not set(original.columns) <= {*made, *table.columns}
@@ -232,96 +232,39 @@ def _files_of(original: pd.DataFrame, release: object) -> _Files:
     )
 
 
-class _Records:
-    """One number for each record, equal where all columns added so far are equal."""
+def _equal(files: _Files, records: Combinations) -> tuple[Flags, Flags, Flags, Ints, Flags]:
+    """Equal in their own row (n, m), in any row (n, m), to nobody else in the original (n,).
 
-    def __init__(self, n: int) -> None:
-        self.number, self.size = np.zeros(n, dtype=np.int64), 1
-
-    def add(self, codes: Ints, size: int) -> None:
-        """Take a column in."""
-        if self.size * size >= LARGEST:
-            self.dense()
-        self.number, self.size = self.number * size + codes, self.size * size
-
-    def dense(self) -> Ints:
-        """Numbers 0, 1, ... without gaps."""
-        self.number, distinct = pd.factorize(self.number)
-        self.size = len(distinct)
-        return self.number
-
-
-class _Equal(NamedTuple):
-    """Records: ``own_row``, ``found`` (n, m), ``alone`` (n,); files: ``any_row``, ``same`` (m,)."""
-
-    own_row: Flags
-    found: Flags
-    alone: Flags
-    any_row: Ints
-    same: Flags
-
-    @classmethod
-    def of(cls, files: _Files, records: _Records) -> "_Equal":
-        y, *released = files.parts(records.dense())
-        counts = np.bincount(y, minlength=records.size)
-        own, found, any_row, same = [], [], [], []
-        for z, there in zip(released, files.corresponds, strict=True):
-            shown = np.bincount(z, minlength=records.size)
-            own.append(z == y if there else np.zeros(len(y), dtype=bool))
-            found.append(shown[y] > 0)
-            any_row.append(int(shown[counts > 0].sum()))
-            same.append(np.array_equal(shown, counts))
-        return cls(
-            *(np.column_stack(own), np.column_stack(found), counts[y] == 1),
-            *(np.array(any_row), np.array(same)),
-        )
+    And of each file (m,): records that equal some of the original, and whether all are the same.
+    """
+    y, *released = files.parts(records.dense())
+    counts = np.bincount(y, minlength=records.size)
+    own, found, any_row, same = [], [], [], []
+    for z, there in zip(released, files.corresponds, strict=True):
+        shown = np.bincount(z, minlength=records.size)
+        own.append(z == y if there else np.zeros(len(y), dtype=bool))
+        found.append(shown[y] > 0)
+        any_row.append(int(shown[counts > 0].sum()))
+        same.append(np.array_equal(shown, counts))
+    rows = np.column_stack(own), np.column_stack(found), counts[y] == 1
+    return *rows, np.array(any_row), np.array(same)
 
 
-def _values(files: _Files, codes: Ints, size: int) -> tuple[Ints, Ints]:
-    """Counts of one numeric column, as in `Values`: of the original (4,), of each file (m, 4)."""
+def _values(files: _Files, codes: Ints, size: int) -> list[dict[str, Any]]:
+    """A numeric column in each file: rows of `Exposure.columns`."""
     y, *released = files.parts(codes)
     times = np.bincount(y, minlength=size)
     times[0] = 0  # missing
+    given, (once, twice) = times.sum(), ((times == k).sum() for k in (1, 2))
+    expected = 1 - once / max(given, 1), 2 * twice / max(given, 1)
+    of_original = once, given, (times > 0).sum(), *expected, once >= JUDGED * max(given, 1)
     found = []
     for z in released:
         z = z if files.replaced is None else z[files.replaced]
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
-        genuine, unique = shown[times > 0].sum(), shown[times == 1]
-        found.append([shown.sum(), genuine, unique.sum(), (unique > 0).sum()])
-    counts = times.sum(), (times > 0).sum(), (times == 1).sum(), (times == 2).sum()
-    return np.array(counts), np.array(found)
-
-
-def _is_number(original: pd.DataFrame, name: str) -> bool:
-    dtype = original[name].dtype
-    return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-
-
-def _default_keys(
-    original: pd.DataFrame,
-    compared: Sequence[str],
-    synthesized: Sequence[str],
-    categories: Sequence[str] | None,
-) -> list[str]:
-    """All categories, and where none of them was synthesised the synthesised numbers."""
-    if categories is None:
-        categories = [c for c in compared if not looks_continuous(original[c])]
-    chosen = [c for c in compared if c in categories]
-    return chosen if set(chosen) & set(synthesized) else [*chosen, *synthesized]
-
-
-def _uniques(files: _Files, keys: Sequence[str], compared: Sequence[str]) -> tuple[Flags, Flags]:
-    """Records of the original that are unique on the keys, (n,), and replicated, (n, m)."""
-    records = _Records(files.cut[-1])
-    for name in keys:
-        column = files.codes(name) if name in compared else None
-        if column is None:
-            raise InputError(
-                f"keys names {name!r}, which some file lacks, holds twice, or stores as text where "
-                "the original holds numbers; leave it out, or store it alike"
-            )
-        records.add(*column)
-    y, *released = files.parts(records.dense())
-    found = [identity(Keyed(y, z, records.size)).replicated for z in released]
-    return np.bincount(y, minlength=records.size)[y] == 1, np.column_stack(found)
+        N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[times == 1].sum()
+        shares = (genuine / N, unique / N) if N else (np.nan, np.nan)
+        of_file = N, genuine, shares[0], unique, shares[1], (shown[times == 1] > 0).sum()
+        found.append(dict(zip(OF_VALUES, (*of_file, *of_original), strict=True)))
+    return found

@@ -1,12 +1,12 @@
 """Exposure: what released files show of the original without any model, counted and frozen."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
@@ -25,24 +25,11 @@ VALUES = {
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
 
-class Values(NamedTuple):
-    """Values of the synthesised numeric columns: counts of shape (q,), of files (m, q).
-
-    Of the original: ``given`` values that are not missing, ``distinct`` ones, those that occur
-    ``once`` and ``twice``. Of each file: values ``released``, those that are ``genuine``, those
-    that are genuine and ``unique`` (occur once in the original), and how many of the original's
-    unique values it shows (``shown``).
-    """
-
-    names: tuple[str, ...]
-    given: Ints
-    distinct: Ints
-    once: Ints
-    twice: Ints
-    released: Ints
-    genuine: Ints
-    unique: Ints
-    shown: Ints
+OF_VALUES = (  # see `Exposure.columns`
+    *("values", "genuine", "genuine_share", "unique", "unique_share", "uniques_shown"),
+    *("original_uniques", "original_values", "original_distinct"),
+    *("expected_genuine_share", "expected_unique_share", "judged"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -81,8 +68,14 @@ class Exposure(Result):
         Records whose keys nobody else in the original holds.
     replicated : ndarray of bool, shape (n, m)
         Unique records whose keys exactly one record of the file shows.
-    values : Values
-        Counts of the synthesised columns that hold numbers.
+    columns : DataFrame
+        One row per file and synthesised numeric column: ``values`` released (not missing, of
+        records that were replaced); ``genuine``, those that occur in the original, and ``unique``,
+        those that occur once there, with ``genuine_share`` and ``unique_share`` of ``values``;
+        ``original_uniques``, the values that occur once in the original, and how many of them the
+        file shows (``uniques_shown``); ``original_values`` and ``original_distinct``;
+        ``expected_genuine_share`` and ``expected_unique_share``, of a fresh sample of the same
+        population (see Notes of `exposure`); ``judged``.
     """
 
     index: pd.Index
@@ -102,7 +95,7 @@ class Exposure(Result):
     any_row_synthesized: Ints
     unique: Flags
     replicated: Flags
-    values: Values
+    columns: pd.DataFrame
 
     @property
     def n(self) -> int:
@@ -132,16 +125,16 @@ class Exposure(Result):
         the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
         ``same_as_original``.
         """
-        per_row = {"identical": self.identical, "identical_synthesized": self.identical_synthesized}
-        rows, there = {n: flags.sum(axis=0) for n, flags in per_row.items()}, self.corresponds
+        there = self.corresponds
+        own = [flags.sum(axis=0) for flags in (self.identical, self.identical_synthesized)]
         if not there.all():
-            rows = {name: np.where(there, count, np.nan) for name, count in rows.items()}
+            own = [np.where(there, count, np.nan) for count in own]
         columns = {
             "records": self.n_released,
             "not_replaced": self.not_replaced,
-            "identical": rows["identical"],
+            "identical": own[0],
             "identical_any_row": self.any_row,
-            "identical_synthesized": rows["identical_synthesized"],
+            "identical_synthesized": own[1],
             "identical_synthesized_any_row": self.any_row_synthesized,
             "expected_any_row_share": 1 - float(self.alone.mean()),
             "original_alone": int(self.alone.sum()),
@@ -152,43 +145,6 @@ class Exposure(Result):
             "same_as_original": self.same_as_original,
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.m + 1, name="release"))
-
-    @property
-    def columns(self) -> pd.DataFrame:
-        """One row per file and synthesised numeric column.
-
-        Columns: ``values`` released (not missing, of records that were replaced); ``genuine``,
-        those that occur in the original, and ``unique``, those that occur once there, with
-        ``genuine_share`` and ``unique_share`` of ``values``; ``original_uniques``, the values that
-        occur once in the original, and how many of them the file shows (``uniques_shown``);
-        ``original_values`` and ``original_distinct``; ``expected_genuine_share`` and
-        ``expected_unique_share``, of a fresh sample of the same population (see Notes of
-        `exposure`); ``judged``.
-        """
-        v = self.values
-        given = np.maximum(v.given, 1)
-        per_file = {
-            "values": v.released,
-            "genuine": v.genuine,
-            "genuine_share": _share(v.genuine, v.released),
-            "unique": v.unique,
-            "unique_share": _share(v.unique, v.released),
-            "uniques_shown": v.shown,
-        }
-        of_original = {
-            "original_uniques": v.once,
-            "original_values": v.given,
-            "original_distinct": v.distinct,
-            "expected_genuine_share": 1 - v.once / given,
-            "expected_unique_share": 2 * v.twice / given,
-            "judged": np.array([name in self.judged for name in v.names], dtype=bool),
-        }
-        rows = pd.MultiIndex.from_product(
-            [range(1, self.m + 1), v.names], names=["release", "column"]
-        )
-        columns = {name: found.ravel() for name, found in per_file.items()}
-        columns |= {name: np.tile(found, self.m) for name, found in of_original.items()}
-        return pd.DataFrame(columns, index=rows)
 
     @property
     def records(self) -> pd.DataFrame:
@@ -208,7 +164,7 @@ class Exposure(Result):
 
     def tables(self) -> dict[str, Table]:
         """What is counted, fewest and most over the files; and by file, column and record."""
-        names = [str(c) for c in self.values.names if c not in self.judged]
+        names = [str(c) for c in self._by_column() if c not in self.judged]
         left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
         keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
         shown = {name: words for name, (_, words) in COUNTED.items() if words}
@@ -238,9 +194,12 @@ class Exposure(Result):
     @property
     def judged(self) -> list[str]:
         """Synthesised numbers whose genuine values say something."""
-        v = self.values
-        found = v.once >= JUDGED * np.maximum(v.given, 1)
-        return [name for name, says in zip(v.names, found, strict=True) if says]
+        return [name for name, table in self._by_column().items() if table["judged"].iloc[0]]
+
+    def _by_column(self) -> dict[str, pd.DataFrame]:
+        """Rows of `columns` of each synthesised number, by file."""
+        groups = self.columns.groupby(level="column", sort=False)
+        return {str(name): table.droplevel("column") for name, table in groups}
 
     def line(self) -> str:
         """Identical records, replicated uniques and unique values of the file that shows most."""
@@ -263,7 +222,7 @@ class Exposure(Result):
             "keys_synthesized": self.keys_synthesized,
             "left_out": self.left_out,
             "files": self.files,
-            "columns": {n: self.columns.xs(n, level="column") for n in self.values.names},
+            "columns": self._by_column(),
         }
 
     def most(self) -> dict[str, float]:
@@ -273,12 +232,11 @@ class Exposure(Result):
         correspond; ``replicated_uniques``; ``genuine_unique_values`` of the column with most, NaN
         where no column is judged.
         """
-        judged = [name in self.judged for name in self.values.names]
-        unique = self.values.unique[:, judged]
+        unique = self.columns.loc[self.columns["judged"].astype(bool), "unique"]
         return {
             "identical_records": float(self.identical_records.max()),
             "replicated_uniques": float(self.replicated.sum(axis=0).max()),
-            "genuine_unique_values": float(unique.max()) if unique.size else float("nan"),
+            "genuine_unique_values": float(unique.max()),
         }
 
     @property
@@ -309,8 +267,7 @@ class Exposure(Result):
             name: (files[name], files[of], in_any.get(name, np.nan), fresh.get(name, np.nan))
             for name, (of, _) in COUNTED.items()
         }
-        for column in self.values.names:
-            table = self.columns.xs(column, level="column")
+        for column, table in self._by_column().items():
             for name, (words, _) in VALUES.items():
                 expected = table[f"expected_{name}_share"].iloc[0]
                 rows[f"{words}[{column}]"] = (table[name], table["values"], np.nan, expected)
@@ -331,9 +288,8 @@ class Exposure(Result):
             *("identical_synthesized", "any_row", "any_row_synthesized", "replicated"),
         )
         cut = {name: getattr(self, name)[..., :m] for name in by_file}
-        of_files = ("released", "genuine", "unique", "shown")
-        values = {name: getattr(self.values, name)[:m] for name in of_files}
-        return replace(self, values=self.values._replace(**values), **cut)
+        rows = self.columns.index.get_level_values("release") <= m
+        return replace(self, columns=self.columns[rows], **cut)
 
     def sentence(self) -> str:
         """Say the counts in plain words."""
@@ -343,7 +299,26 @@ class Exposure(Result):
             name = "The file" if self.m == 1 else f"Release {', '.join(map(str, which))}"
             verb = "is" if len(which) == 1 else "are"
             parts.append(f"{name} {verb} the original itself: every record is equal.")
-        parts += [self._identical(), *self._genuine()]
+        found, of = _range(self.any_row), _range(self.n_released)
+        text = f"{found} of {of} records equal one of the original's in all columns (rows do not "
+        text += "correspond)"
+        if self.corresponds.all():
+            own = _range(self.identical.sum(axis=0))
+            text = f"{own} of {of} records equal the original's in all columns in the same row, "
+            text += f"{found} in some row"
+        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
+        parts.append(
+            f"{'In each file ' if self.m > 1 else ''}{text} (a fresh sample would show "
+            f"{percent(1 - self.alone.mean())}){kept}."
+        )
+        for name in self.judged:
+            table = self._by_column()[name]
+            fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
+            parts.append(
+                f"Of {_range(table['values'])} released values of {name} "
+                f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
+                f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
+            )
         if self.keys:
             design = "" if self.keys_synthesized else "; none of these keys was synthesised"
             parts.append(
@@ -356,33 +331,8 @@ class Exposure(Result):
         return " ".join(parts)
 
     def __repr__(self) -> str:
-        tables = [self.files.T, self.columns.T] if self.values.names else [self.files.T]
+        tables = [self.files.T, self.columns.T] if len(self.columns) else [self.files.T]
         return "\n\n".join([f"Exposure\n{self.sentence()}", *(t.to_string() for t in tables)])
-
-    def _identical(self) -> str:
-        found, of = _range(self.any_row), _range(self.n_released)
-        if self.corresponds.all():
-            own = _range(self.identical.sum(axis=0))
-            text = f"{own} of {of} records equal the original's in all columns in the same row, "
-            text += f"{found} in some row"
-        else:
-            text = f"{found} of {of} records equal one of the original's in all columns (rows do "
-            text += "not correspond)"
-        text += f" (a fresh sample would show {percent(1 - self.alone.mean())})"
-        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
-        return f"{'In each file ' if self.m > 1 else ''}{text}{kept}."
-
-    def _genuine(self) -> list[str]:
-        """Of the numbers of which it says something."""
-        v, said = self.values, []
-        for j in (v.names.index(name) for name in self.judged):
-            fresh = (1 - v.once[j] / v.given[j], 2 * v.twice[j] / v.given[j])
-            said.append(
-                f"Of {_range(v.released[:, j])} released values of {v.names[j]} "
-                f"{_range(v.genuine[:, j])} are genuine and {_range(v.unique[:, j])} occur once in "
-                f"the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
-            )
-        return said
 
 
 def exposure_of(*risks: Any) -> Exposure | None:
@@ -391,11 +341,7 @@ def exposure_of(*risks: Any) -> Exposure | None:
     return next((one for one in found if one is not None), None)
 
 
-def _share(counts: Ints, of: Ints) -> Array:
-    return np.asarray(counts / np.where(of > 0, of, np.nan), dtype=np.float64)
-
-
-def _range(counts: Ints) -> str:
+def _range(counts: Any) -> str:
     """Counts of several files in words."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

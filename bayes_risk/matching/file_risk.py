@@ -6,6 +6,7 @@ What is counted, and what it costs: ``docs/identification.md``.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,10 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 
-from .input import checked_keys, matched_rows, release_tables
+from .input import checked_flag, checked_keys, matched_rows, release_tables
 from .parquet_counts import Plan, count_files
 from .parquet_files import ParquetTable
-from .replicates import standard_error
-from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
+from .words import Matching, measures
 
 File = str | PathLike[str]
 
@@ -63,31 +63,14 @@ class FileRisk(Matching):
     baseline_expected_match_risk: float
     pooled_mcse: float
 
+    # he knows that everybody is in the file, and keys match exactly
+    population, strategy, release_of, pooled_draws_mcse = "in the file", "always", None, np.nan
+    radius, closed, exposure = MappingProxyType({}), True, None
+
     @property
     def m(self) -> int:
         """Number of releases."""
         return len(self.each)
-
-    @property
-    def baseline_true_matches(self) -> None:
-        """Records that the known keys alone match uniquely and correctly: not counted here."""
-        return None
-
-    @property
-    def expected_match_risk_mcse(self) -> pd.Series:
-        """As `IdentificationRisk.expected_match_risk_mcse`."""
-        return pd.Series(
-            {"mean": float(standard_error(self.each[:, 0])), "pooled": self.pooled_mcse}
-        )
-
-    def summary(self) -> pd.DataFrame:
-        """As `IdentificationRisk.summary`."""
-        return summary_table(
-            self.each.tolist(),
-            self.pooled.tolist(),
-            mcse=self.expected_match_risk_mcse,
-            baseline=self.baseline_expected_match_risk,
-        )
 
     def tables(self) -> dict[str, Table]:
         """Match measures; sums over all records, no record."""
@@ -97,13 +80,6 @@ class FileRisk(Matching):
         )
         found = Matching.tables(self)
         return found | {"measures": replace(found["measures"], note=note)}
-
-    def sentence(self) -> str:
-        """Say the result in plain words."""
-        searched = tables_searched(self.m, None)
-        knows = knowledge(self.in_words(self.known), self.in_words(self.synthesized), searched)
-        error = errors_in_words(self.pooled_mcse, float("nan"), None)
-        return self.matched(knows, f"{self.n:,} records", error)
 
 
 @shows_progress
@@ -168,24 +144,19 @@ def identification_risk_of_files(
 
     Notes
     -----
-    *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, some
-    16 (m + 1) n bytes of codes and hashes, no values, in a temporary folder that goes with the call
+    *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, up to
+    30 (m + 1) n bytes of codes, no values, in a temporary folder that goes with the call
     (``docs/identification.md``). What files show without a model (`exposure`) is not counted: it
     looks at all columns.
 
     *References*: those of `identification_risk`.
     """
-    if not isinstance(fallback, bool):
-        raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
+    checked_flag("fallback", fallback)
     batch = at_least("batch", batch, 1)
     if progress is not None and not callable(progress):
         raise InputError(
             f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
             "out"
-        )
-    if max_memory is not None and not isinstance(max_memory, str):
-        raise InputError(
-            f"max_memory={max_memory!r} is no amount of memory; give one such as '2GiB'"
         )
     tables = _checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)

@@ -14,10 +14,11 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
-    Variable,
     by_label,
     check_writable,
     numbers_rows,
+    require_columns,
+    rows_named,
     same_records,
 )
 from bayes_risk.release.release import SAME
@@ -33,71 +34,74 @@ class Key(NamedTuple):
     n_levels: int
 
 
+def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str) -> None:
+    """What belongs to keys names keys."""
+    for name in named:
+        if name not in keys:
+            raise InputError(f"{what} names {name!r}, which is no key ({list(keys)}); {cure}")
+
+
 def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
     """How each key treats missing values."""
     if isinstance(missing, str):
         missing = dict.fromkeys(keys, missing)
     if not isinstance(missing, Mapping):
         raise InputError(f"missing={missing!r}; give one of {MISSING}, or a dict of column to one")
+    check_named("missing", missing, keys, "leave it out")
     for name, how in missing.items():
-        if name not in keys:
-            raise InputError(
-                f"missing names {name!r}, which is no key ({list(keys)}); leave it out"
-            )
         if how not in MISSING:
             raise InputError(f"missing[{name!r}]={how!r}; give one of {MISSING}")
     return {name: missing.get(name, "level") for name in keys}
 
 
+def checked_flag(name: str, value: Any) -> bool:
+    """A truth value."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+    return value
+
+
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
-    """A key under known= is the original's in every release."""
+    """A column that was not synthesised is the original's in every release."""
     if n_changed:
         raise InputError(
             f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
-            "records, but known= means unsynthesised: if it was synthesised, put it under "
-            "synthesized=; if rows stand in another order, give both tables the same index"
+            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized=; "
+            "if rows stand in another order, give both tables the same index"
         )
 
 
-def coded(name: str, columns: Sequence[pd.Series], where: Sequence[str]) -> tuple[list[Codes], int]:
+def coded(
+    name: str, columns: Sequence[pd.Series], where: Sequence[str] = ()
+) -> tuple[list[Codes], int]:
     """Code one key over several tables, named by ``where``; levels are all that they hold.
 
     Only distinct values pass through the codec: a million records cost a hash each.
     """
+    where = where or [source(l) for l in range(len(columns))]
     at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
     parts = [at[id(column)] for column in columns]
     distinct = [np.asarray(values, dtype=object) for _, values in parts]
     present = [values[~pd.isna(values)].tolist() for values in distinct]
-    _check_storage(name, columns, present, where)
-    levels = tuple(dict.fromkeys(v for values in present for v in values))
-    variable = Variable(name, levels, True, object)
-    codes = [
-        variable.encode(pd.Series(values, dtype=object), place)[at]
-        for (at, _), values, place in zip(parts, distinct, where, strict=True)
-    ]
-    return codes, variable.n_levels
-
-
-def _check_storage(
-    name: str, columns: Sequence[pd.Series], present: list[list[Any]], where: Sequence[str]
-) -> None:
-    """Refuse values that could never be equal, or that are equal only by accident."""
-    kind = kinds(present[0])
     for column, values, place in zip(columns, present, where, strict=True):
-        if pd.api.types.is_numeric_dtype(column) and len(values) > MAX_LEVELS:
-            raise InputError(
-                f"key {name!r} ({column.dtype}) of {place} has {len(values):,} distinct "
-                f"values, more than {MAX_LEVELS:,}, and looks continuous: "
-                f"match it within a radius (radius={{{name!r}: 0.1}}); or cut it into the same "
-                f"categories in all files (pandas.cut), leave it out, or, if it is a code, say so "
-                f"with astype('category')"
-            )
-        if kind and values and not kind & kinds(values):
-            raise InputError(
-                f"key {name!r} holds {kinds_in_words(present[0])} in {where[0]} and "
-                f"{kinds_in_words(values)} in {place}, so nothing could ever match; store it as "
-                "one type"
-            )
+        check_discrete(name, column, len(values), f" of {place}")
+        check_kinds(name, present[0], where[0], values, place)
+    code, levels = pd.factorize(np.concatenate(distinct))
+    code = np.where(code < 0, len(levels), code).astype(np.int32)  # missing is the last
+    of_parts = np.split(code, np.cumsum([len(values) for values in distinct])[:-1])
+    codes = [of[at] for (at, _), of in zip(parts, of_parts, strict=True)]
+    return codes, len(levels) + 1
+
+
+def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> None:
+    """Refuse numbers with too many values to be levels."""
+    if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
+        raise InputError(
+            f"key {name!r} ({column.dtype}){where} has {n_values:,} distinct values, more than "
+            f"{MAX_LEVELS:,}, and looks continuous: cut it into the same categories in all files "
+            f"(pandas.cut), or leave it out; in identification_risk match it within a radius "
+            f"(radius={{{name!r}: 0.1}}); if it is a code, say so with astype('category')"
+        )
 
 
 def kinds(values: Iterable[Any]) -> set[str]:
@@ -112,9 +116,15 @@ def kinds(values: Iterable[Any]) -> set[str]:
     }
 
 
-def kinds_in_words(values: Iterable[Any]) -> str:
-    """The kinds, for messages."""
-    return " and ".join(sorted(kinds(values)))
+def check_kinds(name: str, first: Any, where: str, second: Any, there: str) -> None:
+    """Refuse values of two tables that could never be equal."""
+    known, found = kinds(first), kinds(second)
+    if known and found and not known & found:
+        raise InputError(
+            f"key {name!r} holds {' and '.join(sorted(known))} in {where} and "
+            f"{' and '.join(sorted(found))} in {there}, so nothing could ever match; store it as "
+            "one type"
+        )
 
 
 def source(l: int) -> str:
@@ -140,6 +150,20 @@ def ranked(values: npt.NDArray[Any]) -> tuple[Ints, int]:
     return rank[where], int(rank.max()) + 1
 
 
+def codes_of(name: str, parts: Sequence[pd.Series]) -> tuple[Ints, int] | None:
+    """Codes below a size, 0 if missing, of columns one below the other; None: not comparable."""
+    if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
+        return ranked(np.concatenate([p.to_numpy() for p in parts]))
+    try:
+        if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
+            numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
+            return ranked(np.concatenate(numbers))
+        codes, size = coded(name, parts)
+    except (InputError, TypeError, ValueError):  # text here, numbers there
+        return None
+    return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last
+
+
 @runtime_checkable
 class Released(Protocol):
     """What is asked of a release: its m tables, and which columns were synthesised."""
@@ -159,11 +183,6 @@ class Targets(NamedTuple):
     frame: pd.DataFrame
     place: Ints
 
-    @property
-    def labels(self) -> pd.Index:
-        """Labels of the targets."""
-        return self.frame.index
-
 
 def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> Targets:
     """The targets: all records, some of them, or rows of another table."""
@@ -176,52 +195,16 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
             f"targets is a {type(targets).__name__}; give a list of labels, a mask of the records, "
             "or a DataFrame"
         )
-    place = _chosen(original.index, targets)
-    if len(np.unique(place[place >= 0])) < (place >= 0).sum():
+    place = rows_named(targets, original.index, "targets")
+    if len(np.unique(place)) < len(place):
         raise InputError("targets names some records twice; name each of them once")
-    if (place < 0).any():
-        raise InputError(
-            f"{int((place < 0).sum())} of the {len(place)} targets are not in the original; give "
-            "labels of its index, or a DataFrame with the keys of people outside it"
-        )
-    if not len(place):
-        raise InputError("targets selects no record; name at least one")
     return Targets(original.iloc[place], place)
 
 
-def _chosen(index: pd.Index, targets: Any) -> Ints:
-    """Places of the targets in the original, by mask or label; -1: there is none."""
-    targets = _in_order("targets", targets, index)
-    labels = pd.Index(targets if isinstance(targets, pd.Index | pd.MultiIndex) else list(targets))
-    if not len(labels) or not pd.api.types.is_bool_dtype(labels) or index.dtype == bool:
-        return index.get_indexer(labels)
-    if len(labels) != len(index):
-        raise InputError(
-            f"targets is a mask of {len(labels)} values; the original has {len(index)} records: "
-            "give one for each"
-        )
-    return np.flatnonzero(labels)
-
-
-def _in_order(name: str, mask: Any, index: pd.Index) -> Any:
-    """A mask that is a Series goes by its labels, which must be the original's."""
-    if not isinstance(mask, pd.Series) or not pd.api.types.is_bool_dtype(mask.dtype):
-        return mask
-    return by_label(mask, index, name).to_numpy()
-
-
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
-    absent = [name for name in keys if name not in targets.columns]
-    if absent:
-        raise InputError(
-            f"targets lacks key {absent[0]!r}; it has {list(targets.columns)}. Give every key that "
-            "the intruder knows of them"
-        )
+    require_columns(targets, keys, "targets")
     if not len(targets):
         raise InputError("targets has no rows; give at least one target")
-    repeated = [name for name in keys if list(targets.columns).count(name) > 1]
-    if repeated:
-        raise InputError(f"targets has column {repeated[0]!r} more than once; rename or drop one")
     if not targets.index.is_unique:
         raise InputError(
             "the index of targets names some people twice; give each their own label, that of "
@@ -243,33 +226,31 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
     if reason is None:
         return []
     if callable(reason):
-        return [Key(_rule(reason, sought.frame), _rule(reason, original), 2)]
-    chosen = np.asarray(_in_order("reason", reason, original.index))
-    if chosen.dtype != bool or chosen.shape != (len(original),):
-        raise InputError(
-            f"reason is {type(reason).__name__} of shape {np.shape(reason)}; give a mask of "
-            f"{len(original)} truth values, or a function of a DataFrame that makes one"
-        )
+        try:
+            chosen = [reason(frame) for frame in (sought.frame, original)]
+        except KeyError as error:
+            raise InputError(
+                f"reason looks at column {error.args[0]!r}, which some table lacks; give targets "
+                "every column that the rule goes by"
+            ) from None
+        return [Key(_mask(chosen[0], sought.frame), _mask(chosen[1], original), 2)]
+    if isinstance(reason, pd.Series):
+        reason = by_label(reason, original.index, "reason").to_numpy()
+    of_record = _mask(reason, original)
     if (sought.place < 0).any():
         raise InputError(
             "reason is a mask of the original's records, and some targets are not among them; give "
             "a function of a DataFrame, which tells of everybody whether they would be chosen"
         )
-    return [Key(chosen[sought.place].astype(np.int64), chosen.astype(np.int64), 2)]
+    return [Key(of_record[sought.place], of_record, 2)]
 
 
-def _rule(reason: Any, frame: pd.DataFrame) -> Ints:
-    try:
-        chosen = np.asarray(reason(frame))
-    except KeyError as error:
-        raise InputError(
-            f"reason looks at column {error.args[0]!r}, which some table lacks; give targets every "
-            "column that the rule goes by"
-        ) from None
+def _mask(given: Any, frame: pd.DataFrame) -> Ints:
+    chosen = np.asarray(given)
     if chosen.dtype != bool or chosen.shape != (len(frame),):
         raise InputError(
             f"reason gives {chosen.dtype} values of shape {chosen.shape} for {len(frame)} rows; "
-            "let it give one truth value for each"
+            "give one truth value for each, or a function of a DataFrame that makes them"
         )
     return chosen.astype(np.int64)
 
@@ -305,31 +286,40 @@ def release_tables(
     original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str]
 ) -> list[pd.DataFrame]:
     """Put the m released tables in the original's order, every key there exactly once."""
-    declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    if declared:
-        _agree(list(releases.synthesized), known, synthesized)
-    tables = listed(releases.datasets if declared else releases)
+    declared = declared_columns(releases)
+    for column in known + synthesized:
+        if declared is not None and (column in synthesized) != (column in declared):
+            was = "which the release synthesised; put it under synthesized="
+            if column in synthesized:
+                was = (
+                    f"which the release did not synthesise (it did {declared}); put it under known="
+                )
+            raise InputError(
+                f"{'known' if column in known else 'synthesized'} names {column!r}, {was}"
+            )
+    # a Release may leave out what it did not synthesise
+    needed = known + synthesized if declared is None else synthesized
     ordered = []
-    for l, table in enumerate(tables, start=1):
-        absent = [c for c in known + synthesized if c not in table.columns]
-        if declared:  # a Release may leave out what it did not synthesise
-            absent = [c for c in absent if c in synthesized]
+    for l, table in enumerate(listed(releases), start=1):
+        absent = [c for c in needed if c not in table.columns]
         if absent:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        ordered.append(matched_rows(original.index, table, f"release {l}"))
+        ordered.append(matched_rows(original.index, table, source(l)))
     for l, table in enumerate([original, *ordered]):
-        repeated = set(table.columns[table.columns.duplicated()])
-        for column in known + synthesized:
-            if column in repeated:
-                raise InputError(
-                    f"{source(l)} has column {column!r} more than once; rename or drop one"
-                )
+        require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
     for l, table in enumerate(ordered, start=1):
-        _check_rows(original, table, synthesized, f"release {l}")
+        _check_rows(original, table, synthesized, source(l))
     return ordered
+
+
+def declared_columns(releases: Any) -> list[str] | None:
+    """Which columns a release says were synthesised; None: bare tables."""
+    if isinstance(releases, pd.DataFrame) or not isinstance(releases, Released):
+        return None
+    return list(releases.synthesized)
 
 
 def matched_rows(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -364,8 +354,9 @@ def _check_rows(
 
 
 def listed(releases: Any) -> list[pd.DataFrame]:
-    """One table or several, as a list."""
-    tables = [releases] if isinstance(releases, pd.DataFrame) else releases
+    """The tables of a release; one table or several, as a list."""
+    tables = releases if declared_columns(releases) is None else releases.datasets
+    tables = [tables] if isinstance(tables, pd.DataFrame) else tables
     if not isinstance(tables, Sequence) or isinstance(tables, str):
         raise InputError(
             f"releases is a {type(releases).__name__}; give a Release, a DataFrame or a list of "
@@ -377,18 +368,3 @@ def listed(releases: Any) -> list[pd.DataFrame]:
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"release {l} is a {type(table).__name__}; give a pandas DataFrame")
     return list(tables)
-
-
-def _agree(declared: list[str], known: list[str], synthesized: list[str]) -> None:
-    """Check that the keys are listed as the release says they were synthesised."""
-    for column in synthesized:
-        if column not in declared:
-            raise InputError(
-                f"synthesized names {column!r}, which the release did not synthesise (it did "
-                f"{declared}); put it under known="
-            )
-    for column in known:
-        if column in declared:
-            raise InputError(
-                f"known names {column!r}, which the release synthesised; put it under synthesized="
-            )

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import helmert
 
 from bayes_risk._compat import group
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
@@ -29,38 +29,22 @@ ACCEPTED = 0.5  # records: after MAX_CYCLES
 BLOCK = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LogLinear:
-    """Fitted counts ``mu_t``: n times a share of each key, or a table of cells."""
-
-    n: float  # sample records
-    shares: tuple[Array, ...]  # of independent keys, (d_a,): records at each level; else empty
-    cells: Ints  # of two-way interactions, (C, q): those that can be populated; else C = 0
-    mu: Array  # their fitted counts, (C,)
-    cycles: int
-    gap: float  # largest difference between a fitted and an observed margin, in records
-
-
 def margins_of(q: int, interactions: int) -> Terms:
     """Margins that the model fits: single keys, or all pairs."""
     return tuple(combinations(range(q), min(interactions, q)))
 
 
 def fit_loglinear(
-    codes: Ints, count: Array, n_levels: Sequence[int], *, interactions: int
-) -> LogLinear:
-    """Maximum-likelihood Poisson fit to counts (U,) of observed cells (U, q), each once."""
-    terms = margins_of(codes.shape[1], interactions)
+    codes: Ints, count: Array, n_levels: Sequence[int]
+) -> tuple[Ints, Array, dict[str, float]]:
+    """Maximum-likelihood Poisson fit of all pairs to counts (U,) of observed cells (U, q).
+
+    Gives the cells that can be populated (C, q), their fitted counts mu (C,), and how the fit
+    ended: each margin in turn was scaled to what was observed, until all agree.
+    """
+    terms = margins_of(codes.shape[1], 2)
     observed = [_margin(codes, count, term, n_levels) for term in terms]
-    if len(terms[0]) == 1:
-        n = float(count.sum())  # mu_t = n prod_a N_a / n, in closed form
-        shares, cells = tuple(margin / n for margin in observed), codes[:0]
-        return LogLinear(n=n, shares=shares, cells=cells, mu=np.empty(0), cycles=1, gap=0.0)
-    return _fitted(terms, observed, support(codes, n_levels, terms, limit=MAX_CELLS))
-
-
-def _fitted(terms: Terms, observed: Sequence[Array], cells: Ints) -> LogLinear:
-    """Scale each margin in turn to what was observed, until all agree."""
+    cells = support(codes, n_levels, terms, limit=MAX_CELLS)
     margins = [
         (_places(cells, term, margin.shape), margin.ravel())
         for term, margin in zip(terms, observed, strict=True)
@@ -78,8 +62,7 @@ def _fitted(terms: Terms, observed: Sequence[Array], cells: Ints) -> LogLinear:
             f"the log-linear model has not converged: after {cycle:,} cycles a fitted margin "
             f"misses the observed one by {gap:.3g} records; give coarser keys, or interactions=1"
         )
-    n = float(observed[0].sum())
-    return LogLinear(n=n, shares=(), cells=cells, mu=mu, cycles=cycle, gap=gap)
+    return cells, mu, {"cells": float(len(cells)), "cycles": float(cycle), "gap": gap}
 
 
 def independent_mean(n: float, shares: Sequence[Array], codes: Ints) -> Array:
@@ -118,20 +101,14 @@ def support(codes: Ints, n_levels: Sequence[int], terms: Terms, *, limit: int) -
         if j == q:
             whole.append(block)
             continue
-        longer = _extended(block, positive)
+        allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
+        for a in range(j):
+            if (a, j) in positive:
+                allowed &= positive[(a, j)][block[:, a]]
+        row, level = np.nonzero(allowed)
+        longer = np.column_stack([block[row], level])
         waiting += [longer[k : k + BLOCK] for k in range(0, len(longer), BLOCK)]
     return np.concatenate(whole)
-
-
-def _extended(block: Ints, positive: dict[tuple[int, ...], Flags]) -> Ints:
-    """Partial cells with every level of the next key that their margins allow."""
-    j = block.shape[1]
-    allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
-    for a in range(j):
-        if (a, j) in positive:
-            allowed &= positive[(a, j)][block[:, a]]
-    row, level = np.nonzero(allowed)
-    return np.column_stack([block[row], level])
 
 
 def _margin(codes: Ints, count: Array, term: tuple[int, ...], n_levels: Sequence[int]) -> Array:
@@ -286,7 +263,12 @@ def posterior_means(
     R-hat and ESS are of log mu over (up to 200) observed cells.
     """
     effects = Effects.from_cells(cells, [term for term in terms if len(term) == 2])
-    _check_room(len(cells), draws, effects.n_effects)
+    K = effects.n_effects
+    if max(draws, K) * len(cells) > MAX_HELD:
+        raise InputError(
+            f"draws={draws:,} of {K:,} effects on {len(cells):,} cells need more than {MAX_HELD:,} "
+            "numbers; give fewer draws, fewer or coarser keys, or interactions=1"
+        )
     theta, diverged = _sampled(effects, count, draws, rng)
     eta = theta @ effects.design().T
     some = np.flatnonzero(count)
@@ -364,11 +346,3 @@ def _approximation(
     mode = np.append(log_scale, theta)
     points = rng.multivariate_normal(mode, covariance, size=CHAINS, method="cholesky")
     return covariance, [{"log_scale": point[:P], "theta": point[P:]} for point in points]
-
-
-def _check_room(n_cells: int, draws: int, n_effects: int) -> None:
-    if max(draws, n_effects) * n_cells > MAX_HELD:
-        raise InputError(
-            f"draws={draws:,} of {n_effects:,} effects on {n_cells:,} cells need more than "
-            f"{MAX_HELD:,} numbers; give fewer draws, fewer or coarser keys, or interactions=1"
-        )

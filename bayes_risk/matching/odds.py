@@ -93,36 +93,31 @@ def _counts(
         raise InputError(
             f"population is a list of {len(each)} for m = {m} releases; give one, or one a release"
         )
-    for one in each:
-        _fits(one, keys, inexact)
-    words = list(dict.fromkeys(one.in_words() for one in each))
-    said = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"
-    return np.stack([one.counts(targets) for one in each]), said
-
-
-def _fits(population: Population, keys: Sequence[str], inexact: Mapping[str, Any]) -> None:
-    for name in population.keys:
-        if name not in keys:
-            raise InputError(
-                f"population counts go by {name!r}, which is no key ({list(keys)}): give "
-                "population.over(keys), or name it under known"
-            )
     if inexact:
         raise InputError(
             f"population counts go by exact keys, and {list(inexact)} match within a radius: count "
             "the people of the population within each target's radius and give an array, or cut "
             "these keys into categories"
         )
-    absent = [name for name in keys if name not in population.keys]
-    if absent:
-        raise InputError(
-            f"population counts go by {list(population.keys)} and not by {absent[0]!r}, which the "
-            "intruder knows too, so they are too large; count people by all keys"
-        )
+    for by in (one.keys for one in each):
+        if further := [name for name in by if name not in keys]:
+            raise InputError(
+                f"population counts go by {further[0]!r}, which is no key ({list(keys)}): give "
+                "population.over(keys), or name it under known"
+            )
+        if absent := [name for name in keys if name not in by]:
+            raise InputError(
+                f"population counts go by {list(by)} and not by {absent[0]!r}, which the intruder "
+                "knows too, so they are too large; count people by all keys"
+            )
+    words = list(dict.fromkeys(one.in_words() for one in each))
+    said = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"
+    return np.stack([one.counts(targets) for one in each]), said
 
 
 def _given(population: Any, targets: pd.Index, m: int) -> Array:
-    n_targets = len(targets)
+    """Counts as an array, (1 or m, n_t); missing ones are no numbers above 0."""
+    n_targets, what = len(targets), type(population).__name__
     if isinstance(population, pd.Series):
         if not population.index.is_unique or not targets.isin(population.index).all():
             raise InputError(
@@ -132,41 +127,31 @@ def _given(population: Any, targets: pd.Index, m: int) -> Array:
         further = len(population) > n_targets
         population = (
             population.loc[targets] if further else by_label(population, targets, "population")
-        )
-    counts = np.atleast_2d(_numbers(population))
+        ).to_numpy()
+    try:
+        values = np.asarray(population)
+        text = values.dtype == object and any(isinstance(v, str) for v in values.ravel())
+        if text or values.dtype.kind in "USb":
+            raise TypeError
+        counts = np.asarray(pd.array(values.ravel()).to_numpy(float, na_value=np.nan))
+    except (TypeError, ValueError):
+        shown = repr(population) if isinstance(population, str) else f"a {what}"
+        raise InputError(
+            f"population is {shown} that does not hold a number for each target; give an array of "
+            "counts, a Series of them by label, or a Population"
+        ) from None
+    counts = np.atleast_2d(counts.reshape(values.shape))
     if counts.ndim != 2 or counts.shape[1] != n_targets or counts.shape[0] not in (1, m):
         raise InputError(
-            f"population has shape {np.shape(population)}; give a count for each of the "
+            f"population has shape {values.shape}; give a count for each of the "
             f"{n_targets} targets, or {m} x {n_targets} of them, one row a release"
         )
     wrong = np.argwhere(~((counts > 0) & np.isfinite(counts)))
     if len(wrong):
         l, i = wrong[0]
-        label = targets[[i]].tolist()[0]
         raise InputError(
-            f"population is {counts[l, i]:g} for target {label!r} ({len(wrong):,} of "
-            f"{counts.size:,} counts are no number above 0); give finite numbers above 0: the "
-            "target is one of those who carry the keys"
+            f"population is {counts[l, i]:g} for target {targets[[i]].tolist()[0]!r} "
+            f"({len(wrong):,} of {counts.size:,} counts are no number above 0); give finite "
+            "numbers above 0: the target is one of those who carry the keys"
         )
     return counts
-
-
-def _numbers(population: Any) -> Array:
-    """Counts as an array of numbers; None and missing values are NaN."""
-    try:
-        given = population.to_numpy() if isinstance(population, pd.Series) else population
-        values = np.asarray(given)
-        text = values.dtype.kind in "USb" or (
-            values.dtype == object and any(isinstance(v, str) for v in values.ravel())
-        )
-        if not text:
-            return np.asarray(pd.array(values.ravel()).to_numpy(float, na_value=np.nan)).reshape(
-                values.shape
-            )
-    except (TypeError, ValueError):
-        pass
-    shown = repr(population) if isinstance(population, str) else f"a {type(population).__name__}"
-    raise InputError(
-        f"population is {shown} that does not hold a number for each target; give an array of "
-        "counts, a Series of them by label, or a Population"
-    )

@@ -1,18 +1,16 @@
-"""Counting Parquet files with DuckDB: which key each record holds, and which releases show it.
+"""Counting Parquet files: which key each record holds, and which releases show it.
 
 What a record adds to any match is settled by the key it holds and, for every key that it shows in
-some release, by the set of releases that show it. So files of any size are counted as a table of
-``(key, set of releases) -> records that show it in just these, targets among them who hold it``,
-on disk where memory does not suffice, and matched as tables in memory are. Letters: ``m`` releases,
-``l`` a table (0: the original), ``U`` keys, ``R`` rows of the result. Derivation:
-``docs/identification.md``.
+some release, by the set of releases that show it. So files of any size are read side by side, a
+batch at a time, counted by DuckDB as a table of ``(key, set of releases) -> records that show it in
+just these, targets among them who hold it``, on disk where memory does not suffice, and matched as
+tables in memory are. Letters: ``m`` releases, ``l`` a table (0: the original), ``U`` keys, ``R``
+rows of the result. Derivation: ``docs/identification.md``.
 """
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +23,8 @@ from bayes_risk._core.matching import LARGEST, Chances, Weights, doubts, largest
 from bayes_risk.data.microdata import MAX_LEVELS
 
 from .boxes import leading
-from .input import check_unchanged, coded, source
-from .parquet_files import ParquetTable, Part, unreadable, value_type
+from .input import check_unchanged, coded, kinds
+from .parquet_files import ParquetTable
 
 if TYPE_CHECKING:
     import duckdb
@@ -70,57 +68,17 @@ class Tally(NamedTuple):
     chances: tuple[Chances, ...]
 
 
-class Layout(NamedTuple):
-    """Codes of a record's keys in mixed radix, in as many 64-bit words as it takes.
-
-    ``digits``: (word, stride, radix) of each key, the unsynthesised ones first.
-    """
-
-    digits: tuple[tuple[int, int, int], ...]
-    n_known: int
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], n_known: int, *, largest: int = LARGEST) -> "Layout":
-        """Lay out keys with these numbers of levels; `largest` word, lower only to test."""
-        digits: list[tuple[int, int, int]] = []
-        word, size = 0, 1
-        for radix in sizes:
-            word, size = (word + 1, radix) if size > largest // radix else (word, size * radix)
-            digits = [(w, s * radix if w == word else s, d) for w, s, d in digits]
-            digits.append((word, 1, radix))
-        return cls(tuple(digits), n_known)
-
-    @property
-    def words(self) -> range:
-        """Numbers of the words."""
-        return range(self.digits[-1][0] + 1)
-
-    def kind(self, word: int) -> str:
-        """How DuckDB stores a word."""
-        return _integer(max(stride * radix for w, stride, radix in self.digits if w == word))
-
-    def digit(self, key: int, table: str) -> str:
-        """One key's code in a table of words."""
-        word, stride, radix = self.digits[key]
-        return f"{table}.w{word} // {stride} % {radix}"
-
-    def cell(self, table: str) -> list[str]:
-        """The unsynthesised keys in a table of words: equal if and only if all their codes are."""
-        last = {word: stride for word, stride, _ in self.digits[: self.n_known]}
-        return [f"{table}.w{word} // {stride}" for word, stride in last.items()]
-
-
 def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
     """Match all targets; and the number of cells, of distinct unsynthesised keys."""
-    with _database(plan) as con:
-        layout = _write_codes(con, plan)
-        _align(con, plan, layout)
-        return _tally(con, len(plan.tables) - 1, layout, fallback)
+    with _database(plan.max_memory) as con:
+        levels = _levels(plan)
+        cells, words = _write_profiles(con, plan, levels)
+        return _tally(con, len(plan.tables) - 1, cells, words, fallback)
 
 
 @contextmanager
-def _database(plan: Plan) -> "Iterator[duckdb.DuckDBPyConnection]":
-    """A database in a folder of its own, for its owner alone, that opens no file but those given.
+def _database(most: str | None) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A database in a folder of its own, for its owner alone, that opens no other file.
 
     Nothing is written there but what memory does not hold.
     """
@@ -131,19 +89,23 @@ def _database(plan: Plan) -> "Iterator[duckdb.DuckDBPyConnection]":
             "counting Parquet files needs duckdb: pip install 'bayes_risk[parquet]', or give "
             "DataFrames to identification_risk"
         ) from None
-    parts = [part for table in plan.tables for part in table.parts]
-    settings: dict[str, Any] = {
+    settings = {
         "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
         "allow_persistent_secrets": False,
         "python_enable_replacements": False,
-        "allowed_paths": [path for part in parts for path in (_absolute(part), _literal(part))],
         "enable_external_access": False,
         "lock_configuration": True,
     }
     with TemporaryDirectory(prefix="bayes-risk-") as folder:
-        con = _connected(folder, plan.max_memory)
+        limit = {} if most is None else {"memory_limit": str(most)}
+        try:
+            con = duckdb.connect(config={"temp_directory": folder, **limit})
+        except duckdb.Error:
+            raise InputError(
+                f"max_memory={most!r} is no amount of memory; give one such as '2GiB'"
+            ) from None
         try:
             for name, value in settings.items():
                 con.execute(f"SET {name} = ?", [value])
@@ -151,179 +113,55 @@ def _database(plan: Plan) -> "Iterator[duckdb.DuckDBPyConnection]":
         except duckdb.Error as error:  # its text may quote a value of the files
             raise InputError(
                 f"DuckDB could not count the files ({type(error).__name__}); see that there is "
-                f"memory (max_memory={plan.max_memory!r}) and room on disk in {gettempdir()!r} "
+                f"memory (max_memory={most!r}) and room on disk in {gettempdir()!r} "
                 "(TMPDIR names another folder)"
             ) from None
         finally:
             con.close()
 
 
-def _connected(folder: str, most: str | None) -> "duckdb.DuckDBPyConnection":
-    import duckdb
-
-    limit = {} if most is None else {"memory_limit": most}
-    try:
-        return duckdb.connect(config={"temp_directory": folder, **limit})
-    except duckdb.Error:
-        raise InputError(
-            f"max_memory={most!r} is no amount of memory; give one such as '2GiB'"
-        ) from None
-
-
 # --- levels, and their codes ---------------------------------------------------------------------
 
 
-def _write_codes(con: "duckdb.DuckDBPyConnection", plan: Plan) -> Layout:
-    """Write every table's keys as words: ``t0``, ``t1``, ... of (rn, id, w0, w1, ...)."""
-    codes: list[dict[str, Any]] = [{} for _ in plan.tables]
-    sizes, done, total = [], 0, plan.n * len(plan.tables)
+class Levels(NamedTuple):
+    """Of one key: in each table its distinct values and their codes, which are below ``size``."""
+
+    values: list[Any]
+    codes: list[Ints]
+    size: int
+
+    def of(self, l: int, column: Any) -> Ints:
+        """Codes of values of table l."""
+        import pyarrow.compute as pc
+
+        places = pc.index_in(column, value_set=self.values[l])
+        if places.null_count:
+            raise _changed()
+        return np.asarray(self.codes[l][places.to_numpy().astype(np.int64)])
+
+
+def _levels(plan: Plan) -> list[Levels]:
+    """Read every key's distinct values, and code them over all tables as those in memory are."""
+    import pyarrow as pa
+
+    found, done, total = [], 0, plan.n * len(plan.tables)
+    for table in plan.tables:
+        seen: dict[str, Any] = {}
+        for rows in table.batches(plan.keys, plan.batch):
+            for key in plan.keys:
+                if len(seen.get(key, ())) <= MAX_LEVELS or not table.is_number(key):
+                    values = rows.column(key).unique()
+                    seen[key] = pa.concat_arrays([seen.get(key, values), values]).unique()
+            done += len(rows)
+            plan.progress("levels", done, total)
+        found.append(seen)
+    levels = []
     for key in plan.keys:
-        values: list[list[tuple[Any, Any]]] = [[] for _ in plan.tables]
-        for l, table in enumerate(plan.tables):
-            for part in table.parts:  # distinct values, as stored and as the table's type
-                values[l].append(_distinct(con, table, part, key))
-                done += part.n
-                plan.progress("levels", done // len(plan.keys), total)
-        whole = [_together([typed for _, typed in parts]) for parts in values]
-        columns = [_series(t, key, array) for t, array in zip(plan.tables, whole, strict=True)]
-        found, size = coded(key, columns, [source(l) for l in range(len(columns))])
-        sizes.append(size)
-        for l, (array, code) in enumerate(zip(whole, found, strict=True)):
-            codes[l][key] = [(stored, _codes(v, array, code)) for stored, v in values[l]]
-    layout, kind = Layout.of(sizes, len(plan.known)), _kind_of_ids(plan)
-    named = [f"rn {_integer(plan.n)}", *(f"w{i} {layout.kind(i)}" for i in layout.words)]
-    named += [] if plan.id is None else ["id UBIGINT"]
-    for l, table in enumerate(plan.tables):
-        con.execute(f"CREATE TABLE t{l} ({', '.join(named)})")
-        start = 0
-        for p, part in enumerate(table.parts):
-            of_part = {key: parts[p] for key, parts in codes[l].items()}
-            _write_part(con, f"t{l}", part, start, of_part, layout, plan.id, kind)
-            start += part.n
-        ((written,),) = con.execute(f"SELECT count(*) FROM t{l}").fetchall()
-        if written != table.n:
-            raise InputError(f"the files of {table.name} changed while they were read; run again")
-    return layout
-
-
-def _distinct(
-    con: "duckdb.DuckDBPyConnection", table: ParquetTable, part: Part, key: str
-) -> tuple[Any, Any]:
-    import pyarrow as pa
-
-    if key in part.fixed:
-        array = pa.array([part.fixed[key]], table.types[key])
-        return array, array
-    most = f"LIMIT {MAX_LEVELS + 3}" if _is_number(table, key) else ""  # more are refused
-    query = f"SELECT DISTINCT {_column(part, key)} AS v FROM {_records(part)} {most}"
-    with _broken(part):
-        found = con.sql(query, params={"path": _literal(part)}).to_arrow_table()
-    stored, kind = found.column("v").combine_chunks(), value_type(table.types[key])
-    if pa.types.is_null(kind):  # which older versions of DuckDB read as numbers
-        stored = pa.nulls(len(stored))
-    try:
-        return stored, stored.cast(kind)
-    except pa.ArrowException:
-        raise InputError(
-            f"column {key!r} of {part.path!r} is stored as {stored.type}, and as {kind} in the "
-            "first file of its folder; write all files with one type"
-        ) from None
-
-
-def _write_part(
-    con: "duckdb.DuckDBPyConnection",
-    to: str,
-    part: Part,
-    start: int,
-    codes: Mapping[str, tuple[Any, Ints]],
-    layout: Layout,
-    id: str | None,
-    kind: str | None,
-) -> None:
-    """Look up the codes of one file's records, the first of which is record `start`."""
-    import pyarrow as pa
-
-    given: dict[str, Any] = {"path": _literal(part), "start": start}
-    terms: list[list[str]] = [[] for _ in layout.words]
-    joins = []
-    for j, (key, (stored, code)) in enumerate(codes.items()):
-        word, stride, _ = layout.digits[j]
-        if key in part.fixed:
-            terms[word].append(str(int(code[0]) * stride))
-            continue
-        con.register(f"k{j}", pa.table({"v": stored, "code": code}))
-        terms[word].append(f"k{j}.code * {stride}")
-        joins.append(f"JOIN k{j} ON t.{_column(part, key)} IS NOT DISTINCT FROM k{j}.v")
-    label = ""
-    if id is not None:
-        label = "$id" if id in part.fixed else f"t.{_column(part, id)}"
-        given |= {"id": part.fixed[id]} if id in part.fixed else {}
-        label = f", hash({label})" if kind is None else f", hash(CAST({label} AS {kind}))"
-    words = ", ".join(" + ".join(of_word) for of_word in terms)
-    with _broken(part):
-        con.execute(
-            f"INSERT INTO {to} SELECT file_row_number + $start, {words}{label} "
-            f"FROM {_records(part)} {' '.join(joins)}",
-            given,
-        )
-    for j, key in enumerate(codes):
-        if key not in part.fixed:
-            con.unregister(f"k{j}")
-
-
-def _integer(size: int) -> str:
-    """The type of whole numbers below `size`."""
-    return "INTEGER" if size < 2**31 else "BIGINT"
-
-
-def _records(part: Part) -> str:
-    """The records of a file, their columns by number: names are never part of a query."""
-    names = ", ".join(f"c{i}" for i in range(len(part.names)))
-    options = "file_row_number = true, hive_partitioning = false"
-    return f"read_parquet($path, {options}) AS t({names})"
-
-
-def _column(part: Part, name: str) -> str:
-    return f"c{part.names.index(name)}"
-
-
-def _absolute(part: Part) -> str:
-    return str(Path(part.path).absolute())
-
-
-def _literal(part: Part) -> str:
-    """The path as a pattern that no other file fits."""
-    return re.sub(r"[*?[]", r"[\g<0>]", _absolute(part))
-
-
-@contextmanager
-def _broken(part: Part) -> Iterator[None]:
-    """Errors of one file, but for those of memory and disk."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException:
-        raise
-    except duckdb.Error:
-        raise unreadable(part.path) from None
-
-
-def _together(arrays: Sequence[Any]) -> Any:
-    """Values of several parts, each once."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.unique(pa.concat_arrays(list(arrays)))
-
-
-def _codes(values: Any, listed: Any, codes: Ints) -> Ints:
-    """The codes of a part's values, which are listed with those of the other parts."""
-    import pyarrow.compute as pc
-
-    places = pc.index_in(values, value_set=listed).to_numpy(zero_copy_only=False)
-    found: Ints = np.asarray(codes, dtype=np.int64)[places.astype(np.int64)]
-    return found
+        values = [seen[key] for seen in found]
+        tables = zip(plan.tables, values, strict=True)
+        codes, size = coded(key, [_series(table, key, array) for table, array in tables])
+        levels.append(Levels(values, [code.astype(np.int64) for code in codes], size))
+    return levels
 
 
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
@@ -336,140 +174,150 @@ def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     return column.astype("category") if key in table.categories else column
 
 
-def _is_number(table: ParquetTable, key: str) -> bool:
-    import pyarrow as pa
-
-    kind = value_type(table.types[key])
-    number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
-    return number and key not in table.categories
-
-
-def _kind_of_ids(plan: Plan) -> str | None:
-    """How DuckDB compares the column that names records; None: as it is stored."""
-    import pyarrow as pa
-
-    if plan.id is None:
-        return None
-    kinds = [value_type(table.types[plan.id]) for table in plan.tables]
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    number = (pa.types.is_floating, pa.types.is_decimal, pa.types.is_integer)
-    for name, allowed in (("HUGEINT", number[2:]), ("DOUBLE", number), ("VARCHAR", text)):
-        if all(any(is_it(kind) for is_it in allowed) for kind in kinds):
-            return name if len(set(map(str, kinds))) > 1 else None
-    for table, kind in zip(plan.tables, kinds, strict=True):
-        if kind != kinds[0]:
-            raise InputError(
-                f"id={plan.id!r} is stored as {kind} in {table.name} and as {kinds[0]} in the "
-                "original; store it as one type"
-            )
-    return None
+def _changed() -> InputError:
+    return InputError("the files changed while they were read; run again")
 
 
 # --- records side by side ------------------------------------------------------------------------
 
 
-def _align(con: "duckdb.DuckDBPyConnection", plan: Plan, layout: Layout) -> None:
-    """Join the tables by the number of the record, a batch at a time, and count what they show.
+def _write_profiles(
+    con: "duckdb.DuckDBPyConnection", plan: Plan, levels: Sequence[Levels]
+) -> tuple[list[str], list[str]]:
+    """Put the tables side by side, and count what records show; names of the words of a key.
 
-    Leaves ``profiles``: words of a key, flags ``s1``, ... (the release shows it), records of which
-    this is so, and targets among them, who hold the key.
+    Leaves ``profiles``: words of the unsynthesised keys, of the others, flags ``s1``, ... (the
+    release shows it), records of which this is so, and targets among them, who hold the key.
     """
-    m = len(plan.tables) - 1
-    words = [f"t{l}.w{i} AS w{l}_{i}" for l in range(m + 1) for i in layout.words]
-    joined = "(SELECT * FROM t0 WHERE rn >= $low AND rn < $high) t0" + "".join(
-        f" JOIN (SELECT * FROM t{l} WHERE rn >= $low AND rn < $high) t{l} USING (rn)"
-        for l in range(1, m + 1)
-    )
-    same = [f"t{l}.id = t0.id" for l in range(1, m + 1) if plan.id is not None]
-    for l in range(1, m + 1):
-        pairs = zip(layout.cell(f"t{l}"), layout.cell("t0"), strict=True)
-        same += [f"{a} = {b}" for a, b in pairs]
-    query = f"SELECT {', '.join(words)}, {' AND '.join(same) or 'true'} AS same FROM {joined}"
-    con.execute(f"CREATE TABLE aligned AS {query} LIMIT 0", {"low": 0, "high": 0})
-    for low in range(0, plan.n, plan.batch):
-        high = min(low + plan.batch, plan.n)
-        con.execute(f"INSERT INTO aligned {query}", {"low": low, "high": high})
-        plan.progress("records", high, plan.n)
-    if con.execute("SELECT count(*) FROM aligned WHERE NOT same").fetchall() != [(0,)]:
-        _say_what_differs(con, plan, layout)
-    shown = " UNION ALL ".join(_shown_by(l, m, layout) for l in range(m + 1))
-    con.execute(
-        "CREATE TABLE profiles AS SELECT * EXCLUDE (held), count(*) AS records, "
-        f"count(*) FILTER (held) AS targets FROM ({shown}) GROUP BY ALL"
-    )
+    import pyarrow as pa
 
-
-def _shown_by(l: int, m: int, layout: Layout) -> str:
-    """The keys that records show in table l and in none before, and all tables that show them."""
-
-    def equal(k: int) -> str:
-        return "(" + " AND ".join(f"w{k}_{i} = w{l}_{i}" for i in layout.words) + ")"
-
-    columns = [f"w{l}_{i} AS w{i}" for i in layout.words]
-    columns += [f"{equal(k)} AS s{k}" for k in range(1, m + 1)]
-    before = " AND ".join(f"NOT {equal(k)}" for k in range(l)) or "true"
-    return f"SELECT {', '.join(columns)}, {l == 0} AS held FROM aligned WHERE {before}"
-
-
-def _say_what_differs(con: "duckdb.DuckDBPyConnection", plan: Plan, layout: Layout) -> None:
-    """Ids that do not agree, or keys under known= that are not the original's."""
-    for l, table in enumerate(plan.tables[1:] if plan.id is not None else (), start=1):
-        ((first,),) = con.execute(
-            f"SELECT min(rn) FROM t0 JOIN t{l} USING (rn) WHERE t0.id <> t{l}.id"
-        ).fetchall()
-        if first is not None:
-            raise InputError(
-                f"id={plan.id!r} of {table.name} is not the original's at record {first + 1:,}; "
-                f"records correspond by order: sort all files by {plan.id!r} and write them again"
-            )
+    m, n_known = len(plan.tables) - 1, len(plan.known)
+    read = [*plan.keys, *([] if plan.id is None else [plan.id])]
+    changed, done = np.zeros((m + 1, n_known)), 0
+    names: list[str] = []
+    flags: list[str] = []
+    sizes = [level.size for level in levels]
+    for rows in zip(*(table.batches(read, plan.batch) for table in plan.tables), strict=False):
+        if len({len(batch) for batch in rows}) > 1:
+            raise _changed()
+        if plan.id is not None:
+            _check_ids(plan, [batch.column(plan.id) for batch in rows], done)
+        kept: list[Ints] = []
+        shown: list[Ints] = []
+        for l, batch in enumerate(rows):
+            pairs = zip(plan.keys, levels, strict=True)
+            codes = [level.of(l, batch.column(key)) for key, level in pairs]
+            kept = kept or codes[:n_known]
+            changed[l] += [(codes[j] != kept[j]).sum() for j in range(n_known)]
+            of_key = words_of(codes[n_known:], sizes[n_known:])
+            shown.append(np.reshape(of_key, (-1, len(batch))))
+        cell = words_of(kept, sizes[:n_known])
+        for l, words in enumerate(shown):  # keys that table l shows and none before
+            same = np.array([(words == other).all(axis=0) for other in shown])
+            new = ~same[:l].any(axis=0)
+            columns = {f"c{i}": word[new] for i, word in enumerate(cell)}
+            columns |= {f"w{i}": word[new] for i, word in enumerate(words)}
+            columns |= {f"s{k}": same[k][new] for k in range(1, m + 1)}
+            to = f"INSERT INTO shown SELECT *, count(*), {'count(*)' if l == 0 else '0'}"
+            if not names:
+                names = [name for name in columns if name[0] != "s"]
+                flags = [name for name in columns if name[0] == "s"]
+                to = "CREATE TABLE shown AS SELECT *, count(*) AS records, count(*) AS targets"
+            con.register("batch", pa.table(columns))
+            con.execute(f"{to} FROM batch GROUP BY ALL")
+            con.unregister("batch")
+        done += len(rows[0])
+        plan.progress("records", done, plan.n)
+    if done != plan.n:
+        raise _changed()
     for j, key in enumerate(plan.known):
-        for l, table in enumerate(plan.tables[1:], start=1):
-            ((changed,),) = con.execute(
-                f"SELECT count(*) FROM t0 JOIN t{l} USING (rn) "
-                f"WHERE {layout.digit(j, 't0')} <> {layout.digit(j, f't{l}')}"
-            ).fetchall()
-            check_unchanged(key, changed, plan.n, table.name)
+        for l, table in enumerate(plan.tables):
+            check_unchanged(key, int(changed[l, j]), plan.n, table.name)
+    grouped = ", ".join([*names, *flags])
+    con.execute(
+        f"CREATE TABLE profiles AS SELECT {grouped}, CAST(sum(records) AS BIGINT) AS records, "
+        f"CAST(sum(targets) AS BIGINT) AS targets FROM shown GROUP BY {grouped}"
+    )
+    con.execute("DROP TABLE shown")
+    return [name for name in names if name[0] == "c"], names
+
+
+def words_of(codes: Sequence[Ints], sizes: Sequence[int], *, largest: int = LARGEST) -> list[Ints]:
+    """Codes of keys in mixed radix, in as many 64-bit words as it takes; `largest` to test."""
+    words: list[Ints] = []
+    size = 0
+    for code, radix in zip(codes, sizes, strict=True):
+        if not words or size > largest // radix:
+            words.append(code)
+            size = radix
+        else:
+            words[-1] = words[-1] * radix + code
+            size *= radix
+    return words
+
+
+def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
+    """The column that names records says the same in every table."""
+    first, *others = (_series(t, "", c) for t, c in zip(plan.tables, ids, strict=True))
+    for table, column, stored in zip(plan.tables[1:], others, ids[1:], strict=True):
+        both = [set() if c.isna().all() else kinds(c.dropna()) for c in (first, column)]
+        if all(both) and both[0] != both[1]:
+            raise InputError(
+                f"id={plan.id!r} is stored as {stored.type} in {table.name} and as {ids[0].type} "
+                "in the original; store it as one type"
+            )
+        a, b = (c.astype(object).where(c.notna(), None) for c in (first, column))
+        differs = (a != b) & ~(a.isna() & b.isna())
+        if differs.any():
+            raise InputError(
+                f"id={plan.id!r} of {table.name} is not the original's at record "
+                f"{start + int(differs.argmax()) + 1:,}; records correspond by order: sort all "
+                f"files by {plan.id!r} and write them again"
+            )
 
 
 # --- matching ------------------------------------------------------------------------------------
 
 
 def _tally(
-    con: "duckdb.DuckDBPyConnection", m: int, layout: Layout, fallback: bool
+    con: "duckdb.DuckDBPyConnection",
+    m: int,
+    cells: Sequence[str],
+    words: Sequence[str],
+    fallback: bool,
 ) -> tuple[Tally, int]:
     """Match the targets of some keys after the other, and add up."""
-    cell, words = layout.cell("profiles"), ", ".join(f"w{i}" for i in layout.words)
-    named = "".join(f", {expression} AS c{i}" for i, expression in enumerate(cell))
     con.execute(
-        f"CREATE TABLE cells AS SELECT CAST(sum(targets) AS BIGINT) AS size{named} FROM profiles "
-        f"GROUP BY {', '.join(f'c{i}' for i in range(len(cell))) or 'ALL'}"
+        "CREATE TABLE cells AS SELECT CAST(sum(targets) AS BIGINT) AS size"
+        f"{''.join(f', {name}' for name in cells)} FROM profiles GROUP BY ALL"
     )
-    where = " AND ".join(f"{ours} = cells.c{i}" for i, ours in enumerate(cell)) or "true"
+    where = " AND ".join(f"profiles.{name} = cells.{name}" for name in cells) or "true"
     ((n_cells, rows),) = con.execute(
         "SELECT (SELECT count(*) FROM cells), (SELECT count(*) FROM profiles)"
     ).fetchall()
+    key = ", ".join(f"profiles.{name}" for name in words)
     buckets, found = math.ceil(rows / BUCKET), []
     for bucket in range(buckets):
         columns: Any = con.execute(
             f"SELECT profiles.*, size FROM profiles JOIN cells ON {where} "
-            f"WHERE hash({words}) % {buckets} = {bucket} ORDER BY {words}"
+            f"WHERE hash({key}) % {buckets} = {bucket} ORDER BY {key}"
         ).fetchnumpy()
         if len(columns["size"]):
-            found.append(_match(columns, m, len(layout.words), fallback))
+            found.append(_match(columns, m, words, fallback))
     n, profiles, counts, chances = zip(*found, strict=True)
     columns = [map(np.concatenate, zip(*one, strict=True)) for one in zip(*chances, strict=True)]
     added = tuple(Chances.of(*column) for column in columns)
     return Tally(sum(n), sum(profiles), np.sum(counts, axis=0), added), n_cells
 
 
-def _match(columns: Mapping[str, Ints], m: int, n_words: int, fallback: bool) -> Tally:
+def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: bool) -> Tally:
     """Match the targets of some keys, whose profiles come key by key.
 
     Per release: ``c = N[l, u]``, and T = 1 for the targets of key u that show it there. Pooled: c
     adds up the records of the sets of releases with the highest probability, T the targets. Where
     nothing matches: the cell with the fallback rule, else nobody.
     """
-    new = [columns[f"w{i}"][1:] != columns[f"w{i}"][:-1] for i in range(n_words)]
+    new = [columns[name][1:] != columns[name][:-1] for name in words]
     start = np.append(0, 1 + np.flatnonzero(np.any(new, axis=0)))
     n = np.add.reduceat(columns["targets"], start)
     key = np.repeat(np.cumsum(n > 0) - 1, np.diff(start, append=len(columns["size"])))

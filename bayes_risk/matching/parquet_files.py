@@ -1,7 +1,7 @@
 """What the footers of Parquet files say: one file, or a folder of them in natural order."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 from bayes_risk._core.errors import InputError
 
-ROW_NUMBER = "file_row_number"  # by which records of several files are put side by side
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
 _BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
 
@@ -40,8 +39,7 @@ class ParquetTable(NamedTuple):
     @classmethod
     def of(cls, path: Any, name: str) -> "ParquetTable":
         """Find the files and read their footers, no record."""
-        root = _checked_path(path, name)
-        files = [root] if root.is_file() else _files_in(root, name)
+        root, files = _files_of(path, name)
         fixed = _fixed_columns(root, files)
         footers = [_footer(str(file)) for file in files]  # says what is missing
         import pyarrow as pa
@@ -65,16 +63,50 @@ class ParquetTable(NamedTuple):
         """Number of records."""
         return sum(part.n for part in self.parts)
 
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
+        """Columns of `size` records at a time, of one type whatever the part."""
+        import pyarrow as pa
+
+        rest = None
+        for part in self.parts:
+            for batch in _read(part, [name for name in columns if name not in part.fixed], size):
+                found = {name: self._column(part, batch, name) for name in columns}
+                rows = pa.table(found)
+                rest = rows if rest is None else pa.concat_tables([rest, rows])
+                while len(rest) >= size:
+                    yield rest.slice(0, size)
+                    rest = rest.slice(size)
+        if rest is not None and len(rest):
+            yield rest
+
+    def _column(self, part: Part, batch: Any, name: str) -> Any:
+        import pyarrow as pa
+
+        kind = value_type(self.types[name])
+        if name in part.fixed:
+            return pa.array([part.fixed[name]] * batch.num_rows, kind)
+        stored = batch.column(name)
+        try:
+            return stored.cast(kind)
+        except pa.ArrowException:
+            raise InputError(
+                f"column {name!r} of {part.path!r} is stored as {stored.type}, and as {kind} in "
+                "the first file of its folder; write all files with one type"
+            ) from None
+
+    def is_number(self, name: str) -> bool:
+        """Whether a column holds numbers that are no categories."""
+        import pyarrow as pa
+
+        kind = value_type(self.types[name])
+        number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
+        return number and name not in self.categories
+
     def check(self, keys: Sequence[str], read: Sequence[str]) -> None:
         """Columns to be read stand in every part; keys are values that can be looked up."""
         import pyarrow as pa
 
         for part in self.parts:
-            if taken := [name for name in part.names if name.lower() == ROW_NUMBER]:
-                raise InputError(
-                    f"{part.path!r} has a column {taken[0]!r}, which is DuckDB's name for the "
-                    "number of a row; rename it and write the file again"
-                )
             for column in read:
                 if column not in part.names and column not in part.fixed:
                     raise InputError(
@@ -88,12 +120,6 @@ class ParquetTable(NamedTuple):
                     f"key {key!r} of {self.name} is stored as {kind}, of which values cannot be "
                     "matched; write it as text or as a number"
                 )
-
-
-def unreadable(path: str, error: Exception | None = None) -> InputError:
-    """Say that a file is broken; what DuckDB says of it may quote a value, and is not told."""
-    why = "its pages are damaged" if error is None else str(error).partition("\n")[0][:200]
-    return InputError(f"{path!r} is no readable Parquet file: {why}")
 
 
 def value_type(kind: Any) -> Any:
@@ -121,7 +147,21 @@ def _footer(path: str) -> tuple[Any, int]:
             raise ValueError("its footer says what cannot be")
         return schema, sum(sizes)
     except (*_BROKEN, ArrowException) as error:
-        raise unreadable(path, error) from None
+        why = str(error).partition("\n")[0][:200]
+        raise InputError(f"{path!r} is no readable Parquet file: {why}") from None
+
+
+def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
+    """Batches of one file; what its pages make pyarrow say may quote a value, and is not told."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        with parquet.ParquetFile(part.path) as opened:
+            yield from opened.iter_batches(size, columns=columns)
+    except (*_BROKEN, ArrowException):
+        raise InputError(
+            f"{part.path!r} is no readable Parquet file: its pages are damaged"
+        ) from None
 
 
 def _categories(schema: Any) -> list[str]:
@@ -133,19 +173,18 @@ def _categories(schema: Any) -> list[str]:
     return stored + [c["name"] for c in noted if c["pandas_type"] == "categorical"]
 
 
-def _checked_path(path: Any, name: str) -> Path:
+def _files_of(path: Any, name: str) -> tuple[Path, list[Path]]:
+    """A file; or those below a folder, numbers in names as numbers: part.2 before part.10."""
     if not isinstance(path, (str, PathLike)):
         raise InputError(
             f"{name} is a {type(path).__name__}; give the path of a Parquet file or of a folder of "
             "them (DataFrames go to identification_risk)"
         )
-    if not Path(path).exists():
+    root = Path(path)
+    if not root.exists():
         raise InputError(f"there is no file or folder {str(path)!r} for {name}; check the path")
-    return Path(path)
-
-
-def _files_in(root: Path, name: str) -> list[Path]:
-    """Parquet files below a folder, numbers in names as numbers: part.2 before part.10."""
+    if root.is_file():
+        return root, [root]
     files = [
         file
         for file in root.rglob("*.parquet")
@@ -153,11 +192,12 @@ def _files_in(root: Path, name: str) -> list[Path]:
     ]
     if not files:
         raise InputError(f"folder {str(root)!r} of {name} holds no file ending in .parquet")
-    return sorted(files, key=lambda file: _natural(str(file.relative_to(root))))
 
+    def steps(file: Path) -> list[tuple[int, str]]:
+        pieces = re.split(r"(\d+)", str(file.relative_to(root)))
+        return [(int(s), "") if s.isdigit() else (-1, s) for s in pieces]
 
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(s), "") if s.isdigit() else (-1, s) for s in re.split(r"(\d+)", text)]
+    return root, sorted(files, key=steps)
 
 
 def _fixed_columns(root: Path, files: Sequence[Path]) -> list[dict[str, Any]]:

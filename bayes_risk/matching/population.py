@@ -6,7 +6,7 @@ An intruder who does not know whether the target is in the file counts everyone 
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,13 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import cell_codes
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
-from bayes_risk.data.microdata import MAX_LEVELS, require_columns
-from bayes_risk.data.variables import Variable, scalar
+from bayes_risk.data.microdata import require_columns
+from bayes_risk.data.variables import Variable, is_numeric, scalar
 
-from .input import kinds, kinds_in_words
+from .input import check_discrete, check_kinds
 from .loglinear import (
     CHAINS,
     MAX_DRAWN_CELLS,
@@ -46,13 +46,7 @@ class KeyLevels:
         """Read the levels of a table."""
         found = {name: _present(df[name]) for name in keys}
         for name, values in found.items():
-            if pd.api.types.is_numeric_dtype(df[name].dtype) and len(values) > MAX_LEVELS:
-                raise InputError(
-                    f"key {name!r} ({df[name].dtype}) has {len(values):,} distinct values, more "
-                    f"than {MAX_LEVELS:,}, and looks continuous: cut it into categories "
-                    "(pandas.cut), leave it out, or, if it is a code, say so with "
-                    "astype('category')"
-                )
+            check_discrete(name, df[name], len(values), "")
         return cls(variables=tuple(Variable(k, v, True, object) for k, v in found.items()))
 
     @property
@@ -65,34 +59,30 @@ class KeyLevels:
         """Number of codes per key, the one for missing values included."""
         return [variable.n_levels for variable in self.variables]
 
-    def encode(self, df: pd.DataFrame) -> Ints:
-        """Codes of a table's rows, shape (n, q); -1 for a value that is no level."""
+    def distinct(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+        """First row of each distinct cell of a table (U,), the cell of each row, the cells' codes.
+
+        Codes (U, q) are -1 for a value that is no level.
+        """
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
             values = _present(df[one.name])
-            if values and one.levels and not kinds(values) & kinds(one.levels):
-                raise InputError(
-                    f"key {one.name!r} holds {kinds_in_words(one.levels)} in the population and "
-                    f"{kinds_in_words(values)} in the table given, so nothing could ever match; "
-                    "store it as one type"
-                )
+            check_kinds(one.name, one.levels, "the population", values, "the table given")
             codes[:, a] = one.places(df[one.name])
-        return codes
+        first, cell = distinct(codes + 1, [d + 1 for d in self.n_levels])
+        return first, cell, codes[first]
 
     def cells(self, df: pd.DataFrame, amount: Array) -> tuple[Ints, Array]:
         """Distinct cells of a table's rows (U, q), and the sum of an amount in each (U,)."""
-        codes = self.encode(df)
-        first, cell = distinct(codes, self.n_levels)
-        return codes[first], np.bincount(cell, amount, len(first)).astype(np.float64)
+        first, cell, codes = self.distinct(df)
+        return codes, np.bincount(cell, amount, len(first)).astype(np.float64)
 
 
 def checked_table(df: Any, keys: Any, what: str) -> list[str]:
     """Return the keys as a list of columns that a table of at least one record has, each once."""
     if not isinstance(df, pd.DataFrame):
         raise InputError(f"{what} is a {type(df).__name__}; give a pandas DataFrame")
-    names = known_columns("keys", keys, list(df.columns))
-    if not names:
-        raise InputError("keys is empty; name at least one key column")
+    names = known_columns("keys", keys, list(df.columns), least=1)
     if not len(df):
         raise InputError(f"{what} has no records; give at least one")
     require_columns(df, names, what)
@@ -101,20 +91,19 @@ def checked_table(df: Any, keys: Any, what: str) -> list[str]:
 
 def distinct(codes: Ints, n_levels: Sequence[int]) -> tuple[Ints, Ints]:
     """First row of each distinct row of codes (n, q), and the number of each row's cell (n,)."""
-    code = cell_codes(list(codes.T), list(n_levels), shape=(len(codes),))
-    _, first, cell = np.unique(code, return_index=True, return_inverse=True)
+    cells = Combinations(len(codes))
+    for column, size in zip(codes.T, n_levels, strict=True):
+        cells.add(column, size)
+    _, first, cell = np.unique(cells.number, return_index=True, return_inverse=True)
     return first, cell
 
 
-def found_in(table: Ints, codes: Ints, n_levels: Sequence[int]) -> Ints:
+def found_in(table: Ints, codes: Ints) -> Ints:
     """Where rows of codes (n, q) stand in a table of distinct rows (U, q); -1 for nowhere."""
-    both = np.concatenate([table, codes]) + 1  # -1, no level, is a digit like others
-    U, wider = len(table), [d + 1 for d in n_levels]
-    code = cell_codes(list(both.T), wider, shape=(len(both),))
-    order = np.argsort(code[:U])
-    at = np.minimum(np.searchsorted(code[:U], code[U:], sorter=order), U - 1)
-    row = order[at]
-    return np.where(code[row] == code[U:], row, -1)
+    cells, rows = (  # a first key that all share, as there may be none
+        pd.MultiIndex.from_arrays([np.zeros(len(of)), *of.T]) for of in (table, codes)
+    )
+    return cells.get_indexer(rows)
 
 
 def _present(column: pd.Series) -> tuple[Hashable, ...]:
@@ -137,7 +126,7 @@ class CellCounts:
     def at(self, df: pd.DataFrame) -> Array:
         """F_t at the keys of a table's rows, shape (S, n)."""
         first, cell, asked = self.asked(df)
-        row = found_in(self.cells, asked, self.levels.n_levels)
+        row = found_in(self.cells, asked)
         F = np.where(row >= 0, self.table[:, row], independent_mean(*self.others, asked))
         return np.asarray(F[:, cell])
 
@@ -146,9 +135,7 @@ class CellCounts:
         if not isinstance(df, pd.DataFrame):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
         require_columns(df, self.levels.keys, "the table")
-        codes = self.levels.encode(df)
-        first, cell = distinct(codes + 1, [d + 1 for d in self.levels.n_levels])
-        return first, cell, codes[first]
+        return self.levels.distinct(df)
 
     def over(self, keys: Sequence[str]) -> "CellCounts":
         """Sum over all keys but these."""
@@ -166,33 +153,14 @@ class CellCounts:
         return CellCounts(levels=levels, cells=cells[first], table=table, others=(rest, some))
 
 
-def sampling_fraction(size: float | None, fraction: float | None, n: int) -> float:
-    """Return pi in (0, 1] from the size of the population or from itself."""
-    if (size is None) == (fraction is None):
-        raise InputError(
-            f"size={size} and fraction={fraction}; give one of them: how many people the "
-            f"population has, or which share of them was sampled"
-        )
-    if size is not None:
-        if positive("size", size) < n:
-            raise InputError(
-                f"size={size} is smaller than the sample of {n:,} records; give the number of "
-                f"people in the population"
-            )
-        return n / float(size)
-    if positive("fraction", fraction) > 1:
-        raise InputError(f"fraction={fraction} is above 1; give the sampling fraction, in (0, 1]")
-    return float(fraction)  # type: ignore[arg-type]
-
-
-def positive_numbers(column: pd.Series, name: str, what: str, *, zero: bool = False) -> Array:
+def positive_numbers(df: pd.DataFrame, name: str, what: str, *, zero: bool = False) -> Array:
     """Return a column as finite numbers above 0, or at least 0."""
-    if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+    if not is_numeric(df[name].dtype):
         raise InputError(
-            f"column {name!r} ({column.dtype}) of {what} does not hold numbers; convert it "
+            f"column {name!r} ({df[name].dtype}) of {what} does not hold numbers; convert it "
             f"(pandas.to_numeric)"
         )
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = df[name].to_numpy(dtype=np.float64, na_value=np.nan)
     below = values < 0 if zero else values <= 0
     least = "negative" if zero else "0 or negative"
     for wrong, which in ((~np.isfinite(values), "missing or infinite"), (below, least)):
@@ -204,46 +172,34 @@ def positive_numbers(column: pd.Series, name: str, what: str, *, zero: bool = Fa
     return values
 
 
-def tidy(table: Any) -> pd.DataFrame:
-    """Return a population table with one column per key, and ``count``."""
-    if isinstance(table, pd.Series):
-        if any(name is None or name == "count" for name in table.index.names):
-            raise InputError(
-                f"the index of the population table is named {list(table.index.names)}; name it "
-                f"after the key columns (rename_axis)"
-            )
-        return table.rename("count").reset_index()
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(
-            f"the population table is a {type(table).__name__}; give a Series indexed by the keys, "
-            f"or a DataFrame with key columns and a column 'count'"
-        )
-    require_columns(table, ["count"], "the population table")
-    return table
-
-
-def fitted(df: pd.DataFrame, keys: list[str], interactions: int, odds: float) -> dict[str, Any]:
-    """Expected F_t given the sample counts: fields of a `Population`; ``odds``: (1 - pi) / pi."""
+def fitted(
+    df: pd.DataFrame, keys: list[str], interactions: int, odds: float
+) -> tuple[CellCounts, dict[str, float]]:
+    """Expected F_t given the sample counts, and how the fit ended; ``odds``: (1 - pi) / pi."""
     levels = KeyLevels.from_table(df, keys)
     cells, N = levels.cells(df, np.ones(len(df)))
-    fit = fit_loglinear(cells, N, levels.n_levels, interactions=interactions)
-    if fit.shares:
-        others = (odds * fit.n, fit.shares)
-        table = (N + independent_mean(*others, cells))[None]
-        counts = CellCounts(levels=levels, cells=cells, table=table, others=others)
-    else:
-        F = odds * fit.mu
-        F[found_in(fit.cells, cells, levels.n_levels)] += N  # an observed cell can be populated
-        counts = CellCounts(levels=levels, cells=fit.cells, table=F[None])
-    told = {"cells": float(len(fit.cells)), "cycles": float(fit.cycles), "gap": fit.gap}
-    return {"cell_counts": counts, "diagnostics": told}
+    if len(margins_of(len(keys), interactions)[0]) == 1:  # mu_t = n prod_a N_a / n
+        sizes = zip(cells.T, levels.n_levels, strict=True)
+        shares = tuple(np.bincount(column, N, size) / len(df) for column, size in sizes)
+        others = (odds * len(df), shares)
+        F = N + independent_mean(*others, cells)
+        told = {"cells": 0.0, "cycles": 1.0, "gap": 0.0}
+        return CellCounts(levels=levels, cells=cells, table=F[None], others=others), told
+    populated, mu, told = fit_loglinear(cells, N, levels.n_levels)
+    F = odds * mu
+    F[found_in(populated, cells)] += N  # an observed cell can be populated
+    return CellCounts(levels=levels, cells=populated, table=F[None]), told
 
 
 def drawn(
-    df: pd.DataFrame, keys: list[str], interactions: int, pi: float, draws: int, random_seed: Any
-) -> dict[str, Any]:
-    """Posterior draws of F_t over all cells that can be populated: fields of a `Population`."""
-    rng = np.random.default_rng(random_seed)
+    df: pd.DataFrame,
+    keys: list[str],
+    interactions: int,
+    pi: float,
+    draws: int,
+    rng: np.random.Generator,
+) -> tuple[CellCounts, dict[str, float]]:
+    """Posterior draws of F_t over all cells that can be populated, and their quality."""
     for_mu, for_F = rng.spawn(2)
     levels = KeyLevels.from_table(df, keys)
     observed, N = levels.cells(df, np.ones(len(df)))
@@ -251,16 +207,12 @@ def drawn(
     cells = support(observed, levels.n_levels, terms, limit=MAX_DRAWN_CELLS)
     cells = cells[np.lexsort(cells.T)]
     count = np.zeros(len(cells), dtype=np.int64)
-    count[found_in(cells, observed, levels.n_levels)] = N
+    count[found_in(cells, observed)] = N
     S = -(-draws // CHAINS) * CHAINS
     mu, diagnostics = posterior_means(cells, count, terms=terms, draws=S, rng=for_mu)
     # F_t - N_t | mu_t ~ Poisson(mu_t (1 - pi) / pi)
     F = count + for_F.poisson(mu * (1 - pi) / pi)
-    return {
-        "cell_counts": CellCounts(levels=levels, cells=cells, table=F.astype(np.float64)),
-        "diagnostics": diagnostics,
-        "seed_entropy": str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-    }
+    return CellCounts(levels=levels, cells=cells, table=F.astype(np.float64)), diagnostics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -341,9 +293,22 @@ class Population(Shown):
             An index without names, a key that stands twice, counts that are missing or negative or
             all 0.
         """
-        df = tidy(table)
-        keys = checked_table(df, [c for c in df.columns if c != "count"], "the population table")
-        count = positive_numbers(df["count"], "count", "the population table", zero=True)
+        what, df = "the population table", cast(pd.DataFrame, table)
+        if isinstance(table, pd.Series):
+            if any(name is None or name == "count" for name in table.index.names):
+                raise InputError(
+                    f"the index of {what} is named {list(table.index.names)}; name it after the "
+                    "key columns (rename_axis)"
+                )
+            df = table.rename("count").reset_index()
+        elif not isinstance(table, pd.DataFrame):
+            raise InputError(
+                f"{what} is a {type(table).__name__}; give a Series indexed by the keys, or a "
+                "DataFrame with key columns and a column 'count'"
+            )
+        require_columns(df, ["count"], what)
+        keys = checked_table(df, [c for c in df.columns if c != "count"], what)
+        count = positive_numbers(df, "count", what, zero=True)
         if not count.sum():
             raise InputError("column 'count' of the population table sums to 0; give its counts")
         words = f"a population table of {count.sum():,.0f} people"
@@ -371,7 +336,7 @@ class Population(Shown):
         require_columns(df, [weights], "the sample")
         if weights in keys:
             raise InputError(f"weights={weights!r} is one of the keys; name another column")
-        weight = positive_numbers(df[weights], weights, "the sample")
+        weight = positive_numbers(df, weights, "the sample")
         words = f"survey weights of {len(df):,} records ({weights})"
         return cls._summed(df, keys, weight, "weights", words)
 
@@ -441,24 +406,42 @@ class Population(Shown):
         survey microdata. Journal of Official Statistics 22, 525-539.
         """
         keys = checked_table(df, keys, "the sample")
-        pi = sampling_fraction(size, fraction, len(df))
-        n_draws = None if draws is None else at_least("draws", draws, 4)
+        n = len(df)
+        if (size is None) == (fraction is None):
+            raise InputError(
+                f"size={size} and fraction={fraction}; give one of them: how many people the "
+                "population has, or which share of them was sampled"
+            )
+        if size is not None and positive("size", size) < n:
+            raise InputError(
+                f"size={size} is smaller than the sample of {n:,} records; give the number of "
+                "people in the population"
+            )
+        pi = n / float(size) if size is not None else positive("fraction", fraction)
+        if pi > 1:
+            raise InputError(
+                f"fraction={fraction} is above 1; give the sampling fraction, in (0, 1]"
+            )
         if isinstance(interactions, bool) or interactions not in (1, 2):
             raise InputError(
                 f"interactions={interactions!r} is not known; give 1 (main effects) or 2 (all "
                 "two-way interactions)"
             )
-        made = (
-            fitted(df, keys, int(interactions), (1 - pi) / pi)
-            if n_draws is None
-            else drawn(df, keys, int(interactions), pi, n_draws, random_seed)
-        )
+        rng, odds = np.random.default_rng(random_seed), (1 - pi) / pi
+        if draws is None:
+            counts, diagnostics = fitted(df, keys, interactions, odds)
+        else:
+            draws = at_least("draws", draws, 4)
+            counts, diagnostics = drawn(df, keys, interactions, pi, draws, rng)
+        entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
         return cls(
-            size=len(df) / pi,
+            size=n / pi,
             source="log-linear",
-            words=f"{MODEL_NAMES[interactions]} log-linear model of a sample of {len(df):,} of "
-            f"{len(df) / pi:,.0f} people",
-            **made,
+            words=f"{MODEL_NAMES[interactions]} log-linear model of a sample of {n:,} of "
+            f"{n / pi:,.0f} people",
+            cell_counts=counts,
+            diagnostics=diagnostics,
+            seed_entropy="none" if draws is None else entropy,
         )
 
     @property

@@ -7,10 +7,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
+
+from .input import check_named
 
 
 @runtime_checkable
@@ -52,13 +54,10 @@ class Relative:
         _checked("Relative", self.r, "relative radius")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - r |y|`` and ``y + r |y|``."""
         with np.errstate(over="ignore"):
-            reach = self.r * np.abs(y)
-            return y - reach, y + reach
+            return y - self.r * np.abs(y), y + self.r * np.abs(y)
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(100 * self.r, 6)} %"
 
 
@@ -83,11 +82,9 @@ class Absolute:
         _checked("Absolute", self.units, "radius")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - units`` and ``y + units``."""
         return y - self.units, y + self.units
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(self.units, 6)}"
 
 
@@ -127,30 +124,24 @@ class SD:
         object.__setattr__(self, "groups", int(self.groups))
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """``y - k sd`` and ``y + k sd``."""
         cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
         group = np.searchsorted(cuts, column, side="right")
         own = np.searchsorted(cuts, y, side="right")
         count = np.bincount(group, minlength=self.groups)
-        self._check(count[own], len(column))
+        few, n = int((count[own] < 2).sum()), len(column)
+        if few and self.groups > 1:  # one record, or none, has no standard deviation
+            cure = f"SD({self.k:g}, groups={max(n // 4, 1)}) or fewer" if n > 3 else "Absolute(...)"
+            raise InputError(
+                f"SD(groups={self.groups}) of {n:,} records leaves {few:,} of {len(y):,} "
+                f"targets in a group of fewer than two, of which there is no standard deviation; "
+                f"give fewer groups ({cure})"
+            )
         mean = np.bincount(group, column, self.groups) / np.maximum(count, 1)
         square = np.bincount(group, (column - mean[group]) ** 2, self.groups)
         reach = self.k * np.sqrt(square / np.maximum(count - 1, 1))[own]
         return y - reach, y + reach
 
-    def _check(self, count: Ints, n: int) -> None:
-        """One record, or none, has no standard deviation."""
-        few = int((count < 2).sum())
-        if few and self.groups > 1:
-            cure = f"SD({self.k:g}, groups={max(n // 4, 1)}) or fewer" if n > 3 else "Absolute(...)"
-            raise InputError(
-                f"SD(groups={self.groups}) of {n:,} records leaves {few:,} of {len(count):,} "
-                f"targets in a group of fewer than two, of which there is no standard deviation; "
-                f"give fewer groups ({cure})"
-            )
-
     def in_words(self) -> str:
-        """How reports call it."""
         what = "standard deviation" + "s" * (self.k != 1)
         of = f" ({self.groups:,} groups)" if self.groups > 1 else ""
         return f"within {plain(self.k, 6)} {what}{of}"
@@ -179,7 +170,6 @@ class Quantile:
             raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
-        """Values of the file that stand q n places before and behind; the target's own inside."""
         ordered = np.sort(column)
         n = len(ordered)
         step = int(np.floor(round(self.q * n, 9)))  # 0.29 of 100 is 29, not 28.999...
@@ -190,20 +180,20 @@ class Quantile:
         return np.minimum(low, y), np.maximum(high, y)
 
     def in_words(self) -> str:
-        """How reports call it."""
         return f"within {plain(100 * self.q, 6)} % of the file on either side"
 
 
 def as_setting(radius: Radius) -> Any:
     """A radius as a study file writes it; rules of the user's own in words."""
-    if isinstance(radius, Relative):
-        return radius.r
-    if isinstance(radius, Absolute):
-        return {"absolute": radius.units}
-    if isinstance(radius, Quantile):
-        return {"quantile": radius.q}
-    if isinstance(radius, SD):
-        return {"sd": radius.k, "groups": radius.groups}
+    match radius:
+        case Relative(r):
+            return r
+        case Absolute(units):
+            return {"absolute": units}
+        case Quantile(q):
+            return {"quantile": q}
+        case SD(k, groups):
+            return {"sd": k, "groups": groups}
     return radius.in_words()
 
 
@@ -218,12 +208,7 @@ def checked_radius(
             f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to radius, "
             f"such as radius={{'income': 0.1}}"
         )
-    for name in radius:
-        if name not in keys:
-            raise InputError(
-                f"radius names {name!r}, which is no key ({list(keys)}); list it under known or "
-                "synthesized, or leave it out"
-            )
+    check_named("radius", radius, keys, "list it under known or synthesized, or leave it out")
     return {name: _radius(name, radius[name]) for name in keys if name in radius}
 
 
@@ -244,12 +229,12 @@ def checked_ends(name: str, radius: Radius, y: Array, column: Array) -> tuple[Ar
     found: Any = radius.ends(y, column)
     what = f"radius[{name!r}]: ends of {type(radius).__name__} gives"
     cure = f"let it give two arrays of {len(y)} numbers, lower and upper ends"
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise InputError(f"{what} a {type(found).__name__}; {cure}")
     try:
+        if not isinstance(found, tuple | list):
+            raise TypeError
         low, high = (np.asarray(ends, dtype=np.float64) for ends in found)
     except (TypeError, ValueError):
-        raise InputError(f"{what} something else than numbers; {cure}") from None
+        raise InputError(f"{what} a {type(found).__name__}; {cure}") from None
     if low.shape != y.shape or high.shape != y.shape:
         raise InputError(f"{what} shapes {low.shape} and {high.shape}; {cure}")
     wrong = int((~(low <= high)).sum())  # NaN too

@@ -6,7 +6,7 @@ tables are the releases themselves. Formulas: ``docs/identification.md``, "Error
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,19 +28,13 @@ def strata(release_of: Ints) -> list[Ints]:
     return [np.flatnonzero(release_of == l) for l in np.unique(release_of)]
 
 
-def standard_error(values: Array) -> Any:
-    """Return the standard error of the mean over releases, the first axis; NaN for one."""
-    m = len(values)
-    if m == 1:
-        return np.full(values.shape[1:], np.nan)
-    return values.std(axis=0, ddof=1) / np.sqrt(m)
-
-
 def error_between(values: Array, release_of: Ints | None) -> Any:
     """Standard error over releases of the mean over tables, the first axis; NaN for one release."""
-    if release_of is None:
-        return standard_error(values)
-    return standard_error(np.stack([values[part].mean(axis=0) for part in strata(release_of)]))
+    if release_of is not None:
+        values = np.stack([values[part].mean(axis=0) for part in strata(release_of)])
+    if len(values) == 1:
+        return np.full(values.shape[1:], np.nan)
+    return values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
 def error_of_draws(values: Array, release_of: Ints | None) -> float:
@@ -171,38 +165,6 @@ def replicates(
     >>> replicates(release, model, n_tables=5, random_seed=3).release_of
     (1, 1, 1, 2, 2)
     """
-    _check_release(release)
-    n_tables = at_least("n_tables", n_tables, release.m)
-    try:
-        rng = np.random.default_rng(random_seed)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"random_seed={random_seed!r} is no seed; give a whole number >= 0, a Generator or None"
-        ) from None
-    if hasattr(model, "synthesize"):
-        if fit_options:
-            raise InputError(
-                f"{sorted(fit_options)} are for fitting, and the model is fitted already; leave "
-                "them out"
-            )
-        tables, of = list(_drawn(model, release, n_tables, rng)), [0] * n_tables
-    else:
-        takes, tables, of = _checked_fit(model, fit_options), [], []
-        sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
-        for l, child in enumerate(rng.spawn(release.m)):
-            seed = {"random_seed": child} if "random_seed" in takes else {}  # PMM: nothing to draw
-            fit = model.fit(release.datasets[l], **seed, **fit_options)
-            tables += _drawn(fit, release, sizes[l], child)
-            of += [l + 1] * sizes[l]
-    return Replicates(
-        datasets=tables,
-        synthesized=release.synthesized,
-        release_of=tuple(of),
-        records=release.records,
-    )
-
-
-def _check_release(release: Any) -> None:
     if not isinstance(release, Release):
         raise InputError(
             f"release is a {type(release).__name__}; give a Release: files made elsewhere as "
@@ -213,24 +175,47 @@ def _check_release(release: Any) -> None:
             'the release has classes="own": synthetic records then tell of their own confidential '
             "values directly, which drawing anew leaves out; use the releases themselves"
         )
-
-
-def _checked_fit(model: Any, fit_options: Mapping[str, Any]) -> set[str]:
-    """Names of the arguments of ``model.fit``, among which are all options."""
-    if isinstance(model, type) or not callable(getattr(model, "fit", None)):
-        what = f"class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    n_tables = at_least("n_tables", n_tables, release.m)
+    try:
+        rng = np.random.default_rng(random_seed)
+    except (TypeError, ValueError):
         raise InputError(
-            f"model is a {what}; give the model that made the release, such as "
-            'models.CART(order=["y"]), or its fit'
-        )
-    takes = inspect.signature(model.fit).parameters
-    unknown = [name for name in fit_options if name not in takes]
-    if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
-        raise InputError(
-            f"fit of {type(model).__name__} takes no {unknown[0]!r}; its options are "
-            f"{sorted(set(takes) - {'df', 'random_seed'})}"
-        )
-    return set(takes)
+            f"random_seed={random_seed!r} is no seed; give a whole number >= 0, a Generator or None"
+        ) from None
+    tables: list[pd.DataFrame] = []
+    if hasattr(model, "synthesize"):
+        if fit_options:
+            raise InputError(
+                f"{sorted(fit_options)} are for fitting, and the model is fitted already; leave "
+                "them out"
+            )
+        of = [0] * n_tables
+        tables += _drawn(model, release, n_tables, rng)
+    else:
+        if isinstance(model, type) or not callable(getattr(model, "fit", None)):
+            what = f"class {model.__name__}" if isinstance(model, type) else type(model).__name__
+            raise InputError(
+                f"model is a {what}; give the model that made the release, such as "
+                'models.CART(order=["y"]), or its fit'
+            )
+        takes = inspect.signature(model.fit).parameters
+        unknown = [name for name in fit_options if name not in takes]
+        if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+            raise InputError(
+                f"fit of {type(model).__name__} takes no {unknown[0]!r}; its options are "
+                f"{sorted(set(takes) - {'df', 'random_seed'})}"
+            )
+        sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
+        of = np.repeat(np.arange(1, release.m + 1), sizes).tolist()
+        for df, size, child in zip(release.datasets, sizes, rng.spawn(release.m), strict=True):
+            seed = {"random_seed": child} if "random_seed" in takes else {}  # PMM: nothing to draw
+            tables += _drawn(model.fit(df, **seed, **fit_options), release, size, child)
+    return Replicates(
+        datasets=tables,
+        synthesized=release.synthesized,
+        release_of=tuple(of),
+        records=release.records,
+    )
 
 
 def _drawn(fit: Any, release: Release, m: int, rng: np.random.Generator) -> Sequence[pd.DataFrame]:

@@ -1,6 +1,6 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,16 +17,7 @@ from .exposure_result import Exposure
 from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws
-from .words import (
-    Matching,
-    Strategy,
-    claims_in_words,
-    errors_in_words,
-    knowledge,
-    measures,
-    summary_table,
-    tables_searched,
-)
+from .words import Matching, Strategy, measures
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -125,11 +116,6 @@ class IdentificationRisk(Matching, Drawn):
         return int(np.count_nonzero(np.unique(self.release_of)))
 
     @property
-    def table_word(self) -> str:
-        """What the intruder searches: "release", or "table" where he drew them."""
-        return "release" if self.release_of is None else "table"
-
-    @property
     def baseline_expected_match_risk(self) -> float:
         """Expected match risk by the known keys alone, ``sum 1/N_us`` where the file is known."""
         return float(self.baseline.sum())
@@ -146,34 +132,24 @@ class IdentificationRisk(Matching, Drawn):
         return int((self.baseline == 1).sum())
 
     @property
-    def expected_match_risk_mcse(self) -> pd.Series:
-        """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
-
-        ``mean``: standard deviation over releases divided by ``sqrt(m)``; NaN for m = 1.
-        ``pooled``: jackknife over releases, rough; NaN for m < 3. It is the error of what m
-        releases give, not of what infinitely many would: the pooled risk changes with m. Of tables
-        drawn given releases both are errors between these releases (``docs/identification.md``).
-        """
-        return pd.Series(
-            {
-                "mean": float(error_between(self._expected(), self.release_of)),
-                "pooled": self.pooled_mcse,
-            }
-        )
-
-    @property
     def draws_mcse(self) -> pd.Series:
         """Standard errors from the drawing alone, labelled alike; NaN where nothing was drawn.
 
         What more tables given the same releases would bring down; the error between releases stays.
         """
-        mean = error_of_draws(self._expected(), self.release_of)
+        mean = error_of_draws(self.each[:, 0], self.release_of)
         return pd.Series({"mean": mean, "pooled": self.pooled_draws_mcse})
 
-    def _expected(self) -> Array:
-        """Expected match risk of each table, shape (m,)."""
-        pairs = zip(self.c.T, self.T.T, strict=True)
-        return np.array([Chances.of_targets(c, T).expected() for c, T in pairs])
+    @property
+    def each(self) -> Array:
+        """Measures of each table, shape (m, 7)."""
+        tables = zip(self.c.T, self.T.T, self.no_match.T, strict=True)
+        return np.array([_measures(*table) for table in tables])
+
+    @property
+    def pooled(self) -> Array:
+        """Measures of the pooled probabilities, shape (7,)."""
+        return _measures(self.pooled_c, self.pooled_T, self.pooled_no_match)
 
     @property
     def records(self) -> pd.DataFrame:
@@ -185,53 +161,15 @@ class IdentificationRisk(Matching, Drawn):
         release), ``mcse`` (standard error over releases of the per-release T/c; NaN for one).
         """
         columns = {
-            "probability": _risk(self.pooled_c, self.pooled_T),
+            "probability": self.pooled_T / np.maximum(self.pooled_c, 1),
             "candidates": self.pooled_c,
             "true_match": self.pooled_K,
             "false_match": self.pooled_F,
             "outside": self.pooled_outside,
             "baseline": self.baseline,
-            "mcse": error_between(_risk(self.c, self.T).T, self.release_of),
+            "mcse": error_between((self.T / np.maximum(self.c, 1)).T, self.release_of),
         }
         return pd.DataFrame(columns, index=self.index)
-
-    def summary(self) -> pd.DataFrame:
-        """File level: one row per release (or table) ``1 .. m``, then ``mean`` and ``pooled``.
-
-        Columns: ``expected_match_risk`` sum T/c, its standard error ``mcse`` (NaN for single
-        releases) and its ``baseline`` without the release; ``true_matches`` sum K;
-        ``true_match_rate`` sum K/n; ``unique_matches`` s, the targets with c = 1;
-        ``false_match_rate`` sum F/s, NaN when s = 0; ``no_match``, the targets whose full key
-        nobody in the release has (``pooled``: in no release); ``claims``, the targets with c > 0.
-        ``mean`` averages the rows, the false match rate over releases where it is defined.
-        Of releases two counts more, as in ``exposure``: ``identical_records`` (same row) and
-        ``replicated_uniques``, of all records of the original; ``pooled``: in any file.
-        """
-        rows = [
-            _measures(*columns)
-            for columns in zip(self.c.T, self.T.T, self.K.T, self.F.T, self.no_match.T, strict=True)
-        ]
-        pooled = _measures(
-            self.pooled_c, self.pooled_T, self.pooled_K, self.pooled_F, self.pooled_no_match
-        )
-        table = summary_table(
-            rows,
-            pooled,
-            mcse=self.expected_match_risk_mcse,
-            baseline=self.baseline_expected_match_risk,
-            what=self.table_word,
-        )
-        if self.exposure is None:
-            return table
-        shown = {
-            "identical_records": self.exposure.identical,
-            "replicated_uniques": self.exposure.replicated,
-        }
-        counts = {name: flags.sum(axis=0) for name, flags in shown.items()}
-        anywhere = {name: flags.any(axis=1).sum() for name, flags in shown.items()}
-        return table.assign(
-            **{name: [*counts[name], counts[name].mean(), anywhere[name]] for name in shown}
-        ).astype(float)
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -260,29 +198,6 @@ class IdentificationRisk(Matching, Drawn):
         }
         return xr.Dataset(data, coords, settings)
 
-    def in_words(self, keys: Sequence[str]) -> list[str]:
-        """Keys in words, each with its radius: ``income (within 10 %)``."""
-        ends = "" if self.closed else ", ends left out"
-        return [
-            f"{name} ({self.radius[name].in_words()}{ends})" if name in self.radius else str(name)
-            for name in keys
-        ]
-
-    @property
-    def near(self) -> list[str]:
-        """The keys that match within a radius, in words."""
-        keys = [name for name in (*self.known, *self.synthesized) if name in self.radius]
-        return self.in_words(keys)
-
-    def presence(self) -> str:
-        """What the intruder knows of who is in the file, and when he claims a match."""
-        knows = Matching.presence(self)
-        if self.population != "in the file":
-            knows = f"does not know who is in the file ({self.population})"
-        parts = [knows, *self._rules()]
-        parts += [] if self.strategy == "always" else [claims_in_words(self.strategy)]
-        return ", and ".join(parts)
-
     def _rules(self) -> list[str]:
         """Rules of matching that are not the usual ones."""
         means = {"wildcard": "match everything", "never": "match nothing"}
@@ -295,25 +210,10 @@ class IdentificationRisk(Matching, Drawn):
         rules += ["knows why records were chosen for synthesis"] if self.reason else []
         return rules
 
-    def sentence(self) -> str:
-        """Say the result in plain words."""
-        error = errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of)
-        whom = f"{self.n:,} records"
-        if not self.in_file.all():
-            whom = f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
-        return self.matched(self._knowledge(), whom, error)
-
-    def otherwise(self) -> str:
-        """What he does when nothing matches."""
-        if self.population != "in the file":
-            return "takes the target to be outside the file"
-        return Matching.otherwise(self)
-
-    def searched(self) -> str:
-        """What is searched, in words: releases, or tables drawn anew."""
-        if self.release_of is None:
-            return counted(self.m, "release")
-        return tables_searched(self.m, self.release_of)
+    def _whom(self) -> str:
+        if self.in_file.all():
+            return f"{self.n:,} records"
+        return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
 
     def counting(self, *, alone: bool) -> list[str]:
         """What matching rests on: counts, estimates of the population, tables that were drawn.
@@ -376,23 +276,9 @@ class IdentificationRisk(Matching, Drawn):
     def _told(self) -> str:
         return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
-    def _knowledge(self) -> str:
-        """Say what the intruder knows and looks for."""
-        known, sought = (self.in_words(names) for names in (self.known, self.synthesized))
-        knows = knowledge(known, sought, tables_searched(self.m, self.release_of))
-        if self.population != "in the file":
-            knows += f", not knowing who is in the file ({self.population})"
-        rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
-        claims = "" if self.strategy == "always" else f", and {claims_in_words(self.strategy)},"
-        return f"{knows}{rules}{claims}"
 
-
-def _risk(c: Ints, T: Flags) -> Array:
-    """T/c; 0 where c = 0."""
-    return np.asarray(T / np.maximum(c, 1), dtype=np.float64)
-
-
-def _measures(c: Ints, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
+def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:
     """File-level measures of one release, or pooled."""
-    counts = [int(flags.sum()) for flags in (K, F, c == 1, no_match, c > 0)]
+    single = c == 1
+    counts = [int(flags.sum()) for flags in (T & single, ~T & single, single, no_match, c > 0)]
     return measures(len(c), Chances.of_targets(c, T).expected(), *counts)

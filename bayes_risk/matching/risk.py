@@ -15,8 +15,9 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Cells, Matches, cell_codes, jackknife_error, number_keys
+from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import SAME
 
 from .boxes import BOX, OPEN_ROUND, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
@@ -26,6 +27,7 @@ from .input import (
     Released,
     Targets,
     check_unchanged,
+    checked_flag,
     checked_keys,
     checked_missing,
     checked_targets,
@@ -47,40 +49,57 @@ LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 Compared = tuple[NumericKey | None, Key | None]
 
 
-def numeric_key(
-    target: pd.Series,
-    original: pd.Series,
-    tables: Sequence[pd.DataFrame],
-    radius: Radius,
-    *,
-    unsynthesized: bool,
-    missing: str,
-    closed: bool,
-) -> Compared:
-    """Compare a key as numbers: those of the targets with those of the releases.
+class Rules(NamedTuple):
+    """How near keys must come, what missing values match, whether the ends of radii belong."""
 
-    Released values have shape (m, n), or (1, n) if the key is unsynthesised.
+    radius: Mapping[str, Radius]
+    missing: Mapping[str, str]
+    closed: bool
+
+
+def compared(
+    name: str,
+    original: pd.DataFrame,
+    tables: Sequence[pd.DataFrame],
+    targets: pd.DataFrame,
+    rules: Rules,
+    unsynthesized: bool,
+) -> Compared:
+    """One key of the targets and of the releases that show it.
+
+    Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
     """
-    name = str(original.name)
-    column = _numbers(original, "the original", missing)
-    y = _numbers(target, "the targets", missing)
-    shown = [
-        _numbers(table[original.name], source(l), missing)
-        for l, table in enumerate(tables, start=1)
-        if original.name in table or not unsynthesized
-    ]
+    within, missing = rules.radius.get(name), rules.missing[name]
+    released = {source(l): table[name] for l, table in enumerate(tables, start=1) if name in table}
+    first = original[name]
+    columns = [first, first if targets is original else targets[name], *released.values()]
+    where, n_levels = ["the original", "the targets", *released], 0
+    parts: list[Any]
+    if within is None:
+        parts, n_levels = coded(name, columns, where)
+    else:
+        parts = [_numbers(column, place) for column, place in zip(columns, where, strict=True)]
+    column, y, *shown = parts
     if unsynthesized:
-        for l, values in enumerate(shown, start=1):
-            same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
-            check_unchanged(name, int((~same).sum()), len(column), source(l))
+        for values, place in zip(shown, released, strict=True):
+            same = values == column
+            if within is not None:
+                same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
+            check_unchanged(name, int((~same).sum()), len(column), place)
         shown = [column]
+    value = np.stack(shown)
+    if within is None:
+        lost, gone = y == n_levels - 1, value == n_levels - 1
+        if missing == "level" or not (lost.any() or gone.any()):
+            return None, Key(y, value, n_levels)
+        y, value = np.where(lost, np.nan, y), np.where(gone, np.nan, value)
+        return _with_missing(NumericKey(y, y, y, value), missing)
     present = column[~np.isnan(column)]
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
     around = np.where(np.isnan(y), present[0], y)
-    low, high = _finite(checked_ends(name, radius, around, present), around, closed)
-    key = NumericKey(y, low, high, np.stack(shown))
-    return _by_level(key) if missing == "level" else (_by_rule(key, missing), None)
+    low, high = _finite(checked_ends(name, within, around, present), around, rules.closed)
+    return _with_missing(NumericKey(y, low, high, value), missing)
 
 
 def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, Array]:
@@ -98,39 +117,28 @@ def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, A
     )
 
 
-def _by_level(key: NumericKey) -> Compared:
-    """Missing values match each other: whether a value is missing becomes a key of its own."""
-    lost, gone = np.isnan(key.y), np.isnan(key.value)
-    if not lost.any() and not gone.any():
-        return key, None
-    y, low, high = (np.where(lost, 0.0, x) for x in key[:3])
-    level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
-    return NumericKey(y, low, high, np.where(gone, 0.0, key.value)), level
-
-
-def _by_rule(key: NumericKey, missing: str) -> NumericKey:
-    """Missing values match anything, or nothing."""
+def _with_missing(key: NumericKey, missing: str) -> Compared:
+    """Missing values match anything, nothing, or each other: this becomes a key of its own."""
     y, low, high, value = key
-    lost, wild = np.isnan(y), missing == "wildcard"
-    reach = (-np.inf, np.inf) if wild else (np.inf, -np.inf)
-    return NumericKey(
-        np.where(lost, 0.0, y),
-        np.where(lost, reach[0], low),
-        np.where(lost, reach[1], high),
-        value if wild else np.where(np.isnan(value), np.inf, value),
-    )
+    lost, gone, level = np.isnan(y), np.isnan(value), None
+    if not (lost.any() or gone.any()):
+        return key, None
+    if missing == "level":
+        level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
+        ends, value = (0.0, 0.0), np.where(gone, 0.0, value)
+    elif missing == "wildcard":
+        ends = (-np.inf, np.inf)
+    else:
+        ends, value = (np.inf, -np.inf), np.where(gone, np.inf, value)
+    low, high = np.where(lost, ends[0], low), np.where(lost, ends[1], high)
+    return NumericKey(np.where(lost, 0.0, y), low, high, value), level
 
 
-def _numbers(column: pd.Series, where: str, missing: str) -> Array:
-    dtype, is_a = column.dtype, pd.api.types
-    if (
-        not is_a.is_numeric_dtype(dtype)
-        or is_a.is_bool_dtype(dtype)
-        or is_a.is_complex_dtype(dtype)
-    ):
+def _numbers(column: pd.Series, where: str) -> Array:
+    if not is_numeric(column.dtype) or pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(
-            f"key {column.name!r} ({dtype}) of {where} holds no real numbers, which a radius "
-            "needs; convert it (pandas.to_numeric), or leave it out of radius"
+            f"key {column.name!r} ({column.dtype}) of {where} holds no real numbers, which a "
+            "radius needs; convert it (pandas.to_numeric), or leave it out of radius"
         )
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(values).any():
@@ -142,64 +150,13 @@ def _numbers(column: pd.Series, where: str, missing: str) -> Array:
     return values
 
 
-class MatchingKeys(NamedTuple):
-    """Keys of n_t targets and of n records in m releases.
+class KeySet(NamedTuple):
+    """Keys of n_t targets and of n records in m releases."""
 
-    ``u``, ``z``: numbers of exact keys, shapes (n_t,) and (m, n), -1 where no target has it;
-    ``u_us``, ``z_us``: those of the unsynthesised ones alone, (n_t,) and (1, n). ``numeric`` and
-    ``numeric_us``: keys compared as numbers, all and the unsynthesised ones.
-    """
-
-    place: Ints
-    u: Ints
-    z: Ints
-    u_us: Ints
-    z_us: Ints
-    numeric: Sequence[NumericKey]
-    numeric_us: Sequence[NumericKey]
-
-    @classmethod
-    def from_tables(
-        cls,
-        original: pd.DataFrame,
-        tables: Sequence[pd.DataFrame],
-        sought: Targets,
-        known: Sequence[str],
-        synthesized: Sequence[str],
-        radius: Mapping[str, Radius],
-        *,
-        missing: Mapping[str, str],
-        closed: bool,
-        also: Sequence[Key] = (),
-    ) -> "MatchingKeys":
-        """Code every key over the targets, the original and the releases.
-
-        ``also``: further unsynthesised keys, already coded.
-        """
-        exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
-        numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
-        for name in [*known, *synthesized]:
-            us = name in known
-            column, how = original[name], missing[name]
-            target = column if sought.frame is original else sought.frame[name]
-            if name in radius:
-                within = radius[name]
-                number, level = numeric_key(
-                    *(target, column, tables, within), unsynthesized=us, missing=how, closed=closed
-                )
-            else:
-                number, level = _level_key(target, column, tables, unsynthesized=us, missing=how)
-            numeric[us] += [] if number is None else [number]
-            exact[us] += [] if level is None else [level]
-        place, m, n = sought.place, len(tables), len(original)
-        known_code = _codes(exact[True], len(place), (1, n))
-        cells, cell = np.unique(known_code, return_inverse=True)  # targets first, then records
-        digits = Key(cell[: len(place)], cell[len(place) :], len(cells))
-        code = _codes([digits, *exact[False]], len(place), (m, n))
-        u, z = number_keys(code[: len(place)], code[len(place) :].reshape(m, n))
-        u_us, z_us = number_keys(digits.target, digits.released.reshape(1, n))
-        wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
-        return cls(place, u, z, u_us, z_us, [*wide, *numeric[False]], numeric[True])
+    place: Ints  # (n_t,): each target's record; -1: it is not in the file
+    u: Ints  # (n_t,): numbers of exact keys
+    z: Ints  # (m, n): of released ones, -1 where no target has it
+    numeric: Sequence[NumericKey]  # keys compared as numbers
 
     def boxes(self, limit: float, releases: Ints | slice = slice(None)) -> Boxes:
         """Who matches in some of the releases; ``limit``: see `Boxes`."""
@@ -207,44 +164,36 @@ class MatchingKeys(NamedTuple):
         return box_up(self.u, self.z[releases], self.place, numeric, limit=limit)
 
 
-def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
-    """Cell codes of targets, then of the released records, release after release."""
-    m, n = shape
-    digits = [
-        np.append(key.target, np.broadcast_to(key.released, shape).reshape(-1)) for key in keys
-    ]
-    return cell_codes(digits, [key.n_levels for key in keys], shape=(n_targets + m * n,))
-
-
-def _level_key(
-    target: pd.Series,
-    original: pd.Series,
+def key_sets(
+    original: pd.DataFrame,
     tables: Sequence[pd.DataFrame],
-    *,
-    unsynthesized: bool,
-    missing: str,
-) -> Compared:
-    """A categorical key; a number if its missing values are there, and no level of their own.
-
-    Of every release, or one that they carry over (the original's if left out).
-    """
-    name: Any = original.name
-    released = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
-    where, shown = ["the original", "the targets", *released], list(released.values())
-    codes, n_levels = coded(name, [original, target, *shown], where)
-    if unsynthesized:
-        for found, place in zip(codes[2:], released, strict=True):
-            check_unchanged(name, int((found != codes[0]).sum()), len(original), place)
-        codes[2:], shown = codes[:1], [original]
-    key = Key(codes[1], np.stack(codes[2:]), n_levels)
-    if missing == "level":
-        return None, key
-    lost, gone = target.isna().to_numpy(), np.stack([column.isna().to_numpy() for column in shown])
-    if not (lost.any() or gone.any()):
-        return None, key
-    y = np.where(lost, np.nan, key.target)
-    value = np.where(gone, np.nan, key.released)
-    return _by_rule(NumericKey(y, y, y, value), missing), None
+    sought: Targets,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    rules: Rules,
+    also: Sequence[Key],
+) -> tuple[KeySet, KeySet]:
+    """Code all keys, and the unsynthesised ones alone; ``also``: further ones of these, coded."""
+    exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
+    numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
+    for name in [*known, *synthesized]:
+        us = name in known
+        number, level = compared(name, original, tables, sought.frame, rules, us)
+        numeric[us] += [] if number is None else [number]
+        exact[us] += [] if level is None else [level]
+    place, m, n, n_t = sought.place, len(tables), len(original), len(sought.place)
+    kept, every = Combinations(n_t + n), Combinations(n_t + m * n)  # targets first, then records
+    for key in exact[True]:
+        kept.add(np.append(key.target, key.released), key.n_levels)
+    of_target, of_record = np.split(kept.dense(), [n_t])
+    every.add(np.append(of_target, np.tile(of_record, m)), kept.size)
+    for key in exact[False]:
+        every.add(np.append(key.target, key.released), key.n_levels)
+    u, z = number_keys(every.number[:n_t], every.number[n_t:].reshape(m, n))
+    u_us, z_us = number_keys(of_target, of_record.reshape(1, n))
+    wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
+    of_all = KeySet(place, u, z, [*wide, *numeric[False]])
+    return of_all, KeySet(place, u_us, z_us, numeric[True])
 
 
 def claimed(found: Matches, strategy: Strategy) -> Matches:
@@ -278,9 +227,8 @@ class Choices(NamedTuple):
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
     """Each by itself; a number: the largest Pr(J = n + 1) at which he still claims."""
-    for name, value in (("fallback", fallback), ("closed", closed)):
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+    checked_flag("fallback", fallback)
+    checked_flag("closed", closed)
     shape = one_of("shape", shape, ("box", "ellipse"))
     if is_number(strategy) and 0 < strategy <= 1:
         strategy = float(strategy)
@@ -477,14 +425,10 @@ def matched(
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
-    held = MatchingKeys.from_tables(
-        *(original, tables, sought, known, synthesized, within),
-        missing=lost,
-        closed=closed,
-        also=reason_key(reason, original, sought),
-    )
+    rules, also = Rules(within, lost, closed), reason_key(reason, original, sought)
+    held, kept = key_sets(original, tables, sought, known, synthesized, rules, also)
     boxes = held.boxes(choices.limit)
-    near = box_up(held.u_us, held.z_us, held.place, held.numeric_us, limit=choices.limit)
+    near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
     cells = Cells(near.N[0][near.of], near.own[0], fallback and certain, certain)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
@@ -501,7 +445,7 @@ def matched(
     if release_of is not None:
         left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
     return IdentificationRisk(
-        index=sought.labels,
+        index=sought.frame.index,
         known=tuple(known),
         synthesized=tuple(synthesized),
         radius=within,
@@ -530,7 +474,7 @@ def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
 
 
 def _left_out(
-    keys: MatchingKeys, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
+    keys: KeySet, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
 ) -> Iterator[Matches]:
     """Match pooled over the tables, each part left out in turn; of one part nothing."""
     for part in parts if len(parts) > 1 else []:

@@ -6,7 +6,7 @@ Letters: ``f`` sample count and ``F`` population count of a cell. Derivations:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,10 @@ from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
-from .population import KeyLevels, Population, checked_table, distinct
+from .population import KeyLevels, Population, checked_table
 
-K = (2, 3, 5, 10)
 COLUMNS = ("value", "share", "error", "low", "high", "without")
+TOTALS = ("population_uniques", "unique_matches", "expected_matches")
 WORDS = {
     "sample_uniques": "Alone with their key in the file",
     "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
@@ -112,10 +112,11 @@ class Uniqueness(Result):
         ``high`` (95 % posterior interval; both NaN without draws), ``without`` (for an intruder
         who knows that the target is in the sample; NaN where no intruder comes in).
         """
-        rows = {f"below_{k}": float((self.f < k).sum()) for k in K}
-        counted = pd.DataFrame({"value": rows}, columns=list(COLUMNS), dtype=float)
-        counted = counted.rename({"below_2": "sample_uniques"})
-        table = counted if self.totals.empty else pd.concat([counted, self.totals])
+        below = {"sample_uniques": 2, "below_3": 3, "below_5": 5, "below_10": 10}
+        rows = {name: float((self.f < k).sum()) for name, k in below.items()}
+        table = pd.DataFrame({"value": rows}, columns=list(COLUMNS), dtype=float)
+        if not self.totals.empty:
+            table = pd.concat([table, self.totals])
         return table.assign(share=table["value"] / self.n).rename_axis("measure")
 
     def sentence(self) -> str:
@@ -204,15 +205,6 @@ def negative_binomial_inverse(f: Array, p: Array) -> Array:
 MASS = 0.95
 
 
-class Rarity(NamedTuple):
-    """Of U distinct keys: mean F, chance that F = 1, mean of 1/F; and file totals (S, 3)."""
-
-    F: Array
-    unique: Array
-    risk: Array
-    totals: Array
-
-
 def uniqueness(
     df: pd.DataFrame,
     keys: Sequence[str],
@@ -284,79 +276,62 @@ def uniqueness(
     (2.0, 2)
     """
     keys = checked_table(df, keys, "the table")
-    source = _source(df, keys, population, fraction, weights)
-    levels = KeyLevels.from_table(df, keys)
-    first, cell = distinct(levels.encode(df), levels.n_levels)
-    f = np.bincount(cell).astype(np.float64)
-    nothing = np.full(len(f), np.nan)
-    found = Rarity(nothing, nothing, nothing, np.empty((0, 3)))
-    if source is not None:
-        found = _rarity(source, source.checked_counts(df.iloc[first], f), f)
-    return Uniqueness(
-        index=df.index,
-        keys=tuple(keys),
-        population="" if source is None else source.in_words(),
-        f=f[cell],
-        F=found.F[cell],
-        unique=found.unique[cell],
-        risk=found.risk[cell],
-        totals=pd.DataFrame() if source is None else _totals(found.totals, f, source),
-    )
-
-
-def _source(
-    df: pd.DataFrame,
-    keys: list[str],
-    population: Population | None,
-    fraction: float | None,
-    weights: str | None,
-) -> Population | None:
-    """Return the population that was given, by whichever of the three."""
     given = {"population": population, "fraction": fraction, "weights": weights}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
         raise InputError(f"{' and '.join(names)} are both given; give one source of the population")
     if fraction is not None:
-        return Population.log_linear(df, keys, fraction=fraction)
-    if weights is not None:
-        return Population.weighted(df, keys, weights=weights)
-    if population is None:
-        return None
-    if not isinstance(population, Population):
+        population = Population.log_linear(df, keys, fraction=fraction)
+    elif weights is not None:
+        population = Population.weighted(df, keys, weights=weights)
+    elif population is not None and not isinstance(population, Population):
         raise InputError(
             f"population is a {type(population).__name__}; give a Population "
             f"(Population.counted, table, log_linear or weighted)"
         )
-    if set(population.keys) != set(keys):
+    elif population is not None and set(population.keys) != set(keys):
         raise InputError(
             f"the population is by {list(population.keys)} and keys={keys}; make it by the same "
             f"columns"
         )
-    return population
+    first, cell, _ = KeyLevels.from_table(df, keys).distinct(df)
+    f = np.bincount(cell).astype(np.float64)
+    found, totals = (np.full(len(f), np.nan),) * 3, pd.DataFrame()
+    if population is not None:
+        F = population.checked_counts(df.iloc[first], f)
+        unique, risk = _rarity(population, F, f)
+        found = F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0)
+        totals = _totals(unique, risk, f, population)
+    return Uniqueness(
+        index=df.index,
+        keys=tuple(keys),
+        population="" if population is None else population.in_words(),
+        f=f[cell],
+        F=found[0][cell],
+        unique=found[1][cell],
+        risk=found[2][cell],
+        totals=totals,
+    )
 
 
-def _rarity(source: Population, F: Array, f: Array) -> Rarity:
-    """Chances of each distinct key, from its counts F (S, U)."""
-    single = f == 1
+def _rarity(source: Population, F: Array, f: Array) -> tuple[Array, Array]:
+    """Chance that F = 1 and mean of 1/F of each distinct key, (S, U), from its counts F."""
     if source.known or source.n_draws > 1:
-        unique, risk = (F == 1).astype(np.float64), 1 / F
-    elif source.source == "weights":  # F | f negative binomial with p: Pr(F = 1 | f = 1) = p
+        return (F == 1).astype(np.float64), 1 / F
+    if source.source == "weights":  # F | f negative binomial with p: Pr(F = 1 | f = 1) = p
         p = f / F[0]
-        unique, risk = np.where(single, p, 0.0)[None], negative_binomial_inverse(f, p)[None]
-    else:  # F - f ~ Poisson(rest): Pr(F = 1 | f = 1) = exp(-rest)
-        rest = F[0] - f
-        unique, risk = np.where(single, np.exp(-rest), 0.0)[None], poisson_inverse(f, rest)[None]
-    totals = np.stack([unique @ f, risk @ (f * single), risk @ f], axis=1)
-    return Rarity(F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0), totals)
+        return np.where(f == 1, p, 0.0)[None], negative_binomial_inverse(f, p)[None]
+    rest = F[0] - f  # F - f ~ Poisson(rest): Pr(F = 1 | f = 1) = exp(-rest)
+    return np.where(f == 1, np.exp(-rest), 0.0)[None], poisson_inverse(f, rest)[None]
 
 
-def _totals(totals: Array, f: Array, source: Population) -> pd.DataFrame:
-    """File totals of each draw (S, 3), summed up; NaN: nothing was drawn."""
-    names = ("population_uniques", "unique_matches", "expected_matches")
-    each = np.ascontiguousarray(totals.T)
-    found = pd.DataFrame({"value": each.mean(axis=1)}, list(names), list(COLUMNS), dtype=float)
+def _totals(unique: Array, risk: Array, f: Array, source: Population) -> pd.DataFrame:
+    """File totals of each draw, summed up; NaN: nothing was drawn."""
+    draws = np.stack([unique @ f, risk @ (f * (f == 1)), risk @ f], axis=1)  # shape (S, 3)
+    each = np.ascontiguousarray(draws.T)
+    found = pd.DataFrame({"value": each.mean(axis=1)}, list(TOTALS), list(COLUMNS), dtype=float)
     if source.n_draws > 1:
-        ess, _ = ess_and_rhat(totals, int(source.diagnostics["chains"]))
+        ess, _ = ess_and_rhat(draws, int(source.diagnostics["chains"]))
         found["error"] = each.std(axis=1, ddof=1) / np.sqrt(ess)
         found["low"], found["high"] = np.quantile(each, [(1 - MASS) / 2, (1 + MASS) / 2], axis=1)
     singles = float((f == 1).sum())

@@ -1,4 +1,4 @@
-"""How an identification risk reads: tables, sentence, what the intruder knows, numbers."""
+"""How an identification risk reads, whether records are kept or not: tables, sentence, numbers."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,9 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
+
+from .exposure_result import Exposure
+from .radii import Radius
+from .replicates import error_between
 
 Strategy = str | float
 COLUMNS = (
@@ -39,39 +43,110 @@ SCREEN = {
 
 
 class Matching(Result):
-    """Matching, whether records are kept or not: tables and the sentence."""
+    """File-level measures of matching; what the intruder holds and does, in words."""
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 12
     known: tuple[str, ...]
     synthesized: tuple[str, ...]
+    radius: Mapping[str, Radius]
+    closed: bool
     fallback: bool
+    strategy: Strategy
+    population: str
+    release_of: Ints | None
+    pooled_mcse: float
+    pooled_draws_mcse: float
+    exposure: Exposure | None
     n: Any  # of these some results hold and others count
     m: Any
+    each: Any  # (m, 7): measures of each table by `COLUMNS`
+    pooled: Any  # (7,)
     baseline_expected_match_risk: Any
-    baseline_true_matches: Any
+
+    @property
+    def baseline_true_matches(self) -> int | None:
+        """Records that the known keys alone match uniquely and correctly; None: not known."""
+        return None
 
     @property
     def table_word(self) -> str:
-        """What the intruder searches."""
-        return "release"
+        """What the intruder searches: "release", or "table" where he drew them."""
+        return "release" if self.release_of is None else "table"
 
-    def presence(self) -> str:
-        """What the intruder knows of who is in the file."""
-        return "knows that the target is in the file"
+    @property
+    def expected_match_risk_mcse(self) -> pd.Series:
+        """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
+
+        ``mean``: standard deviation over releases divided by ``sqrt(m)``; NaN for m = 1.
+        ``pooled``: jackknife over releases, rough; NaN for m < 3. It is the error of what m
+        releases give, not of what infinitely many would: the pooled risk changes with m. Of tables
+        drawn given releases both are errors between these releases (``docs/identification.md``).
+        """
+        mean = float(error_between(self.each[:, 0], self.release_of))
+        return pd.Series({"mean": mean, "pooled": self.pooled_mcse})
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per release (or table) ``1 .. m``, then ``mean`` and ``pooled``.
+
+        Columns: ``expected_match_risk`` sum T/c, its standard error ``mcse`` (NaN for single
+        releases) and its ``baseline`` without the release; ``true_matches`` sum K;
+        ``true_match_rate`` sum K/n; ``unique_matches`` s, the targets with c = 1;
+        ``false_match_rate`` sum F/s, NaN when s = 0; ``no_match``, the targets whose full key
+        nobody in the release has (``pooled``: in no release); ``claims``, the targets with c > 0.
+        ``mean`` averages the rows, the false match rate over releases where it is defined.
+        Where the files are in memory two counts more, as in ``exposure``: ``identical_records``
+        (same row) and ``replicated_uniques``, of all records of the original; ``pooled``: in any.
+        """
+        rows = pd.DataFrame(self.each, columns=list(COLUMNS))
+        names = pd.Index([*range(1, self.m + 1), "mean", "pooled"], dtype=object)
+        table = pd.DataFrame(
+            [*self.each, rows.mean().to_numpy(), self.pooled],
+            columns=list(COLUMNS),
+            index=names.rename(self.table_word),
+        )
+        table.insert(1, "mcse", self.expected_match_risk_mcse.reindex(names).to_numpy(float))
+        table.insert(2, "baseline", self.baseline_expected_match_risk)
+        if self.exposure is not None:
+            seen = self.exposure.identical, self.exposure.replicated
+            for name, flags in zip(("identical_records", "replicated_uniques"), seen, strict=True):
+                counts = flags.sum(axis=0)
+                table[name] = np.array([*counts, counts.mean(), flags.any(axis=1).sum()], float)
+        return table
 
     def in_words(self, keys: Sequence[str]) -> list[str]:
-        """Keys in words, and how near each must come."""
-        return list(map(str, keys))
+        """Keys in words, each with its radius: ``income (within 10 %)``."""
+        ends = "" if self.closed else ", ends left out"
+        return [
+            f"{name} ({self.radius[name].in_words()}{ends})" if name in self.radius else str(name)
+            for name in keys
+        ]
 
     @property
     def near(self) -> list[str]:
-        """Keys that match within a radius, in words."""
-        return []
+        """The keys that match within a radius, in words."""
+        return self.in_words([name for name in self._keys() if name in self.radius])
+
+    def _keys(self) -> tuple[str, ...]:
+        return (*self.known, *self.synthesized)
 
     def searched(self) -> str:
-        """What is searched, in words: how many releases, or tables drawn anew."""
-        return counted(self.m, self.table_word)
+        """What is searched, in words: releases, or tables drawn anew."""
+        if self.release_of is None:
+            return counted(self.m, "release")
+        tables = counted(self.m, "table")
+        if not self.release_of.any():
+            return f"{tables} drawn from the model, its parameters known"
+        R = len(np.unique(self.release_of))
+        given = "the release" if R == 1 else f"{R} releases"
+        return f"{tables} drawn from the model given {given}"
+
+    def presence(self) -> str:
+        """What the intruder knows of who is in the file, and when he claims a match."""
+        knows = "knows that the target is in the file"
+        if self.population != "in the file":
+            knows = f"does not know who is in the file ({self.population})"
+        return ", and ".join([knows, *self._rules(), *self._claims()])
 
     def assumed(self) -> dict[str, str]:
         """What the intruder who matches holds and does."""
@@ -79,33 +154,24 @@ class Matching(Result):
             "unsynthesised": self.in_words(self.known),
             "matched against synthetic values": self.in_words(self.synthesized),
         }
+        otherwise = "gives up"
+        if self.population != "in the file":
+            otherwise = "takes the target to be outside the file"
+        elif self.fallback:
+            otherwise = "chooses among all who share the unsynthesised keys"
         return {
             "Keys held by the matching intruder": "; ".join(
                 f"{what}: {', '.join(names)}" for what, names in held.items() if names
             ),
             "Who is in the file: the intruder": self.presence(),
-            "When nothing matches, the intruder": self.otherwise(),
+            "When nothing matches, the intruder": otherwise,
         }
-
-    def otherwise(self) -> str:
-        """What he does when nothing matches."""
-        choosing = "chooses among all who share the unsynthesised keys"
-        return choosing if self.fallback else "gives up"
-
-    def without(self) -> dict[str, float]:
-        """What an intruder without synthetic values has, by measure: where it is known."""
-        found = {EXPECTED: self.baseline_expected_match_risk}
-        alone = self.baseline_true_matches
-        if alone is None:
-            return found
-        rates = {"true_match_rate": alone / self.n, "false_match_rate": 0.0 if alone else np.nan}
-        return found | rates | {"true_matches": alone, "unique_matches": alone, "no_match": 0}
 
     def screen(self) -> Table:
         """Expected matches with their error, and match rates."""
         heads = {"pooled": "pooled", "mean": f"mean of {self.m}", "without": "without release"}
         return Table(
-            frame=self.summary().T.assign(without=pd.Series(self.without())),
+            frame=self._by_measure(),
             head=f"Identification risk ({self.n:,} records)",
             labels=SCREEN,
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
@@ -113,19 +179,16 @@ class Matching(Result):
 
     def tables(self) -> dict[str, Table]:
         """Match measures: pooled, averaged, over releases, and without synthetic values."""
-        table = self.summary()
-        each, without = table.iloc[: self.m], pd.Series(self.without())
-        rows = table.T.assign(low=each.min(), high=each.max(), without=without)
-        n, what = self.n, f"{self.table_word}s"
-        pooled = table.to_dict("index")["pooled"]
+        rows, n, what = self._by_measure(), self.n, f"{self.table_word}s"
+        pooled = rows["pooled"]
         return {
             "measures": Table(
                 frame=rows,
                 caption=f"{n:,} records, {self.searched()}; in brackets two standard errors.",
                 labels=MATCHES,
                 columns=[
-                    ("Pooled", partial(_with_error, "pooled", table)),
-                    (f"Mean of {what}", partial(_with_error, "mean", table)),
+                    ("Pooled", partial(_with_error, "pooled", rows)),
+                    (f"Mean of {what}", partial(_with_error, "mean", rows)),
                     (f"Over {what}", _between),
                     ("Without the release", partial(_written, "without")),
                 ],
@@ -141,8 +204,18 @@ class Matching(Result):
             )
         }
 
-    def matched(self, knows: str, whom: str, error: str) -> str:
-        """The result in plain words; ``error`` as `errors_in_words` has it."""
+    def _by_measure(self) -> pd.DataFrame:
+        """A row per measure; last, of an intruder without synthetic values, where it is known."""
+        table, alone = self.summary(), self.baseline_true_matches
+        each, without = table.iloc[: self.m], {EXPECTED: self.baseline_expected_match_risk}
+        if alone is not None:
+            without |= dict.fromkeys(("true_matches", "unique_matches"), alone)
+            without |= {"true_match_rate": alone / self.n, "no_match": 0}
+            without |= {"false_match_rate": 0.0 if alone else np.nan}
+        return table.T.assign(low=each.min(), high=each.max(), without=pd.Series(without))
+
+    def sentence(self) -> str:
+        """Say the result in plain words."""
         rows = self.summary().to_dict("index")
         pooled, mean = rows["pooled"], rows["mean"]
         one = f" With one {self.table_word} only: {number(mean[EXPECTED], 1)} on average."
@@ -152,11 +225,54 @@ class Matching(Result):
             singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match, which "
             singles += f"is the right one for {true:,} ({percent(true / s)})."
         return (
-            f"An intruder who {knows} would be expected to match "
-            f"{number(pooled[EXPECTED], 1)}{error} of {whom} "
+            f"An intruder who {self._knowledge()} would be expected to match "
+            f"{number(pooled[EXPECTED], 1)}{self._errors()} of {self._whom()} "
             f"({percent(pooled[EXPECTED] / self.n)}); without the release "
             f"{number(self.baseline_expected_match_risk, 1)}.{one * (self.m > 1)} {singles}"
         )
+
+    def _knowledge(self) -> str:
+        """Say what the intruder knows, and what he looks for in which tables."""
+        known, sought = (", ".join(self.in_words(k)) for k in (self.known, self.synthesized))
+        where = self.searched()
+        if self.release_of is None:
+            where = "the release" if self.m == 1 else f"the {self.m} releases together"
+        knows = f"looks for the true values of {sought} in {where}"
+        if known:
+            knows = f"knows {known} of everyone and {knows}"
+        if not sought:
+            knows = f"knows {known} (not synthesised) of everyone"
+        if self.population != "in the file":
+            knows += f", not knowing who is in the file ({self.population})"
+        rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
+        return "".join([knows, rules, *(f", and {claims}," for claims in self._claims())])
+
+    def _whom(self) -> str:
+        return f"{self.n:,} records"
+
+    def _rules(self) -> list[str]:
+        """Rules of matching that are not the usual ones."""
+        return []
+
+    def _claims(self) -> list[str]:
+        """When he claims a match, if not always."""
+        if self.strategy == "likeliest":
+            return ["claims no match where the target is likeliest to be outside the file"]
+        if self.strategy == "always":
+            return []
+        share = f"{self.strategy:g}"
+        return [f"claims a match where the target is outside with probability below {share}"]
+
+    def _errors(self) -> str:
+        """Two standard errors in brackets; nothing where the releases are too few for one."""
+        if self.release_of is None:
+            return in_brackets(self.pooled_mcse, digits=1)
+        known = [
+            "unknown" if np.isnan(mcse) else f"+- {two_errors(mcse, digits=1)}"
+            for mcse in (self.pooled_mcse, self.pooled_draws_mcse)
+        ]
+        releases = f"{known[0]} between releases; " if self.release_of.any() else ""
+        return f" ({releases}{known[1]} from the drawing alone)"
 
 
 def _written(column: str, row: Mapping[str, Any]) -> str:
@@ -169,8 +285,8 @@ def _written(column: str, row: Mapping[str, Any]) -> str:
     return number(value, 1) if measure == EXPECTED else some(value)
 
 
-def _with_error(column: str, table: pd.DataFrame, row: Mapping[str, Any]) -> str:
-    mcse = float(table["mcse"][column])
+def _with_error(column: str, rows: pd.DataFrame, row: Mapping[str, Any]) -> str:
+    mcse = float(rows[column]["mcse"])
     known = row["label"] == EXPECTED and not np.isnan(mcse)
     return _written(column, row) + (f" ({error(mcse, digits=1)})" if known else "")
 
@@ -180,72 +296,10 @@ def _between(row: Mapping[str, Any]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def measures(n: int, *found: float) -> list[float]:
+def measures(n: int, *found: float) -> Array:
     """File-level measures of n targets, in the order of `COLUMNS`.
 
     ``found``: expected match risk, true and false matches, unique matches, nothing matched, claims.
     """
     expected, K, F, s, no_match, claims = map(float, found)
-    return [expected, K, K / n, s, F / s if s else float("nan"), no_match, claims]
-
-
-def summary_table(
-    each: Sequence[Sequence[float]],
-    pooled: Sequence[float],
-    *,
-    mcse: "pd.Series[float]",
-    baseline: float,
-    what: str = "release",
-) -> pd.DataFrame:
-    """Rows ``1 .. m``, ``mean`` (over the releases where a measure is defined) and ``pooled``.
-
-    Beside the expected match risk stand its error (of single releases: NaN) and its baseline.
-    """
-    rows = pd.DataFrame(each, columns=list(COLUMNS), dtype=float)
-    table = pd.DataFrame(
-        [*rows.to_numpy(), rows.mean().to_numpy(), pooled],
-        columns=list(COLUMNS),
-        index=pd.Index([*range(1, len(rows) + 1), "mean", "pooled"], dtype=object, name=what),
-    )
-    table.insert(1, "mcse", mcse.reindex(table.index).astype(float))
-    table.insert(2, "baseline", baseline)
-    return table
-
-
-def knowledge(known: Sequence[str], sought: Sequence[str], where: str) -> str:
-    """Say what the intruder knows, and what he looks for in which tables."""
-    if not sought:
-        return f"knows {', '.join(known)} (not synthesised) of everyone"
-    looks = f"looks for the true values of {', '.join(sought)} in {where}"
-    return f"knows {', '.join(known)} of everyone and {looks}" if known else looks
-
-
-def tables_searched(m: int, release_of: Ints | None) -> str:
-    """The tables in words: the releases themselves, or tables drawn anew."""
-    if release_of is None:
-        return "the release" if m == 1 else f"the {m} releases together"
-    tables = counted(m, "table")
-    if not release_of.any():
-        return f"{tables} drawn from the model, its parameters known"
-    R = len(np.unique(release_of))
-    return f"{tables} drawn from the model given {'the release' if R == 1 else f'{R} releases'}"
-
-
-def errors_in_words(between: float, draws: float, release_of: Ints | None) -> str:
-    """Two standard errors in brackets; nothing where the releases are too few for one."""
-    if release_of is None:
-        return "" if np.isnan(between) else in_brackets(between, digits=1)
-    drawn = "unknown" if np.isnan(draws) else f"+- {two_errors(draws, digits=1)}"
-    if not release_of.any():
-        return f" ({drawn} from the drawing alone)"
-    releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
-    return f" ({releases} between releases; {drawn} from the drawing alone)"
-
-
-def claims_in_words(strategy: Strategy) -> str:
-    """How reports call it."""
-    if strategy == "always":
-        return "claims a match for every target"
-    if strategy == "likeliest":
-        return "claims no match where the target is likeliest to be outside the file"
-    return f"claims a match where the target is outside with probability below {strategy:g}"
+    return np.array([expected, K, K / n, s, F / s if s else np.nan, no_match, claims])

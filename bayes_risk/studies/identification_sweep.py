@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, percent, plain, two_errors
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, draw, spread, value
-from bayes_risk.matching.input import Released
+from bayes_risk.matching.input import Released, declared_columns
 from bayes_risk.matching.input import listed as list_tables
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
@@ -175,8 +175,7 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
 
 
 def _first_releases(releases: Any, m: Any) -> Any:
-    declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    tables = list_tables(releases.datasets if declared else releases)
+    tables = list_tables(releases)
     most = releases.n_releases if isinstance(releases, Replicates) else len(tables)
     if not most:
         raise InputError("over: 'm', and the tables were drawn given no release; leave 'm' out")
@@ -184,7 +183,7 @@ def _first_releases(releases: Any, m: Any) -> Any:
         raise InputError(f"over: 'm' has {m!r}; give whole numbers from 1 to {most}")
     if isinstance(releases, Replicates):
         return releases.of_first(int(m))
-    if declared:
+    if declared_columns(releases) is not None:
         return SimpleNamespace(datasets=tables[:m], synthesized=releases.synthesized)
     return tables[:m]
 

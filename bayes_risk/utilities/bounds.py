@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.variables import looks_continuous
-from bayes_risk.matching.keyed_counts import keyed
 from bayes_risk.release.release import Release
 
 Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]
@@ -147,107 +146,75 @@ def release_bounds(
     """
     at_least("m", m, 1)
     one_of("how", how, ("bootstrap", "permute"))
-    made, by = _checked(original, synthesized, patterns)
-    rng = np.random.default_rng(random_seed)
-    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
-    ends = rng.spawn(2)
-    where = _patterns(original, by)
-    continuous = _numbers(original, made, numbers)
-
-    def released(tables: Sequence[pd.DataFrame]) -> Release:
-        return Release(datasets=tables, synthesized=made, seed_entropy=entropy)
-
-    return ReleaseBounds(
-        minimum=released([_uniform(original, made, continuous, r) for r in ends[0].spawn(m)]),
-        maximum=released([_redrawn(original, made, where, how, r) for r in ends[1].spawn(m)]),
-        unchanged=released([original.copy() for _ in range(m)]),
-        patterns=tuple(by),
-        alone=int((np.bincount(where) == 1).sum()),
-    )
-
-
-def _checked(
-    original: pd.DataFrame, synthesized: Sequence[str], patterns: Sequence[str] | None
-) -> tuple[list[str], list[str]]:
     if not len(checked_table(original, "original")):
         raise InputError("original has no records; give at least one")
     present = list(original.columns)
-    made = known_columns("synthesized", synthesized, present)
-    if not made:
-        raise InputError("synthesized is empty; name the columns whose values are to be replaced")
+    made = known_columns("synthesized", synthesized, present, least=1)
     others = [c for c in present if c not in made]
     by = others if patterns is None else known_columns("patterns", patterns, present)
     for name in by:
         if name in made:
             raise InputError(f"patterns names {name!r}, which is synthesised; leave it out")
-    return made, by
-
-
-def _patterns(original: pd.DataFrame, by: Sequence[str]) -> Ints:
-    """Number of each record's pattern, (n,); without any all records share one."""
-    if not by:
-        return np.zeros(len(original), dtype=np.int64)
-    codes = [pd.factorize(original[name], use_na_sentinel=False) for name in by]
-    return keyed([(c.astype(np.int64), c[:0].astype(np.int64), len(u)) for c, u in codes]).original
-
-
-def _numbers(original: pd.DataFrame, made: list[str], numbers: Sequence[str] | None) -> set[str]:
     if numbers is None:
-        return {c for c in made if looks_continuous(original[c])}
-    chosen = known_columns("numbers", numbers, made)
-    for name in chosen:
+        numbers = [c for c in made if looks_continuous(original[c])]
+    for name in known_columns("numbers", numbers, made):
         if not pd.api.types.is_numeric_dtype(original[name].dtype):
             raise InputError(f"numbers names {name!r}, which holds no numbers; leave it out")
-    return set(chosen)
+    rng = np.random.default_rng(random_seed)
+    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+    for_minimum, for_maximum = rng.spawn(2)
+    cells = Combinations(len(original))
+    for name in by:
+        codes, levels = pd.factorize(original[name], use_na_sentinel=False)
+        cells.add(codes, len(levels))
+    where = cells.dense()
+
+    def released(tables: Sequence[Mapping[str, Any]]) -> Release:
+        datasets = [original.assign(**table) for table in tables]
+        return Release(datasets=datasets, synthesized=made, seed_entropy=entropy)
+
+    def uniform(rng: np.random.Generator) -> dict[str, Any]:
+        return {name: _uniform(original[name], name in numbers, rng) for name in made}
+
+    def redrawn(rng: np.random.Generator) -> dict[str, Any]:
+        donor = _donors(where, how, rng)
+        return {name: original[name].array.take(donor) for name in made}
+
+    return ReleaseBounds(
+        minimum=released(list(map(uniform, for_minimum.spawn(m)))),
+        maximum=released(list(map(redrawn, for_maximum.spawn(m)))),
+        unchanged=released([{}] * m),
+        patterns=tuple(by),
+        alone=int((np.bincount(where) == 1).sum()),
+    )
 
 
-def _redrawn(
-    original: pd.DataFrame, made: list[str], where: Ints, how: str, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Every record takes the synthesised values of one with the same pattern."""
-    n = len(where)
+def _donors(where: Ints, how: str, rng: np.random.Generator) -> Ints:
+    """For every record one with the same pattern, whose values it takes."""
     order = np.argsort(where, kind="stable")  # records, pattern by pattern
+    donor = np.empty(len(where), dtype=np.int64)
     if how == "permute":
-        donor = np.lexsort((rng.random(n), where))
+        donor[order] = np.lexsort((rng.random(len(where)), where))
     else:
         size = np.bincount(where)
-        start = np.cumsum(size) - size
-        sorted_where = where[order]
-        donor = order[start[sorted_where] + rng.integers(size[sorted_where])]
-    take = np.empty(n, dtype=np.int64)
-    take[order] = donor
-    table = original.copy()
-    for name in made:
-        table[name] = original[name].array.take(take)
-    return table
+        start = (np.cumsum(size) - size)[where[order]]
+        donor[order] = order[start + rng.integers(size[where[order]])]
+    return donor
 
 
-def _uniform(
-    original: pd.DataFrame, made: list[str], continuous: set[str], rng: np.random.Generator
-) -> pd.DataFrame:
-    table = original.copy()
-    for name in made:
-        draw = _over_range if name in continuous else _over_levels
-        table[name] = draw(original[name], rng)
-    return table
-
-
-def _over_range(column: pd.Series, rng: np.random.Generator) -> pd.Series:
-    low, high = column.min(), column.max()
-    if pd.api.types.is_integer_dtype(column.dtype):
-        values: npt.NDArray[Any] = rng.integers(int(low), int(high) + 1, size=len(column))
-    else:
-        values = rng.uniform(float(low), float(high), size=len(column))
-    return pd.Series(values, index=column.index, name=column.name).astype(column.dtype)
-
-
-def _over_levels(column: pd.Series, rng: np.random.Generator) -> pd.Series:
-    levels = pd.Series(column.unique(), dtype=column.dtype).sort_values(ignore_index=True)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        declared = pd.Series(column.cat.categories).astype(column.dtype)
+def _uniform(column: pd.Series, continuous: bool, rng: np.random.Generator) -> Any:
+    """Values over a column's range, or its levels."""
+    n, dtype = len(column), column.dtype
+    if continuous:
+        low, high = column.min(), column.max()
+        if pd.api.types.is_integer_dtype(dtype):
+            return pd.Series(rng.integers(int(low), int(high) + 1, size=n)).astype(dtype).array
+        return pd.Series(rng.uniform(float(low), float(high), size=n)).astype(dtype).array
+    levels = pd.Series(column.unique(), dtype=dtype).sort_values(ignore_index=True)
+    if isinstance(dtype, pd.CategoricalDtype):
+        declared = pd.Series(column.cat.categories).astype(dtype)
         levels = pd.concat([declared, levels[levels.isna()]], ignore_index=True)
-    drawn = levels.array.take(rng.integers(len(levels), size=len(column)))
-    return pd.Series(drawn, index=column.index, name=column.name)
+    return levels.array.take(rng.integers(len(levels), size=n))
 
 
 def _by_name(found: Any) -> "pd.Series[Any]":

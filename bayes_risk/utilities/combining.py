@@ -38,10 +38,9 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
             "synthesise at least 2 (m=5 is usual): fit.synthesize(m=5)"
         )
     first = given[0]
-    by_itself = isinstance(first, pd.DataFrame) or hasattr(first, "cov_params")
-    if by_itself and variances is not None:
-        raise InputError(f"a {type(first).__name__} brings its variances; leave out variances=")
-    if by_itself:
+    if isinstance(first, pd.DataFrame) or hasattr(first, "cov_params"):
+        if variances is not None:
+            raise InputError(f"a {type(first).__name__} brings its variances; leave out variances=")
         return _by_name(
             [_of_table(g) if isinstance(g, pd.DataFrame) else _of_fit(g) for g in given]
         )
@@ -50,47 +49,30 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
             "variances is missing; give the m estimates' variances (squared standard errors), or "
             "fitted models of statsmodels"
         )
-    if isinstance(first, pd.Series):
-        return _by_name(_series(given, variances))
-    return _of_arrays(given, variances)
+    spread = list(variances)
+    if not isinstance(first, pd.Series):
+        given, spread = _of_arrays(given, spread)
+    elif len(spread) != len(given):
+        raise InputError(f"there are {len(given)} estimates and {len(spread)} variances")
+    return _by_name(
+        [
+            (q, u if isinstance(u, pd.DataFrame) else _diagonal(pd.Series(u, index=q.index)))
+            for q, u in zip(given, spread, strict=True)
+        ]
+    )
 
 
-def _of_arrays(estimates: Any, variances: Any) -> Brought:
-    q = np.asarray(estimates, dtype=float)
-    u = np.asarray(variances, dtype=float)
-    shapes = f"estimates have shape {q.shape} and variances {u.shape}"
+def _of_arrays(estimates: Any, variances: Any) -> tuple[list[pd.Series], list[Any]]:
+    """Numbers as Series; variances as Series, or covariances as DataFrames."""
+    q, u = (np.asarray(given, dtype=float) for given in (estimates, variances))
     if q.ndim > 2 or u.shape not in (q.shape, (*q.shape, q.shape[-1])) or u.ndim < q.ndim:
         raise InputError(
-            f"{shapes}; give estimates (m,) with variances (m,), or (m, k) with variances (m, k) "
-            "or covariance matrices (m, k, k)"
+            f"estimates have shape {q.shape} and variances {u.shape}; give estimates (m,) with "
+            "variances (m,), or (m, k) with variances (m, k) or covariance matrices (m, k, k)"
         )
     if q.ndim == 1:
         q, u = q[:, None], u[:, None]
-    if u.ndim == 2:
-        k = q.shape[1]
-        spread = np.full((*u.shape, k), np.nan)
-        spread[:, np.arange(k), np.arange(k)] = u
-        u = spread
-    _checked(q, u)
-    return q, u, list(range(q.shape[1]))
-
-
-def _checked(q: Array, u: Array) -> None:
-    own = np.diagonal(u, axis1=1, axis2=2)
-    if q.shape[1] == 0:
-        raise InputError("the data sets have estimates of nothing; give at least one quantity")
-    if not np.isfinite(q).all() or not np.isfinite(own).all():
-        l = int(np.argmin(np.isfinite(q).all(axis=1) & np.isfinite(own).all(axis=1)))
-        raise InputError(
-            f"data set {l} has an estimate or variance that is missing or infinite; look at that "
-            "fit, or leave the quantity out"
-        )
-    if (own < 0).any():
-        raise InputError(
-            f"a variance is {own.min():.4g}, below 0; give variances (squared standard errors)"
-        )
-    if not np.allclose(u, np.swapaxes(u, 1, 2), rtol=1e-6, equal_nan=True):
-        raise InputError("a covariance matrix is not symmetric; check the order of its columns")
+    return list(map(pd.Series, q)), list(map(pd.Series if u.ndim == 2 else pd.DataFrame, u))
 
 
 def _by_name(fits: list[Named]) -> Brought:
@@ -98,18 +80,32 @@ def _by_name(fits: list[Named]) -> Brought:
     names = fits[0][0].index
     if not names.is_unique:
         raise InputError(f"names {names[names.duplicated()].tolist()} stand for two quantities")
-    for l, (q, _) in enumerate(fits):
-        differing = names.symmetric_difference(q.index).tolist()
-        if differing or len(q) != len(names):
+    for l, (fit, _) in enumerate(fits):
+        differing = names.symmetric_difference(fit.index).tolist()
+        if differing or len(fit) != len(names):
             raise InputError(
                 f"data set {l} and data set 0 differ in {differing}: every data set must estimate "
                 "the same quantities; declare all levels (pandas.CategoricalDtype) before fitting, "
                 "or leave those quantities out"
             )
-    values = np.stack([fit[0].loc[names].to_numpy(dtype=float) for fit in fits])
-    matrices = np.stack([fit[1].loc[names, names].to_numpy(dtype=float) for fit in fits])
-    _checked(values, matrices)
-    return values, matrices, names.tolist()
+    q = np.stack([values.loc[names].to_numpy(dtype=float) for values, _ in fits])
+    u = np.stack([matrix.loc[names, names].to_numpy(dtype=float) for _, matrix in fits])
+    own = np.diagonal(u, axis1=1, axis2=2)
+    if q.shape[1] == 0:
+        raise InputError("the data sets have estimates of nothing; give at least one quantity")
+    known = np.isfinite(q).all(axis=1) & np.isfinite(own).all(axis=1)
+    if not known.all():
+        raise InputError(
+            f"data set {int(np.argmin(known))} has an estimate or variance that is missing or "
+            "infinite; look at that fit, or leave the quantity out"
+        )
+    if (own < 0).any():
+        raise InputError(
+            f"a variance is {own.min():.4g}, below 0; give variances (squared standard errors)"
+        )
+    if not np.allclose(u, np.swapaxes(u, 1, 2), rtol=1e-6, equal_nan=True):
+        raise InputError("a covariance matrix is not symmetric; check the order of its columns")
+    return q, u, names.tolist()
 
 
 def _of_table(table: pd.DataFrame) -> Named:
@@ -121,16 +117,6 @@ def _of_table(table: pd.DataFrame) -> Named:
         )
     variance = table["variance"] if "variance" in table else table["std_error"] ** 2
     return table["estimate"], _diagonal(variance)
-
-
-def _series(estimates: Sequence[pd.Series], variances: Any) -> list[Named]:
-    given = list(variances)
-    if len(given) != len(estimates):
-        raise InputError(f"there are {len(estimates)} estimates and {len(given)} variances")
-    return [
-        (q, u if isinstance(u, pd.DataFrame) else _diagonal(pd.Series(u, index=q.index)))
-        for q, u in zip(estimates, given, strict=True)
-    ]
 
 
 def _diagonal(variance: pd.Series) -> pd.DataFrame:
@@ -218,9 +204,7 @@ class CombinedEstimates:
         Rubin 1991); with k = 1 the test is that of the interval. With m = 2 it rejects too often.
         """
         present = self.table.index.tolist()
-        chosen = known_columns("names", present if names is None else names, present)
-        if not chosen:
-            raise InputError("names is empty; name at least one quantity to test")
+        chosen = known_columns("names", present if names is None else names, present, least=1)
         where = [present.index(name) for name in chosen]
         values, k, m = np.asarray(null, dtype=float), len(chosen), self.m
         if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():
@@ -310,7 +294,11 @@ def combine(
     """
     level = checked_confidence(confidence)
     q, u, brought = read_estimates(estimates, variances)
-    labels = brought if names is None else _labels(names, q.shape[1])
+    labels = [names] if isinstance(names, str) else list(brought if names is None else names)
+    if len(labels) != q.shape[1] or len(set(labels)) != len(labels):
+        raise InputError(
+            f"names={labels} must be {q.shape[1]} different labels, one for each quantity"
+        )
     within, between, m = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False)), len(q)
     inside, b = np.diag(within), np.diag(between)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -335,13 +323,6 @@ def checked_confidence(confidence: Any) -> float:
     return float(confidence)
 
 
-def _labels(names: Sequence[Any], k: int) -> list[Any]:
-    labels = [names] if isinstance(names, str) else list(names)
-    if len(labels) != k or len(set(labels)) != k:
-        raise InputError(f"names={labels} must be {k} different labels, one for each quantity")
-    return labels
-
-
 Analysis = Callable[[pd.DataFrame], Any]
 
 COLUMNS = (
@@ -353,15 +334,11 @@ RULES = ("partially synthetic", "fully synthetic")
 
 
 class Inference(NamedTuple):
-    """What analyses gave.
+    """What analyses gave."""
 
-    ``names``: (analysis, quantity) of K quantities; ``combined``: (K, 10) by `COLUMNS`; ``each``:
-    overlap and standardised difference of every release on its own, (m, K, 2).
-    """
-
-    names: list[tuple[str, str]]
-    combined: Array
-    each: Array
+    names: list[tuple[str, str]]  # (analysis, quantity) of K quantities
+    combined: Array  # (K, 10), see `COLUMNS`
+    each: Array  # (m, K, 2): difference and overlap of every release on its own
 
 
 class _Interval(NamedTuple):
@@ -383,16 +360,42 @@ def inferences(
     analyses: Mapping[str, Analysis], tables: Tables, rules: str, confidence: float
 ) -> Inference:
     """Fit every analysis to every table; releases are combined by the rules."""
-    names: list[tuple[str, str]] = []
-    combined, each = [], []
+    found = Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
+    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
     for analysis, fit in analyses.items():
-        quantities, whole, apart = _one(analysis, fit, tables, rules, confidence)
-        names += [(str(analysis), str(q)) for q in quantities]
-        combined.append(whole)
-        each.append(apart)
-    if not names:
-        return Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
-    return Inference(names, np.concatenate(combined), np.concatenate(each, axis=1))
+        q, u, names = _fitted(analysis, fit, tables)
+        alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
+        both = alone[1]
+        if tables.m > 1 and rules == "fully synthetic":
+            both = fully_synthetic(q[1:], u[1:], confidence)
+        elif tables.m > 1:
+            table = combine(q[1:], u[1:], confidence=confidence).table
+            both = _Interval(*table[["estimate", "std_error", "low", "high"]].to_numpy().T)
+        *apart, together = (_agreement(alone[0], one) for one in [*alone[1:], both])
+        found = Inference(
+            [*found.names, *((str(analysis), str(name)) for name in names)],
+            np.concatenate([found.combined, np.column_stack([*alone[0], *both, *together])]),
+            np.concatenate([found.each, np.array(apart).transpose(0, 2, 1)], axis=1),
+        )
+    return found
+
+
+def _fitted(analysis: str, fit: Analysis, tables: Tables) -> Brought:
+    """Estimates and variances (m + 1, K) of an analysis from all tables, and their names."""
+    fits = [fit(table.copy()) for table in tables.frames]
+    for found in fits:
+        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
+            raise InputError(
+                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
+                "of statsmodels, or a DataFrame with the columns estimate and std_error"
+            )
+    try:
+        q, covariances, names = read_estimates(fits, None)
+    except InputError as error:
+        raise InputError(
+            f"analysis {analysis!r}, where data set 0 is the original: {error}"
+        ) from None
+    return q, np.diagonal(covariances, axis1=1, axis2=2), names
 
 
 def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
@@ -418,36 +421,6 @@ def fully_synthetic(q: Array, u: Array, confidence: float) -> _Interval:
         df = np.where(positive, (m - 1) * (1 - m * within / ((m + 1) * b)) ** 2, np.inf)
     t = stats.t.ppf((1 + confidence) / 2, df)
     return _interval(q.mean(axis=0), np.where(positive, total, within), t)
-
-
-def _one(
-    analysis: str, fit: Analysis, tables: Tables, rules: str, confidence: float
-) -> tuple[Sequence[Any], Array, Array]:
-    fits = [fit(table.copy()) for table in tables.frames]
-    for found in fits:
-        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
-            raise InputError(
-                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
-                "of statsmodels, or a DataFrame with the columns estimate and std_error"
-            )
-    try:
-        q, covariances, names = read_estimates(fits, None)
-    except InputError as error:
-        raise InputError(
-            f"analysis {analysis!r}, where data set 0 is the original: {error}"
-        ) from None
-    u = np.diagonal(covariances, axis1=1, axis2=2)
-    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
-    alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
-    apart = np.array([_agreement(alone[0], one) for one in alone[1:]]).transpose(0, 2, 1)
-    both = alone[1]
-    if tables.m > 1 and rules == "fully synthetic":
-        both = fully_synthetic(q[1:], u[1:], confidence)
-    elif tables.m > 1:
-        found = combine(q[1:], u[1:], confidence=confidence).table
-        both = _Interval(*(found[c].to_numpy() for c in ("estimate", "std_error", "low", "high")))
-    difference, overlap = _agreement(alone[0], both)
-    return names, np.column_stack([*alone[0], *both, difference, overlap]), apart
 
 
 def _agreement(original: _Interval, other: _Interval) -> tuple[Array, Array]:

@@ -10,25 +10,24 @@ from threadpoolctl import threadpool_limits
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
-from bayes_risk.matching.keyed_counts import ATTRIBUTE, IDENTITY, Keyed, attribute, identity, keyed
+from bayes_risk.data.variables import is_numeric
+from bayes_risk.matching.input import coded
 from bayes_risk.release.release import Release
 
-from .context_result import ContextMeasures
-from .tables import Tables, category_codes, floats, group_edges, group_of, tables_of
+from .context_result import COMPARED, ContextMeasures
+from .tables import Tables, floats, group_edges, group_of, tables_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
 
-class Values(NamedTuple):
-    """One column: values of the original, of a release and of the holdout; number or category.
-
-    Missing numbers are NaN; an empty holdout is length 0.
-    """
-
-    number: bool
-    parts: tuple[Array, Array, Array]
+# Of each target and measure: its value, what that is a share of, and what it compares with
+Measured = dict[tuple[str, str], tuple[float, float, float]]
+# Whether a column is a number; its values in the original, a release and the holdout (length 0:
+# none). Missing numbers are NaN.
+Values = tuple[bool, Sequence[Array]]
 
 
 class Closest(NamedTuple):
@@ -41,6 +40,21 @@ class Closest(NamedTuple):
     distance: Array
     within: Array
     closer: float
+
+    def measures(self) -> Measured:
+        """The distances in numbers."""
+        n = float(len(self.distance))
+        found: Measured = {
+            ("", name): (float(of(self.distance)), n, float(of(self.within)))
+            for name, of in (
+                ("dcr_zero", lambda x: (x == 0).mean()),
+                ("dcr_median", np.median),
+                ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
+            )
+        }
+        if not np.isnan(self.closer):
+            found["", "closer_than_holdout"] = (self.closer, n, 0.5)
+        return found
 
 
 def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -> Closest:
@@ -92,9 +106,73 @@ def _drawn(n: int, size: int, rng: np.random.Generator) -> Ints:
     return np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
 
 
-# Of each target and measure: its value, what that is a share of, and what it compares with (NaN
-# where that is another row)
-Measured = dict[tuple[str, str], tuple[float, float, float]]
+Counts = dict[str, tuple[float, float]]  # of each measure: how many, of how many
+Coded = tuple[Sequence[Ints], int]  # a column's codes in every table, the original first; levels
+
+
+def identity(key: Coded, l: int) -> tuple[Counts, Flags]:
+    """Uniques of the original and release l, those that are both; replicated uniques, (n,)."""
+    d, s = _counted(key, l)
+    N_d, N_s = float(len(key[0][0])), float(len(key[0][l]))
+    single = d == 1
+    replicated = single & (s == 1)
+    counts: Counts = {
+        "uio": (single.sum(), N_d),
+        "uis": ((s == 1).sum(), N_s),
+        "uiois": ((single & (s > 0)).sum(), N_d),
+        "repu": (replicated.sum(), N_d),
+    }
+    return counts, replicated[key[0][0]]
+
+
+def attribute(key: Coded, target: Coded, both: Coded, l: int) -> tuple[Counts, Flags]:
+    """Which keys give a target away, in either file, how often rightly; who is in DiSCO, (n,).
+
+    ``both``: key and target combined. ``d_q`` and ``s_q`` records of the original and the release
+    have key q, ``d_tq`` and ``s_tq`` target t besides (Raab, Nowok & Dibben 2024).
+    """
+    d, s = _counted(key, l)
+    d_t, s_t = _counted(both, l)
+    q = np.zeros(both[1], dtype=np.int64)  # key of each pair of key and target
+    q[both[0][0]], q[both[0][l]] = key[0][0], key[0][l]
+    share_d = np.divide(d_t, d[q], out=np.zeros(len(q)), where=d[q] > 0)
+    share_s = np.divide(s_t, s[q], out=np.zeros(len(q)), where=s[q] > 0)
+    in_s, sure_d, sure_s = s[q] > 0, d_t == d[q], (s_t == s[q]) & (s_t > 0)
+    one_target = np.bincount(q[s_t > 0], minlength=len(d)) == 1  # keys disclosive in the release
+    N_d, N_s = float(len(key[0][0])), float(len(key[0][l]))
+    margin = _counted(target, l)[0] / N_d
+    found, dis, disco = d_t[in_s].sum(), (d * one_target).sum(), d_t[sure_s].sum()
+    counts: Counts = {
+        "dorig": (d_t[sure_d].sum(), N_d),
+        "dsyn": (s_t[sure_s].sum(), N_s),
+        "iso": (found, N_d),
+        "dis": (dis, N_d),
+        "disco": (disco, N_d),
+        "disdio": (d_t[sure_s & sure_d].sum(), N_d),
+        "correct": (disco, dis),
+        "base_cap": ((margin**2).sum() * N_d, N_d),
+        "capd": ((share_d * d_t).sum(), N_d),
+        "caps": ((share_s * s_t).sum(), N_s),
+        "dcap": ((share_s * d_t).sum(), N_d),
+        "tcap": (disco, found),
+    }
+    return counts, sure_s[both[0][0]]
+
+
+def combined(columns: Sequence[Coded]) -> Coded:
+    """Combinations of columns as one column."""
+    ends = np.cumsum([len(codes) for codes in columns[0][0]])
+    cells = Combinations(ends[-1])
+    for codes, size in columns:
+        cells.add(np.concatenate(codes), size)
+    return np.split(cells.dense(), ends[:-1]), cells.size
+
+
+def _counted(column: Coded, l: int) -> tuple[Array, Array]:
+    """Records of the original and of release l at each level."""
+    codes, size = column
+    d, s = (np.bincount(of, minlength=size).astype(float) for of in (codes[0], codes[l]))
+    return d, s
 
 
 def context_measures(
@@ -168,9 +246,7 @@ def context_measures(
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     tables = tables_of(original, release, None, None)
-    keys = known_columns("keys", keys, tables.columns)
-    if not keys:
-        raise InputError("keys is empty; name at least one column that is known of a person")
+    keys = known_columns("keys", keys, tables.columns, least=1)
     given = [] if target is None else [target] if isinstance(target, str) else list(target)
     targets = known_columns("target", given, tables.columns)
     for name in targets:
@@ -179,15 +255,25 @@ def context_measures(
     cut = dict(groups or {})
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
+    key = combined([codes[name] for name in keys])
+    pairs = {name: combined([key, codes[name]]) for name in targets}
     measured = _distance_columns(tables, distances, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
-        found = _of_release(codes, keys, targets, l)
-        near = _distance_rows(tables, measured, holdout, l, lookups, child) if measured else {}
-        rows.append(found[0] | near)
-        replicated.append(found[1])
-        disclosed.append(found[2])
+        counts, unique = identity(key, l)
+        found, in_disco = _shares("", counts), np.empty((len(targets), len(original)), dtype=bool)
+        for t, name in enumerate(targets):
+            counts, in_disco[t] = attribute(key, codes[name], pairs[name], l)
+            found |= _shares(name, counts)
+        if measured:
+            parts = [tables.frames[0], tables.frames[l]]
+            parts.append(parts[0].iloc[:0] if holdout is None else holdout)
+            columns = [_values(name, [part[name] for part in parts]) for name in measured]
+            found |= closest(columns, lookups, child).measures()
+        rows.append(found)
+        replicated.append(unique)
+        disclosed.append(in_disco)
     value, of, compare = np.moveaxis(np.array([list(one.values()) for one in rows]), 2, 0)
     return ContextMeasures(
         index=original.index,
@@ -196,7 +282,7 @@ def context_measures(
         rows=tuple(rows[0]),
         value=value,
         of=of,
-        given_compare=compare,
+        compare=compare,
         replicated=np.mean(replicated, axis=0),
         disclosed=np.mean(disclosed, axis=0),
         compared=tuple(measured),
@@ -205,64 +291,38 @@ def context_measures(
     )
 
 
-def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], int]:
-    """Codes of a column in every table, the original first, and how many there are."""
+def _shares(target: str, counts: Counts) -> Measured:
+    nan = float("nan")
+    share = {name: float(count / of) if of else nan for name, (count, of) in counts.items()}
+    return {
+        (target, name): (share[name], float(of), share.get(COMPARED.get(name, ""), nan))
+        for name, (_, of) in counts.items()
+    }
+
+
+def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
     parts = [frame[name] for frame in tables.frames]
     if not pd.api.types.is_numeric_dtype(parts[0].dtype):
         if groups is not None:
             raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
-        return category_codes(name, parts)
+        return coded(name, parts)
     values = floats(name, parts)
     if groups is not None:
         at_least(f"groups[{name!r}]", groups, 2)
         edges = group_edges(values[0], groups)
         return [group_of(v, edges) for v in values], len(edges) + 2
     seen, where = np.unique(np.concatenate(values), return_inverse=True)
-    ends = np.cumsum([len(v) for v in values])[:-1]
-    return list(np.split(where, ends)), len(seen)
-
-
-def _of_release(
-    codes: Mapping[str, tuple[list[Ints], int]], keys: list[str], targets: list[str], l: int
-) -> tuple[Measured, Flags, Flags]:
-    """Rows of release l, its replicated uniques (n,), and DiSCO of each target (T, n)."""
-
-    def column(name: str) -> tuple[Ints, Ints, int]:
-        found, size = codes[name]
-        return found[0], found[l], size
-
-    key: Keyed = keyed([column(name) for name in keys])
-    who = identity(key)
-    rows = _rows("", IDENTITY, who.counts, who.of)
-    each = [attribute(key, column(name)) for name in targets]
-    for name, found in zip(targets, each, strict=True):
-        rows |= _rows(name, ATTRIBUTE, found.counts, found.of)
-    disclosed = [found.disclosed for found in each] or np.empty((0, len(key.original)), dtype=bool)
-    return rows, who.replicated, np.array(disclosed)
-
-
-def _rows(
-    target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]
-) -> Measured:
-    nan = float("nan")
-    return {
-        (target, name): (count / total if total else nan, total, nan)
-        for name, count, total in zip(names, counts, of, strict=True)
-    }
+    return np.split(where, np.cumsum([len(v) for v in values])[:-1]), len(seen)
 
 
 def _distance_columns(
     tables: Tables, distances: Sequence[str] | bool, holdout: pd.DataFrame | None
 ) -> list[str]:
-    if distances is False:
-        if holdout is not None:
-            raise InputError("holdout is for distances, and distances=False; leave one of them out")
-        return []
-    chosen = (
-        tables.columns
-        if distances is True
-        else known_columns("distances", distances, tables.columns)
-    )
+    if distances is False and holdout is not None:
+        raise InputError("holdout is for distances, and distances=False; leave one of them out")
+    if isinstance(distances, bool):
+        distances = tables.columns if distances else []
+    chosen = known_columns("distances", distances, tables.columns)
     held = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
     absent = [c for c in chosen if c not in held]
     if absent:
@@ -270,35 +330,7 @@ def _distance_columns(
     return chosen
 
 
-def _distance_rows(
-    tables: Tables,
-    columns: list[str],
-    holdout: pd.DataFrame | None,
-    l: int,
-    lookups: int,
-    rng: np.random.Generator,
-) -> Measured:
-    parts = [tables.frames[0], tables.frames[l]]
-    parts.append(parts[0].iloc[:0] if holdout is None else holdout)
-    found = closest([_values(name, [p[name] for p in parts]) for name in columns], lookups, rng)
-    n, nan = float(len(found.distance)), float("nan")
-    rows = {
-        ("", name): (float(of(found.distance)), n, float(of(found.within)))
-        for name, of in (
-            ("dcr_zero", lambda x: (x == 0).mean()),
-            ("dcr_median", np.median),
-            ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
-        )
-    }
-    closer: Measured = {("", "closer_than_holdout"): (found.closer, n, nan)}
-    return rows if np.isnan(found.closer) else rows | closer
-
-
 def _values(name: str, parts: Sequence[pd.Series]) -> Values:
-    numeric = pd.api.types.is_numeric_dtype(parts[0].dtype)
-    if numeric and not pd.api.types.is_bool_dtype(parts[0].dtype):
-        first, second, third = floats(name, parts)
-        return Values(True, (first, second, third))
-    codes, _ = category_codes(name, parts)
-    first, second, third = (c.astype(float) for c in codes)
-    return Values(False, (first, second, third))
+    if is_numeric(parts[0].dtype):
+        return True, floats(name, parts)
+    return False, [codes.astype(float) for codes in coded(name, parts)[0]]

@@ -13,6 +13,8 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import NONE, begun, number, percent
 from bayes_risk.data.base_result import Drawn, Public, Table, for_file
 
+from .tables import over_releases
+
 _ORIGINAL, _RELEASE = "records of the original", "records of the release"
 _LOOKED_UP = "released records looked up"
 
@@ -46,10 +48,7 @@ _NOT_NEAR = (
 MEANINGS = {
     "uio": Meaning("UiO", "records of the original whose key nobody else there holds", _ONE_FILE),
     "uis": Meaning(
-        "UiS",
-        "records of the release whose key no other record there shows",
-        _ONE_FILE,
-        of=_RELEASE,
+        "UiS", "records of the release whose key no other record there shows", _ONE_FILE, _RELEASE
     ),
     "uiois": Meaning(
         "UiOiS", "uniques of the original whose key the release shows, once or more", _NO_INTRUDER
@@ -66,7 +65,7 @@ MEANINGS = {
         "Dsyn",
         "records of the release whose key leaves one value of the target there",
         _ONE_FILE,
-        of=_RELEASE,
+        _RELEASE,
     ),
     "iso": Meaning(
         "iSO",
@@ -102,7 +101,7 @@ MEANINGS = {
         _ONE_FILE,
     ),
     "caps": Meaning(
-        "CAPs", "the same of the release's own records in the release", _ONE_FILE, of=_RELEASE
+        "CAPs", "the same of the release's own records in the release", _ONE_FILE, _RELEASE
     ),
     "dcap": Meaning(
         "DCAP",
@@ -119,27 +118,27 @@ MEANINGS = {
         "DCR = 0",
         "released records that agree with some record of the original in every column compared",
         _NOT_NEAR,
-        of=_LOOKED_UP,
+        _LOOKED_UP,
     ),
     "dcr_median": Meaning(
         "DCR, median",
         "median distance of released records to the closest record of the original (numbers "
         "over their range, 1 between different levels)",
         _NOT_NEAR,
-        of=_LOOKED_UP,
+        _LOOKED_UP,
     ),
     "dcr_5_percent": Meaning(
         "DCR, 5 %",
         "5 % of released records are at least so close to a record of the original",
         _NOT_NEAR,
-        of=_LOOKED_UP,
+        _LOOKED_UP,
     ),
     "closer_than_holdout": Meaning(
         "Closer than holdout",
         "released records closer to the original than to as many records held out, ties half",
         "Half is what a release has that learnt the population and no record; a few records "
         "learnt by heart do not move it.",
-        of=_LOOKED_UP,
+        _LOOKED_UP,
     ),
 }
 COMPARED = {  # the measure that it compares with
@@ -164,8 +163,11 @@ class ContextMeasures(Drawn):
     keys, targets : tuple of str
     rows : tuple of (str, str), length K
         Target (empty: none) and measure.
-    value, of, given_compare : ndarray, shape (m, K)
-        Measures, the number of records that they are shares of, and what distances compare with.
+    value, of, compare : ndarray, shape (m, K)
+        Measures, the number of records that they are shares of, and what each is compared with:
+        without the release, or in the original. repU and the like: UiO. DiSCO, TCAP: Dorig. DCAP:
+        CAPd. CAPd and CAPs: baseCAPd. Distances: those of the original's records to each other.
+        Closer than the holdout: 1/2. NaN: nothing.
     replicated, disclosed : ndarray, shape (n,) and (T, n)
         Share of releases in which the record is a replicated unique, or in DiSCO of each target.
     compared, has_holdout : tuple of str, bool
@@ -180,7 +182,7 @@ class ContextMeasures(Drawn):
     rows: tuple[tuple[str, str], ...]
     value: Array
     of: Array
-    given_compare: Array
+    compare: Array
     replicated: Array
     disclosed: Array
     compared: tuple[str, ...]
@@ -193,22 +195,6 @@ class ContextMeasures(Drawn):
         """Number of releases."""
         return len(self.value)
 
-    @property
-    def compare(self) -> Array:
-        """What each number is compared with, (m, K): without the release, or in the original.
-
-        repU and the like: UiO. DiSCO, TCAP: Dorig. DCAP: CAPd. CAPd and CAPs: baseCAPd. Distances:
-        those of the original's records to each other. Closer than the holdout: 1/2.
-        """
-        where = {row: k for k, row in enumerate(self.rows)}
-        found = self.given_compare.copy()
-        for k, (target, measure) in enumerate(self.rows):
-            if measure in COMPARED:
-                found[:, k] = self.value[:, where[target, COMPARED[measure]]]
-            if measure == "closer_than_holdout":
-                found[:, k] = 0.5
-        return found
-
     def summary(self) -> pd.DataFrame:
         """One row per target and measure; `meanings` defines them.
 
@@ -216,15 +202,8 @@ class ContextMeasures(Drawn):
         ``highest`` over releases; ``compare`` (see `compare`; NaN: nothing to compare with); ``of``
         (records that it is a share of).
         """
-        nan = np.full(len(self.rows), np.nan)
-        columns = {
-            "value": self.value.mean(axis=0),
-            "sd": self.value.std(axis=0, ddof=1) if self.m > 1 else nan,
-            "lowest": self.value.min(axis=0),
-            "highest": self.value.max(axis=0),
-            "compare": self.compare.mean(axis=0),
-            "of": self.of.mean(axis=0),
-        }
+        columns = over_releases(self.value)
+        columns |= {"compare": self.compare.mean(axis=0), "of": self.of.mean(axis=0)}
         return pd.DataFrame(columns, index=self._labels())
 
     @property

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.matching import Combinations
 from bayes_risk._core.parallel import in_order
-from bayes_risk.matching.keyed_counts import keyed
 
 from .tables import Column
 
@@ -35,66 +35,63 @@ class Profiles(NamedTuple):
         return self.original + self.release
 
 
-class Block(NamedTuple):
-    """Predictors made of one column, shape (P, d), and whether the column was synthesised."""
-
-    made: bool
-    values: Array
-
-
-class Design(NamedTuple):
-    """Predictors (P, K), and the degrees of freedom they take.
-
-    ``df``: rank beyond the constant and beyond what unsynthesised columns alone span, which cannot
-    tell the files apart.
-    """
-
-    values: Array
-    df: int
+# predictors made of one column, shape (P, d), and whether the column was synthesised
+Block = tuple[Array, bool]
 
 
 def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
     """Distinct rows of the original and release l, with their counts."""
     both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
     n = len(columns[0].values[0])
-    codes = [np.unique(values, return_inverse=True)[1] for values in both]
-    *rows, size = keyed([(code[:n], code[n:], int(code.max()) + 1) for code in codes])
-    _, first = np.unique(np.concatenate(rows), return_index=True)
-    counts = (np.bincount(part, minlength=size).astype(float) for part in rows)
+    cells = Combinations(len(both[0]))
+    for values in both:
+        levels, code = np.unique(values, return_inverse=True)
+        cells.add(code, len(levels))
+    number = cells.dense()
+    _, first = np.unique(number, return_index=True)
+    files = number[:n], number[n:]
+    counts = (np.bincount(part, minlength=cells.size).astype(float) for part in files)
     return Profiles(tuple(values[first] for values in both), *counts)
 
 
 def blocks_of(columns: Sequence[Column], at: Profiles) -> list[Block]:
     """Dummies of categories; standardised numbers, with a dummy for missing ones."""
-    return [
-        Block(c.made, _numeric(v, at.records) if c.number else _dummies(v, at.records, c.size))
-        for c, v in zip(columns, at.values, strict=True)
-    ]
+    found = []
+    for column, values in zip(columns, at.values, strict=True):
+        if column.number:
+            absent = np.isnan(values)
+            shown, weights = values[~absent], at.records[~absent]
+            mean = np.average(shown, weights=weights)
+            spread = np.sqrt(np.average((shown - mean) ** 2, weights=weights))
+            parts = [np.where(absent, 0.0, (values - mean) / spread)] if spread > 0 else []
+            parts += [absent.astype(float)] if absent.any() else []
+            block = np.column_stack(parts) if parts else np.empty((len(values), 0))
+        else:  # for each level that somebody shows, but the commonest
+            seen = np.bincount(values.astype(np.int64), at.records, column.size)
+            levels = np.flatnonzero(seen)
+            block = (values[:, None] == levels[levels != np.argmax(seen)]).astype(float)
+        found.append((block, column.made))
+    return found
 
 
-def main_effects(blocks: Sequence[Block], weights: Array) -> Design:
-    """Predictors as they are."""
-    values, kept = (
-        np.concatenate([b.values for b in some], axis=1) if some else None
-        for some in (blocks, [b for b in blocks if not b.made])
-    )
-    assert values is not None
-    return Design(values, _rank(values, weights) - (0 if kept is None else _rank(kept, weights)))
+def main_effects(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
+    """Predictors as they are (P, K), and the degrees of freedom they take.
+
+    Their rank beyond the constant and beyond what unsynthesised columns alone span, which cannot
+    tell the files apart.
+    """
+    values = np.concatenate([block for block, _ in blocks], axis=1)
+    kept = np.concatenate([values[:, :0], *(block for block, made in blocks if not made)], axis=1)
+    return values, _rank(values, weights) - _rank(kept, weights)
 
 
-def interactions(blocks: Sequence[Block], weights: Array) -> Design:
+def interactions(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
     """Main effects, and products of predictors of any two columns."""
     products = []
-    for a, b in combinations(blocks, 2):
-        product = (a.values[:, :, None] * b.values[:, None, :]).reshape(len(a.values), -1)
-        products.append(Block(a.made or b.made, product[:, product.any(axis=0)]))
+    for (a, a_made), (b, b_made) in combinations(blocks, 2):
+        product = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+        products.append((product[:, product.any(axis=0)], a_made or b_made))
     return main_effects([*blocks, *products], weights)
-
-
-def n_interactions(blocks: Sequence[Block]) -> int:
-    """How many predictors `interactions` would make at most."""
-    d = np.array([b.values.shape[1] for b in blocks])
-    return int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2)
 
 
 def features(columns: Sequence[Column], l: int) -> npt.NDArray[np.float32]:
@@ -107,24 +104,6 @@ def features(columns: Sequence[Column], l: int) -> npt.NDArray[np.float32]:
         if absent.any():
             parts.append(absent.astype(float))
     return np.column_stack(parts).astype(np.float32)
-
-
-def _dummies(code: Array, records: Array, size: int) -> Array:
-    """One for each level that somebody shows, but the commonest."""
-    seen = np.bincount(code.astype(np.int64), weights=records, minlength=size)
-    levels = np.flatnonzero(seen)
-    levels = levels[levels != np.argmax(seen)]
-    return np.asarray((code[:, None] == levels).astype(float))
-
-
-def _numeric(values: Array, records: Array) -> Array:
-    absent = np.isnan(values)
-    shown, weights = values[~absent], records[~absent]
-    mean = np.average(shown, weights=weights)
-    spread = np.sqrt(np.average((shown - mean) ** 2, weights=weights))
-    parts = [np.where(absent, 0.0, (values - mean) / spread)] if spread > 0 else []
-    parts += [absent.astype(float)] if absent.any() else []
-    return np.column_stack(parts) if parts else np.empty((len(values), 0))
 
 
 def _rank(values: Array, weights: Array) -> int:
@@ -141,9 +120,8 @@ def _rank(values: Array, weights: Array) -> int:
     return int((found > TOLERANCE * found.max()).sum())
 
 
-Predictors = Callable[[Sequence[Block], Array], Design]
+Predictors = Callable[[Sequence[Block], Array], tuple[Array, int]]
 MODELS = ("main", "interactions", "cart")
-MEASURES = ("pmse", "null_pmse", "null_sd", "ratio", "standardized", "specks", "df")
 MAX_PREDICTORS = 1_000
 MAX_ENTRIES = 100_000_000  # of the design matrix: 0.8 GB
 RIDGE = 1e5  # inverse of the penalty that keeps separated cells finite
@@ -151,18 +129,25 @@ MIN_LEAF = 20
 
 
 class Score(NamedTuple):
-    """Measures of one propensity model and release, in the order of `MEASURES`."""
+    """Measures of one propensity model and release; NaN: not fitted."""
 
-    pmse: float
-    null_pmse: float
-    null_sd: float
-    ratio: float
-    standardized: float
-    specks: float
-    df: float
+    pmse: float = float("nan")
+    null_pmse: float = float("nan")
+    null_sd: float = float("nan")
+    ratio: float = float("nan")
+    standardized: float = float("nan")
+    specks: float = float("nan")
+    df: float = float("nan")
+
+    @classmethod
+    def of(cls, found: float, expected: float, sd: float, specks: float, df: float) -> "Score":
+        """PMSE, measured by its null expectation and standard deviation, and the rest."""
+        ratio = found / expected if expected > 0 else float("nan")
+        standardized = (found - expected) / sd if sd > 0 else float("nan")
+        return cls(found, expected, sd, ratio, standardized, specks, df)
 
 
-NOT_FITTED = Score(*[float("nan")] * len(MEASURES))
+MEASURES = Score._fields
 
 
 def propensity(
@@ -202,7 +187,7 @@ def propensity(
     null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])
     expected, sd = float(null.mean()), float(null.std(ddof=1))
     scores[:, 2] = [
-        Score(*_standardised(found, expected, sd), specks=distance, df=leaves - 1)
+        Score.of(found, expected, sd, distance, leaves - 1)
         for found, distance, _, leaves in grown[:m]
     ]
     return scores
@@ -233,17 +218,17 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
 def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> Score:
     at = profiles_of(columns, l)
     blocks = blocks_of(columns, at)
-    K = n_interactions(blocks) if which is interactions else 0
+    d = np.array([block.shape[1] for block, _ in blocks])
+    # predictors that products of two columns would make at most
+    K = int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2) if which is interactions else 0
     if K > MAX_PREDICTORS or K * len(at.original) > MAX_ENTRIES:
-        return NOT_FITTED
-    design = which(blocks, at.records)
+        return Score()
+    X, df = which(blocks, at.records)
     del blocks  # as large as the design
     N, c = at.records.sum(), at.release.sum() / at.records.sum()
-    expected, sd = logistic_null(design.df, N, c, replaced)
-    score = _fitted(design.values, at, c)
-    found = pmse(score, c, at.records)
+    score = _fitted(X, at, c)
     distance = specks(score, at.original, at.release)
-    return Score(*_standardised(found, expected, sd), specks=distance, df=design.df)
+    return Score.of(pmse(score, c, at.records), *logistic_null(df, N, c, replaced), distance, df)
 
 
 def _fitted(X: Array, at: Profiles, c: float) -> Array:
@@ -257,15 +242,6 @@ def _fitted(X: Array, at: Profiles, c: float) -> Array:
     weights = np.concatenate([at.original[o], at.release[s]])
     model = LogisticRegression(C=RIDGE, solver="newton-cholesky", max_iter=200, tol=slack)
     return np.asarray(model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1])
-
-
-def _standardised(
-    found: float, expected: float, sd: float
-) -> tuple[float, float, float, float, float]:
-    """PMSE, its null expectation and standard deviation, and pMSE measured by them."""
-    nan = float("nan")
-    ratio = found / expected if expected > 0 else nan
-    return found, expected, sd, ratio, (found - expected) / sd if sd > 0 else nan
 
 
 def _tree(

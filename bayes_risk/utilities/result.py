@@ -18,7 +18,15 @@ from bayes_risk.release.release import Release
 
 from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS, propensity
-from .tables import MARGIN_MEASURES, PAIR_MEASURES, columns_of, margins, pairs, tables_of
+from .tables import (
+    MARGIN_MEASURES,
+    PAIR_MEASURES,
+    columns_of,
+    margins,
+    over_releases,
+    pairs,
+    tables_of,
+)
 
 ROWS = 10  # pairs, columns and estimates, the worst first
 WORDS = {
@@ -158,32 +166,27 @@ class Utility(Drawn):
         Columns: ``value`` (mean over releases); ``sd``, ``lowest`` and ``highest`` over releases;
         ``null``, what a release drawn from the truth shows on average (NaN: not known).
         """
-        return pd.DataFrame.from_dict(
-            {name: _spread(values, null) for name, values, null in self._rows()},
-            orient="index",
-            columns=["value", "sd", "lowest", "highest", "null"],
-        ).rename_axis("measure")
+        names, values, nulls = zip(*self._rows(), strict=True)
+        columns = over_releases(np.column_stack(values)) | {"null": np.array(nulls)}
+        return pd.DataFrame(columns, index=pd.Index(names, name="measure"))
 
     @property
     def dataset(self) -> xr.Dataset:
         """All numbers as labelled arrays for NetCDF; no record of the original is in them."""
-        margin = list(self.margin_names)
-        pair = [f"{a} x {b}" for a, b in self.pair_names]
-        estimate = [f"{a}: {q}" for a, q in self.estimate_names]
-        data = {
-            **_arrays("", ("release", "model"), self.scores, MEASURES),
-            **_arrays("margin_", ("release", "margin"), self.margin_measures, MARGIN_MEASURES),
-            **_arrays("pair_", ("release", "pair"), self.pair_measures, PAIR_MEASURES),
-            **_arrays("estimate_", ("estimate",), self.combined, COLUMNS),
-            **_arrays(
-                "release_",
-                ("release", "estimate"),
-                self.agreement,
-                ("standardized_difference", "interval_overlap"),
-            ),
+        agreement = ("standardized_difference", "interval_overlap")
+        parts = (
+            ("", ("release", "model"), self.scores, MEASURES),
+            ("margin_", ("release", "margin"), self.margin_measures, MARGIN_MEASURES),
+            ("pair_", ("release", "pair"), self.pair_measures, PAIR_MEASURES),
+            ("estimate_", ("estimate",), self.combined, COLUMNS),
+            ("release_", ("release", "estimate"), self.agreement, agreement),
+        )
+        labels = {
+            "model": MODELS,
+            "margin": self.margin_names,
+            "pair": [f"{a} x {b}" for a, b in self.pair_names],
+            "estimate": [f"{a}: {q}" for a, q in self.estimate_names],
         }
-        labels = {"model": MODELS, "margin": margin, "pair": pair, "estimate": estimate}
-        coords = {k: np.array([str(x) for x in v], dtype=str) for k, v in labels.items()}
         attrs = {
             "synthesized": ", ".join(map(str, self.synthesized)),
             "unsynthesized": ", ".join(map(str, self.unsynthesized)),
@@ -191,7 +194,16 @@ class Utility(Drawn):
             "confidence": self.confidence,
             "random_seed": self.seed_entropy,
         }
-        return xr.Dataset(data, {"release": np.arange(1, self.m + 1), **coords}, attrs)
+        coords = {k: np.array([str(x) for x in v], dtype=str) for k, v in labels.items()}
+        return xr.Dataset(
+            {
+                f"{prefix}{name}": (dims, values[..., k])
+                for prefix, dims, values, names in parts
+                for k, name in enumerate(names)
+            },
+            {"release": np.arange(1, self.m + 1), **coords},
+            attrs,
+        )
 
     def tables(self) -> dict[str, Table]:
         """Propensity scores, columns and pairs, analyses; and all of them in one long table."""
@@ -216,13 +228,54 @@ class Utility(Drawn):
                 ],
             )
         }
-        if len(self.margins):
-            found["columns"] = _compared(self.margins, "Columns", "Column")
-        if len(self.pairs):
-            found["pairs"] = _compared(self.pairs, "Pairs of columns", "Pair")
+        of_tables = {
+            "columns": ("Columns", "Column", self.margins),
+            "pairs": ("Pairs of columns", "Pair", self.pairs),
+        }
+        for name, (what, head, table) in of_tables.items():
+            if len(table):
+                found[name] = Table(
+                    caption=f"{what} ({_which(table)}), those worst kept first.",
+                    frame=table.head(ROWS),
+                    head=head,
+                    labels=_named,
+                    columns=[
+                        ("pMSE over chance", value("ratio")),
+                        ("Total variation", value("total_variation")),
+                        ("By chance", value("null_total_variation")),
+                        ("Hellinger", value("hellinger")),
+                        ("By chance", value("null_hellinger")),
+                    ],
+                )
         if len(self.estimates):
-            found["estimates"] = self._estimates()
-        return found | {"long": Table(frame=self._long().set_index("kind"), file="utility")}
+            table = self.estimates.sort_values("interval_overlap", kind="stable")
+            found["estimates"] = Table(
+                caption=(
+                    f"Estimates ({_which(table)}) with {self.confidence:.0%} intervals, lowest "
+                    "overlap first."
+                ),
+                frame=table.head(ROWS),
+                head="Estimate",
+                labels=lambda name: ": ".join(map(str, name)),
+                columns=[
+                    ("Original", lambda row: _interval(row, "original", "_original")),
+                    ("Releases", lambda row: _interval(row, "release", "")),
+                    ("Standardised difference", value("standardized_difference", digits=2)),
+                    ("Interval overlap", value("interval_overlap", digits=2)),
+                ],
+            )
+        return found | {"long": Table(frame=self._long(), file="utility")}
+
+    def _long(self) -> pd.DataFrame:
+        """Columns, pairs and estimates in one long table, a row a number."""
+        parts, names = [], ["kind", "first", "second"]
+        named = {"column": self.margins, "pair": self.pairs, "estimate": self.estimates}
+        for kind, table in named.items():
+            both = [name if isinstance(name, tuple) else (name, "") for name in table.index]
+            labels = {"kind": kind, "first": [a for a, _ in both], "second": [b for _, b in both]}
+            long = table.reset_index(drop=True).assign(**labels).astype(dict.fromkeys(names, str))
+            parts.append(long.melt(names, var_name="measure"))
+        return pd.concat(parts, ignore_index=True).set_index("kind")
 
     def line(self) -> str:
         """How well a tree tells the files apart, and the worst pair."""
@@ -239,53 +292,40 @@ class Utility(Drawn):
         out = "the logistic model with interactions has too many predictors and was left out"
         return out if np.isnan(value) else ""
 
-    def _estimates(self) -> Table:
-        """Estimates of the analyses, those that differ most first."""
-        table = self.estimates.sort_values("interval_overlap", kind="stable")
-        return Table(
-            caption=(
-                f"Estimates ({_which(table)}) with {self.confidence:.0%} intervals, lowest overlap "
-                "first."
-            ),
-            frame=table.head(ROWS),
-            head="Estimate",
-            labels=lambda name: ": ".join(map(str, name)),
-            columns=[
-                ("Original", lambda row: _interval(row, "original", "_original")),
-                ("Releases", lambda row: _interval(row, "release", "")),
-                ("Standardised difference", value("standardized_difference", digits=2)),
-                ("Interval overlap", value("interval_overlap", digits=2)),
-            ],
-        )
-
-    def _long(self) -> pd.DataFrame:
-        """Columns, pairs and estimates in one long table.
-
-        One row a number: ``kind`` ("column", "pair" or "estimate"), ``first`` and ``second`` (the
-        two columns of a pair, or analysis and quantity), ``measure``, ``value``.
-        """
-        parts: list[pd.DataFrame] = []
-        named = {"column": self.margins, "pair": self.pairs, "estimate": self.estimates}
-        names = ["kind", "first", "second"]
-        for kind, table in named.items():
-            labels = [label if isinstance(label, tuple) else (label, "") for label in table.index]
-            rows = [(kind, *map(str, label)) for label in labels]
-            index = pd.MultiIndex.from_tuples(rows, names=names)
-            long = pd.DataFrame(table.to_numpy(), index, table.columns).reset_index()
-            parts.append(long.melt(names, var_name="measure"))
-        return pd.concat(parts, ignore_index=True)
-
     def sentence(self) -> str:
         """The result in plain words."""
         ratio, specks = self.summary().loc[["ratio_cart", "specks_cart"], "value"]
-        told = f"A tree cannot tell {_releases(self.m)} from the original."
+        which = "the release" if self.m == 1 else f"each of {self.m} releases"
+        told = f"A tree cannot tell {which} from the original."
         if ratio > 0:
             told = (
-                f"A tree tells {_releases(self.m)} from the original {number(ratio)} times as well "
+                f"A tree tells {which} from the original {number(ratio)} times as well "
                 "as a release drawn from the truth would be told (SPECKS "
                 f"{number(specks)}, 0 to 1)."
             )
-        return f"{told}{self._worst()}{self._intervals()}{self._not_compared()}"
+        if self.pair_names:
+            table = self.pairs
+            a, b = table.index[0]
+            told += (
+                f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
+                f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
+                f"{GOOD:g}, where a release drawn from the truth has 1 on average."
+            )
+        if self.estimate_names:
+            overlap = self.estimates["interval_overlap"]
+            told += (
+                f" Over {len(overlap)} estimates, {self.confidence:.0%} intervals overlap by "
+                f"{number(overlap.mean())} on average and {number(overlap.min())} at worst (1: the "
+                "same; below 0: a gap)."
+            )
+        if np.isnan(self.scores[:, MODELS.index("interactions"), 0]).any():
+            told += (
+                f" The logistic model with interactions was left out: it has more than "
+                f"{MAX_PREDICTORS:,} predictors or too many records for them."
+            )
+        if self.left_out:
+            told += f" Not compared, as a release lacks them: {', '.join(map(str, self.left_out))}."
+        return told
 
     def _means(self, values: Array, measures: tuple[str, ...], index: pd.Index) -> pd.DataFrame:
         table = pd.DataFrame(values.mean(axis=0), index, list(measures))
@@ -307,64 +347,15 @@ class Utility(Drawn):
             of = dict(zip(PAIR_MEASURES, np.moveaxis(values, 2, 0), strict=False))
             for name in ("total_variation", "hellinger"):
                 yield f"{word}_{name}", of[name].mean(axis=1), float(of[f"null_{name}"].mean())
-            yield f"{word}_worst_ratio", _largest(of["ratio"]), nan
+            yield f"{word}_worst_ratio", np.fmax.reduce(of["ratio"], axis=1), nan
             for name in ("mutual_information", "correlation") if word == "pairs" else ():
-                yield f"pairs_{name}", _largest(np.abs(of[f"{name}_difference"])), nan
+                largest = np.fmax.reduce(np.abs(of[f"{name}_difference"]), axis=1)
+                yield f"pairs_{name}", largest, nan  # NaN where there is none
         if self.estimate_names:
             difference, overlap = np.moveaxis(self.agreement, 2, 0)
             yield "interval_overlap", overlap.mean(axis=1), nan
             yield "lowest_interval_overlap", overlap.min(axis=1), nan
             yield "largest_standardized_difference", np.abs(difference).max(axis=1), nan
-
-    def _worst(self) -> str:
-        if not self.pair_names:
-            return ""
-        table = self.pairs
-        a, b = table.index[0]
-        many = int((table["ratio"] > GOOD).sum())
-        return (
-            f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
-            f"{many:,} of {len(table):,} pairs are above {GOOD:g}, where a release drawn "
-            "from the truth has 1 on average."
-        )
-
-    def _intervals(self) -> str:
-        if not self.estimate_names:
-            return ""
-        overlap = self.estimates["interval_overlap"]
-        return (
-            f" Over {len(overlap)} estimates, {self.confidence:.0%} intervals overlap by "
-            f"{number(overlap.mean())} on average and {number(overlap.min())} at worst (1: the "
-            "same; below 0: a gap)."
-        )
-
-    def _not_compared(self) -> str:
-        told = ""
-        if np.isnan(self.scores[:, MODELS.index("interactions"), 0]).any():
-            told += (
-                f" The logistic model with interactions was left out: it has more than "
-                f"{MAX_PREDICTORS:,} predictors or too many records for them."
-            )
-        if self.left_out:
-            told += f" Not compared, as a release lacks them: {', '.join(map(str, self.left_out))}."
-        return told
-
-
-def _compared(table: pd.DataFrame, what: str, head: str) -> Table:
-    """Columns or pairs, those worst kept first."""
-    distances = (("Total variation", "total_variation"), ("Hellinger", "hellinger"))
-    beside = [
-        pair
-        for words, name in distances
-        for pair in ((words, value(name)), ("By chance", value(f"null_{name}")))
-    ]
-    return Table(
-        caption=f"{what} ({_which(table)}), those worst kept first.",
-        frame=table.head(ROWS),
-        head=head,
-        labels=_named,
-        columns=[("pMSE over chance", value("ratio")), *beside],
-    )
 
 
 def _which(table: pd.DataFrame) -> str:
@@ -378,27 +369,6 @@ def _named(label: Hashable) -> str:
 
 def _interval(row: Mapping[str, Any], name: str, side: str) -> str:
     return f"{plain(row[name])} ({plain(row[f'low{side}'])} to {plain(row[f'high{side}'])})"
-
-
-def _spread(values: Array, null: float) -> tuple[float, ...]:
-    sd = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-    return float(values.mean()), sd, float(values.min()), float(values.max()), null
-
-
-def _largest(values: Array) -> Array:
-    """Largest over the second axis, NaN where there is none."""
-    largest = np.where(np.isnan(values), -np.inf, values).max(axis=1)
-    return np.where(np.isneginf(largest), np.nan, largest)
-
-
-def _arrays(
-    prefix: str, dims: tuple[str, ...], values: Array, names: tuple[str, ...]
-) -> dict[str, tuple[tuple[str, ...], Array]]:
-    return {f"{prefix}{name}": (dims, values[..., k]) for k, name in enumerate(names)}
-
-
-def _releases(m: int) -> str:
-    return "the release" if m == 1 else f"each of {m} releases"
 
 
 def utility(
@@ -495,9 +465,15 @@ def utility(
     at_least("groups", groups, 2)
     at_least("permutations", permutations, 2)
     level, rng = checked_confidence(confidence), np.random.default_rng(random_seed)
+    fits = {} if analyses is None else analyses
+    if not isinstance(fits, Mapping) or not all(callable(f) for f in fits.values()):
+        raise InputError(
+            "analyses must be a dict of name to function of a DataFrame, such as "
+            '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
+        )
     tables = tables_of(original, release, columns, synthesized)
     coded = columns_of(tables, numbers, groups, missing)
-    found = inferences(checked_analyses(analyses), tables, rules, confidence)
+    found = inferences(fits, tables, rules, confidence)
     begin_work()
     margin_names, margin = margins(coded, tables.replaced)
     pair_names, pair = pairs(coded, tables.replaced, n_jobs)
@@ -525,15 +501,3 @@ def utility(
         permutations=permutations,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
-
-
-def checked_analyses(analyses: Any) -> Mapping[str, Analysis]:
-    """Functions of a table by name."""
-    if analyses is None:
-        return {}
-    if not isinstance(analyses, Mapping) or not all(callable(f) for f in analyses.values()):
-        raise InputError(
-            "analyses must be a dict of name to function of a DataFrame, such as "
-            '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
-        )
-    return analyses

@@ -18,10 +18,10 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns, same_records
 from bayes_risk.data.variables import check_magnitude, looks_continuous
-from bayes_risk.matching.input import coded, listed, source
-from bayes_risk.release.release import SAME, Release
+from bayes_risk.matching.input import check_unchanged, coded, codes_of, listed, source
+from bayes_risk.release.release import Release
 
 
 class Tables(NamedTuple):
@@ -72,16 +72,27 @@ def tables_of(
     """Check and put side by side; see `bayes_risk.utilities.result.utility` for what is allowed."""
     if len(checked_table(original, "original")) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
-    given = listed(release.datasets if isinstance(release, Release) else release)
+    given = listed(release)
     wanted, left_out = _columns(original, release, given, columns)
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
     part = isinstance(release, Release) and release.records is not None
     if kept or part:
         given = [same_records(original.index, t, source(l)) for l, t in enumerate(given, start=1)]
-    frames = [original[wanted], *(_filled(t, original, wanted) for t in given)]
-    for l, frame in enumerate(frames[1:], start=1):
-        _check_kept(original, frame, kept, source(l))
+    frames = [original[wanted]]
+    for l, table in enumerate(given, start=1):
+        if not len(table):
+            raise InputError("a release has no records; give files with at least one")
+        require_columns(table, [c for c in wanted if c in table.columns], source(l))
+        # a Release may leave out what was not synthesised
+        shown = {c: table[c] if c in table.columns else original[c] for c in wanted}
+        frames.append(pd.DataFrame(shown, index=table.index))
+        for name in kept:
+            found = codes_of(name, [original[name], frames[-1][name]])
+            changed = len(original)  # of text here and numbers there
+            if found is not None:
+                changed = int(np.not_equal(*np.split(found[0], 2)).sum())
+            check_unchanged(name, changed, len(original), source(l))
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
     return Tables(tuple(frames), tuple(made), tuple(kept), share, tuple(left_out))
 
@@ -91,22 +102,33 @@ def columns_of(
 ) -> list[Column]:
     """Code every column over all tables; numbers are cut at the original's quantiles."""
     one_of("missing", missing, ("error", "level"))
-    counted = (
-        [c for c in tables.columns if looks_continuous(tables.frames[0][c])]
-        if numbers is None
-        else known_columns("numbers", numbers, tables.columns)
-    )
-    found = []
+    if numbers is None:
+        numbers = [c for c in tables.columns if looks_continuous(tables.frames[0][c])]
+    counted, found = known_columns("numbers", numbers, tables.columns), []
     for name in tables.columns:
-        parts = [frame[name] for frame in tables.frames]
+        parts, made = [frame[name] for frame in tables.frames], name in tables.made
         for l, part in enumerate(parts if missing == "error" else []):
             if count := int(part.isna().sum()):
                 raise InputError(
                     f"column {name!r} of {source(l)} has {count:,} missing values; fill or drop "
                     'them, or pass missing="level" to make them a level of their own'
                 )
-        code = partial(_number, groups=groups) if name in counted else _category
-        found.append(code(name, parts, name in tables.made))
+        if name in counted:
+            values = floats(name, parts)
+            if np.isnan(values[0]).all():
+                raise InputError(f"column {name!r} of the original holds no number; leave it out")
+            edges = group_edges(values[0], groups)
+            cells, size = [group_of(v, edges) for v in values], len(edges) + 2
+        else:
+            distinct = max(part.nunique() for part in parts)
+            if distinct > MAX_LEVELS:
+                raise InputError(
+                    f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; "
+                    "leave it out with columns=, cut it into categories, or name it in numbers="
+                )
+            cells, size = coded(name, parts)
+            values = [codes.astype(float) for codes in cells]
+        found.append(Column(name, made, name in counted, tuple(values), tuple(cells), size))
     return found
 
 
@@ -123,12 +145,9 @@ def _columns(
         if not wanted:
             raise InputError("the releases share no column with the original; see their columns")
         return wanted, absent
-    wanted = known_columns("columns", columns, list(original.columns))
-    for name in wanted:
-        if name in absent:
-            raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
-    if not wanted:
-        raise InputError("columns is empty; name at least one")
+    wanted = known_columns("columns", columns, list(original.columns), least=1)
+    for name in set(wanted) & set(absent):
+        raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
     return wanted, []
 
 
@@ -153,36 +172,6 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
     return made
 
 
-def _filled(table: pd.DataFrame, original: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """A release with the columns that it may leave out as they were not synthesised."""
-    for name in wanted:
-        if list(table.columns).count(name) > 1:
-            raise InputError(f"a release has column {name!r} more than once; rename or drop one")
-    if not len(table):
-        raise InputError("a release has no records; give files with at least one")
-    shown = {c: table[c] if c in table.columns else original[c] for c in wanted}
-    return pd.DataFrame(shown, index=table.index)
-
-
-def _check_kept(
-    original: pd.DataFrame, table: pd.DataFrame, kept: Sequence[str], where: str
-) -> None:
-    for name in kept:
-        both = [original[name], table[name]]
-        if all(pd.api.types.is_numeric_dtype(c.dtype) for c in both):
-            y, z = (c.to_numpy(dtype=float, na_value=np.nan) for c in both)
-            changed = int((~np.isclose(y, z, rtol=SAME, atol=0.0, equal_nan=True)).sum())
-        else:
-            (y, z), _ = coded(name, both, ["the original", where])
-            changed = int((y != z).sum())
-        if changed:
-            raise InputError(
-                f"column {name!r} of {where} differs from the original in {changed:,} records, but "
-                "is not named as synthesised; name it in synthesized=, or give both tables the "
-                "same index"
-            )
-
-
 def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
     """Numbers of a column in every table, missing ones NaN; text and infinite values refused."""
     found = []
@@ -201,32 +190,6 @@ def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
         check_magnitude(values, name, source(l))
         found.append(values)
     return found
-
-
-def category_codes(name: str, parts: Sequence[pd.Series]) -> tuple[list[Ints], int]:
-    """Codes of a column in every table, missing being a level, and how many levels there are."""
-    codes, size = coded(name, parts, [source(l) for l in range(len(parts))])
-    return [np.asarray(c, dtype=np.int64) for c in codes], size
-
-
-def _number(name: str, parts: Sequence[pd.Series], made: bool, groups: int) -> Column:
-    values = tuple(floats(name, parts))
-    if np.isnan(values[0]).all():
-        raise InputError(f"column {name!r} of the original holds no number; leave it out")
-    edges = group_edges(values[0], groups)
-    cells = tuple(group_of(v, edges) for v in values)
-    return Column(name, made, True, values, cells, len(edges) + 2)
-
-
-def _category(name: str, parts: Sequence[pd.Series], made: bool) -> Column:
-    distinct = max(part.nunique() for part in parts)
-    if distinct > MAX_LEVELS:
-        raise InputError(
-            f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; leave it "
-            "out with columns=, cut it into categories, or name it in numbers="
-        )
-    cells, size = category_codes(name, parts)
-    return Column(name, made, False, tuple(c.astype(float) for c in cells), tuple(cells), size)
 
 
 DENSE = 4  # cells per record up to which counting beats sorting
@@ -256,6 +219,13 @@ class TableDistance(NamedTuple):
     null_total_variation: float
     hellinger: float
     null_hellinger: float
+
+
+def over_releases(values: Array) -> dict[str, Array]:
+    """Mean of measures (m, K) over the releases, their standard deviation, least and most."""
+    sd = values.std(axis=0, ddof=1) if len(values) > 1 else np.full(values.shape[1:], np.nan)
+    ends = {"lowest": values.min(axis=0), "highest": values.max(axis=0)}
+    return {"value": values.mean(axis=0), "sd": sd, **ends}
 
 
 def group_edges(y: Array, groups: int) -> Array:
@@ -306,13 +276,17 @@ def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
     # E = df c (1 - c)^2 / N, as the original is fixed and s_j varies about o_j n_2 / n_1
     expected = df * c * (1 - c) ** 2 / N * varying
     p, q = o / n_1, s / n_2
+    # were s_j binomial about the original's proportions, of all or within the unsynthesised level
+    total = n_1 if within is None else np.bincount(within, weights=o)[within]
+    share = np.divide(o, total, out=np.zeros(len(o)), where=total > 0)
+    far = float(0.5 * _mean_deviation(total * n_2 / n_1, share).sum() / n_2)
     return TableDistance(
         pmse=pmse,
         null_pmse=float(expected),
         df=float(df),
         ratio=pmse / expected if expected > 0 else float("nan"),
         total_variation=float(0.5 * np.abs(p - q).sum()),
-        null_total_variation=_null_total_variation(o, n_1, n_2, within) * varying**0.5,
+        null_total_variation=far * varying**0.5,
         hellinger=float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum())),
         # 8 n_2 H^2 is the Freeman-Tukey statistic, about chi-squared with df
         null_hellinger=float(np.sqrt(df * varying / (8 * n_2))),
@@ -328,16 +302,6 @@ def mutual_information(joint: Ints, size: tuple[int, int]) -> float:
     columns = np.bincount(second, weights=number, minlength=size[1])[second]
     # sum p log(p / (p_1 p_2))
     return float((number / n * np.log(number * n / (rows * columns))).sum())
-
-
-def _null_total_variation(o: Array, n_1: float, n_2: float, within: Ints | None) -> float:
-    """Expected distance, were s_j binomial about the original's proportions."""
-    if within is None:
-        drawn, share = np.full(len(o), n_2), o / n_1
-    else:
-        total = np.bincount(within, weights=o)[within]
-        drawn, share = total * n_2 / n_1, np.divide(o, total, out=np.zeros(len(o)), where=total > 0)
-    return float(0.5 * _mean_deviation(drawn, share).sum() / n_2)
 
 
 def _mean_deviation(n: Array, p: Array) -> Array:
