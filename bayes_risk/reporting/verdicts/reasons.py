@@ -1,17 +1,17 @@
-"""Reasons of the verdict: attribute risk, chains, models, membership, what files show, use."""
+"""Reasons of the verdict: both risks, chains, models, membership, what files show, use."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure
+from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
@@ -19,13 +19,15 @@ from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .reason import (
+    USE,
     Reason,
     Thresholds,
-    Usefulness,
     against,
+    compared,
     doubt,
     limited,
     no_objection,
+    not_measured,
     out_of,
     times,
 )
@@ -42,24 +44,33 @@ def of_attribute(
     ``identical``: some records came out as they were, so that to say "all were replaced" misleads.
     """
     if risk is None:
-        text = "Attribute risk was not measured, so nothing is said of it."
-        return [doubt("attribute risk", text, "attribute")]
+        return [not_measured("attribute risk")]
     return [
         *_given_away(risk),  # first: the screen shows two reasons
-        _probability(risk, limits, width),
-        _bayes_factor(risk, limits, width),
+        _raised(risk, limits, width, level=True),
+        _raised(risk, limits, width, level=False),
         *_not_replaced(risk, identical),
         _reliability(risk, limits.share_unreliable),
     ]
+
+
+def of_identification(risk: IdentificationRisk | None, limit: float) -> list[Reason]:
+    """Unique and correct matches, pooled or per release, whichever are more."""
+    if risk is None:
+        return [not_measured("identification risk")]
+    rate = float(risk.summary()["true_match_rate"].max())
+    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
+    alone = risk.baseline_true_matches
+    kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
+    text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
+    return [compared("true match rate", (rate, 0.0), limit, text)]
 
 
 def known_for_certain(risk: AttributeRisk) -> list[str]:
     """Names of the variables that the release gives away for certain, one text per target."""
     known = risk.certain()
     names = known.columns.astype(str)
-    rows, row_of = np.unique(known.to_numpy(), axis=0, return_inverse=True)
-    texts = [", ".join(names[row]) for row in rows]
-    return [texts[k] for k in row_of.ravel()]
+    return [", ".join(names[row]) for row in known.to_numpy()]
 
 
 def _not_replaced(risk: AttributeRisk, identical: bool) -> list[Reason]:
@@ -82,13 +93,11 @@ def _given_away(risk: AttributeRisk) -> list[Reason]:
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
     names = known.columns[known.any(axis=0)].astype(str)
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
-    return [
-        against(
-            "certain disclosure",
-            f"For {out_of(len(labels), len(known))} the release leaves only the true value of "
-            f"{which} possible; known for certain: {shown}{more}.",
-        )
-    ]
+    text = (
+        f"For {out_of(len(labels), len(known))} the release leaves only the true value of {which}"
+    )
+    text += f" possible; known for certain: {shown}{more}."
+    return [against("certain disclosure", text)]
 
 
 class Counted(NamedTuple):
@@ -103,100 +112,65 @@ class Counted(NamedTuple):
     little: Flags
 
 
-def _probability(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
-    """Records that the release lifts above the level; of those above it before see the change."""
-    limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+def _counted(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Counted:
+    """Records whose odds the release raises by too much, those that it lifts above the level.
 
-    def counted(one: AttributeRisk) -> Counted:
-        table = one.records
-        above, either = _over(table["probability"], width * table["mcse"], limit)
-        if one.modes is not None:  # what another audit would find, in every mode that is left open
-            low, high = table["low"].to_numpy(), table["high"].to_numpy()
-            above, either = above & (low > limit), either | (high > limit)
-        raised, perhaps = _raised(table, math.log(factor), width)
-        before = table["prior"].to_numpy() > limit
-        open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
-        sure = open_ & ~before & table["reliable"].to_numpy() & above & raised
-        maybe = open_ & ~before & ~sure & either & perhaps
-        over = open_ & ~sure & ~maybe & (table["probability"].to_numpy() > limit)
-        return Counted(sure, maybe, over & before, over & ~before)
-
-    words = f"the release {{}} the probability of the true values above {limit:g}, and their odds "
-    words += f"by more than a factor {factor:g}"
-    name, found = _worse(risk, counted)
-    reason = _limited(
-        risk, "probability of the truth", words, ("raises", "may raise"), found, width
-    )
-    apart = _apart(found, limit, factor, f"under the {name or 'flat'} prior " * bool(risk.priors))
-    return replace(reason, sentence=f"{_under(risk, name, reason)}{apart}")
+    What was not replaced has a reason of its own.
+    """
+    of = {str(name): column.to_numpy() for name, column in risk.records.items()}
+    limit, change = limits.attribute_probability, limits.attribute_log_bayes_factor
+    change = math.log(limits.attribute_odds_factor) if level else change
+    sure, maybe = _over(of["log_bayes_factor"], width * of["mcse_log_bayes_factor"], change)
+    before = (of["prior"] > limit) & level
+    if level:
+        above, either = _over(of["probability"], width * of["mcse"], limit)
+        if risk.modes is not None:  # what another audit would find, in every mode left open
+            above, either = above & (of["low"] > limit), either | (of["high"] > limit)
+        sure, maybe = sure & above, maybe & either
+    open_ = ~of["disclosed"]
+    sure = open_ & ~before & of["reliable"] & sure
+    maybe = open_ & ~before & ~sure & maybe
+    apart = open_ & ~sure & ~maybe & (of["probability"] > limit) & level
+    return Counted(sure, maybe, apart & before, apart & ~before)
 
 
-def _apart(found: Counted, limit: float, factor: float, under: str) -> str:
-    """What is said of records above the limit, but not through the release; ``under`` a prior."""
-    n, said = len(found.before), ""
-    for marks, words in (
-        (found.before, f"above {limit:g} without the release: not attributable to it"),
-        (found.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
-    ):
-        count = int(marks.sum())
-        verb = "is" if count == 1 else "are"
-        said += f" {begun(f'{under}{out_of(count, n)}')} {verb} {words}." if count else ""
-    return said
+def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Reason:
+    """Records by `_counted`, under the prior under which most count: surely, then perhaps.
 
-
-def _bayes_factor(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
-    """Records whose odds the release raises by too much, wherever it raises them to."""
-    limit = limits.attribute_log_bayes_factor
-
-    def counted(one: AttributeRisk) -> Counted:
-        table = one.records
-        raised, perhaps = _raised(table, limit, width)
-        open_ = ~table["disclosed"].to_numpy()
-        sure = open_ & table["reliable"].to_numpy() & raised
-        none = np.zeros(len(table), dtype=bool)
-        return Counted(sure, open_ & ~sure & perhaps, none, none)
-
-    words = f"the release {{}} the odds of the true values by more than {times(limit)}"
-    name, found = _worse(risk, counted)
-    verbs = ("multiplies", "may multiply")
-    reason = _limited(risk, "log Bayes factor", words, verbs, found, width)
-    return replace(reason, sentence=_under(risk, name, reason))
-
-
-def _worse(risk: AttributeRisk, counted: Callable[[AttributeRisk], Counted]) -> tuple[str, Counted]:
-    """The prior under which most records count: surely, then perhaps, then not."""
-    found = {name: counted(risk.priors[name] if name else risk) for name in ("", *risk.priors)}
-    return max(found.items(), key=lambda pair: tuple(int(marks.sum()) for marks in pair[1]))
-
-
-def _under(risk: AttributeRisk, name: str, reason: Reason) -> str:
-    """The sentence, with the prior that it holds under where there are several."""
-    if not risk.priors:
-        return reason.sentence
-    if reason.outcome == "within your thresholds":
-        which = f"under the flat prior and under the {' and '.join(risk.priors)} one"
+    Of those above the level without the release the change is judged.
+    """
+    found = {
+        name: _counted(one, limits, width, level=level)
+        for name, one in {"": risk, **risk.priors}.items()
+    }
+    name, marks = max(found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]])
+    cure = _cure(risk, marks.maybe, width)
+    prior = f"under the {name or 'flat'} prior"
+    if level:
+        limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+        words = f"the release {{}} the probability of the true values above {limit:g}, and their "
+        words += f"odds by more than a factor {factor:g}"
+        verbs, measure = ("raises", "may raise"), "probability of the truth"
+        reason = limited(measure, marks.sure, marks.maybe, words, cure, verbs=verbs)
     else:
-        which = f"under the {name or 'flat'} prior"
-    return f"{begun(which)}: {reason.sentence[0].lower()}{reason.sentence[1:]}"
-
-
-def _limited(
-    risk: AttributeRisk,
-    measure: str,
-    words: str,
-    verbs: tuple[str, str],
-    found: Counted,
-    width: float,
-) -> Reason:
-    """The reason of records marked as surely and perhaps above a limit."""
-    n, some, more = len(risk.index), int(found.sure.sum()), int(found.maybe.sum())
-    return limited(
-        measure,
-        (f"For {out_of(some, n)} {words.format(verbs[0])}", some),
-        (f"For {out_of(more, n)} {words.format(verbs[1])}", more),
-        f"For {out_of(0, n)} {words.format(verbs[0])}.",
-        _cure(risk, found.maybe, width),
-    )
+        by = times(limits.attribute_log_bayes_factor)
+        words = f"the release {{}} the odds of the true values by more than {by}"
+        reason = limited("log Bayes factor", marks.sure, marks.maybe, words, cure)
+    said = reason.sentence
+    if risk.priors:
+        both = f"under the flat prior and under the {' and '.join(risk.priors)} one"
+        which = both if reason.outcome == "within your thresholds" else prior
+        said = f"{begun(which)}: {said[0].lower()}{said[1:]}"
+    for those, words in (
+        (marks.before, "above {:g} without the release: not attributable to it"),
+        (marks.little, "lifted above {:g} by a factor of {:g} or less"),
+    ):
+        if count := int(those.sum()):
+            verb = "is" if count == 1 else "are"
+            who = f"{prior} " * bool(risk.priors) + out_of(count, len(those))
+            limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+            said += f" {begun(who)} {verb} {words.format(limit, factor)}."
+    return replace(reason, sentence=said)
 
 
 def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
@@ -207,11 +181,6 @@ def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
     value, error = np.asarray(value), np.asarray(error)
     with np.errstate(invalid="ignore"):
         return value - error > limit, value + np.nan_to_num(error) > limit
-
-
-def _raised(table: pd.DataFrame, limit: float, width: float) -> tuple[Flags, Flags]:
-    """Records whose log odds the release raises by more than a limit; NaN: settled beforehand."""
-    return _over(table["log_bayes_factor"], width * table["mcse_log_bayes_factor"], limit)
 
 
 def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
@@ -240,7 +209,6 @@ def _reliability(risk: AttributeRisk, limit: float) -> Reason:
     return no_objection("unreliable records", f"{text}; {percent(limit)} are allowed.")
 
 
-NOT_MEASURED = ("attribute risk", "membership")  # reasons of what nobody computed
 BALANCE = "balance of the evidence"
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 
@@ -251,27 +219,26 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
     The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
     it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
     """
-    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
     if limit is None or math.isinf(limit) or "max_rhat" not in diagnostics:
         return []
-    chains = int(diagnostics.get("chains", 1))
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    chains, measure = int(diagnostics.get("chains", 1)), "agreement of the chains"
     if chains == 1:
         text = "The fit has one chain, so that nobody can tell whether it has settled."
-        return [doubt("agreement of the chains", text, "chains")]
-    if not rhat > limit:
-        text = f"The chains of the fit agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)."
-        return [no_objection("agreement of the chains", text)] if rhat == rhat else []
-    wanted = DRAWS_A_CHAIN * chains
-    worst = f"largest R-hat {rhat:.3f}, above {limit:g}"
-    if ess >= wanted:
-        text = f"The chains of the fit hold enough draws ({worst}, but {ess:,.0f} effective draws)."
-        return [no_objection("agreement of the chains", text)]
-    width = standard_errors(diagnostics, limit)
-    text = (
-        f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
-        f"are wanted): {width:.1f} standard errors were allowed for instead of 2."
-    )
-    return [no_objection("agreement of the chains", text)]
+        return [doubt(measure, text, "chains")]
+    if math.isnan(rhat):
+        return []
+    width, worst = standard_errors(diagnostics, limit), f"largest R-hat {rhat:.3f}, above {limit:g}"
+    if rhat <= limit:
+        text = f"agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)"
+    elif width == 2:
+        text = f"hold enough draws ({worst}, but {ess:,.0f} effective draws)"
+    else:
+        text = (
+            f"disagree ({worst}, and {ess:,.0f} effective draws where {DRAWS_A_CHAIN * chains} are "
+            f"wanted): {width:.1f} standard errors were allowed for instead of 2"
+        )
+    return [no_objection(measure, f"The chains of the fit {text}.")]
 
 
 def of_rows(rows: RowCorrespondence | None) -> list[Reason]:
@@ -327,18 +294,15 @@ def of_mechanism(risk: AttributeRisk | None) -> list[Reason]:
     """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
     if risk is None or not risk.assumed:
         return []
-    if rejected(risk) and risk.check is not None:
-        text = f"{risk.check.sentence()} What was computed under it is not judged."
-        return [doubt("synthesis model", text, "model rejected")]
-    text = (
-        "The synthesis model is assumed, not verified, and could not be checked."
-        if risk.check is None
-        else risk.check.sentence()
-    )
+    text = "The synthesis model is assumed, not verified, and could not be checked."
+    text, measure = text if risk.check is None else risk.check.sentence(), "synthesis model"
+    if rejected(risk):
+        text = f"{text} What was computed under it is not judged."
+        return [doubt(measure, text, "model rejected")]
     if risk.check is not None and risk.check.kept_models:
-        return [no_objection("synthesis model", text)]
+        return [no_objection(measure, text)]
     text = f"{text} Under another model the numbers would be others."
-    return [doubt("synthesis model", text, "mechanism")]
+    return [doubt(measure, text, "mechanism")]
 
 
 def rejected(risk: AttributeRisk | None) -> bool:
@@ -353,7 +317,7 @@ def standing(risk: AttributeRisk | None, reasons: Sequence[Reason]) -> list[Reas
     """
     if not rejected(risk):
         return list(reasons)
-    stand = ("disclosed", *NOT_MEASURED)
+    stand = ("disclosed", "attribute risk", "membership")  # the last two: nobody computed them
     return [r for r in reasons if r.measure in stand or (r.measure == BALANCE and r.cure)]
 
 
@@ -364,28 +328,35 @@ def of_balance(risk: AttributeRisk | None) -> list[Reason]:
         return []
     if found.outcome == "balanced":
         return [no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")]
-    may = MEANS_SHARED if found.outcome == "shared" else MEANS_UNBALANCED
-    text = f"The evidence is out of balance. {found.sentence()} It may mean: {may}."
-    return [doubt(BALANCE, text, found.outcome)]
+    text = f"The evidence is out of balance. {found.sentence()} It may mean: "
+    return [doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)]
 
 
-MEANS_SHARED = "all files come from one draw of the parameters, or from a point estimate of them"
-MEANS_UNBALANCED = (
-    "files made by another mechanism than the one audited, records synthesised from their own "
-    "classes audited as new, or a fit that was stopped early"
-)
+MAY_MEAN = {
+    "shared": "all files come from one draw of the parameters, or from a point estimate of them",
+    "unbalanced": (
+        "files made by another mechanism than the one audited, records synthesised from their own "
+        "classes audited as new, or a fit that was stopped early"
+    ),
+}
 
 
 def of_membership(found: Membership | None, limits: Thresholds, width: float = 2.0) -> list[Reason]:
     """Whether it can be told who is in the data, where the agency has set a threshold."""
-    asked = (limits.membership_auc, limits.membership_log_bayes_factor)
-    if asked == (None, None):
+    auc, factor = limits.membership_auc, limits.membership_log_bayes_factor
+    if auc is None and factor is None:
         return []
     if found is None:
-        text = "Membership has a threshold and was not measured, so nothing is said of it."
-        return [doubt("membership", text, "membership")]
-    reasons = [] if asked[0] is None else [_told_apart(found, asked[0], width)]
-    return reasons + ([] if asked[1] is None else [_members(found, asked[1], width)])
+        return [not_measured("membership")]
+    reasons = [] if auc is None else [_told_apart(found, auc, width)]
+    if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
+        who = found.member
+        surely, either = _over(found.log_bayes_factor[who], width * found.mcse[who], factor)
+        sure = found.reliable[who] & surely
+        words = f"the release {{}} the odds of being in the data by more than {times(factor)}"
+        measure, asked = "membership, log Bayes factor", "members asked about"
+        reasons.append(limited(measure, sure, either & ~sure, words, "draws", what=asked))
+    return reasons
 
 
 def _told_apart(found: Membership, limit: float, width: float) -> Reason:
@@ -398,61 +369,29 @@ def _told_apart(found: Membership, limit: float, width: float) -> Reason:
     value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
     asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
     text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in 100"
-    allowed = f"{100 * limit:g} are allowed"
-    if value - error > limit:
-        return against(measure, f"{text}; {allowed}.")
-    if not value + error <= limit:
-        text = f"{text}; {allowed}, and the error leaves open if it is more."
-        return doubt(measure, text, "membership error")
-    return no_objection(measure, f"{text}; {allowed}.")
-
-
-def _members(found: Membership, limit: float, width: float) -> Reason:
-    """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
-    who = found.member
-    surely, either = _over(found.log_bayes_factor[who], width * found.mcse[who], limit)
-    sure = found.reliable[who] & surely
-    n, some, more = len(sure), int(sure.sum()), int((either & ~sure).sum())
-    words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
-    return limited(
-        "membership, log Bayes factor",
-        (f"For {out_of(some, n, MEMBERS)} {words.format('multiplies')}", some),
-        (f"For {out_of(more, n, MEMBERS)} {words.format('may multiply')}", more),
-        f"For {out_of(0, n, MEMBERS)} {words.format('multiplies')}.",
-        "draws",
-    )
-
-
-MEMBERS = "members asked about"
+    text = f"{text}; {100 * limit:g} are allowed"
+    return compared(measure, (value, error), limit, text, "membership error")
 
 
 def of_usefulness(found: Utility | None, limits: Thresholds) -> list[Reason]:
     """Whether the release is as useful as the agency wants it, by the measures it has named."""
     wanted = limits.utility or {}
-    if wanted and found is None:
-        text = "Utility has a threshold and was not measured, so nothing is said of it."
-        return [_of_use("utility", "usefulness inconclusive", text, "utility")]
-    return [] if found is None else [_useful(found, name, x) for name, x in wanted.items()]
+    if found is None:
+        return [not_measured("utility", USE)] * bool(wanted)
+    values = found.summary()["value"]
+    return [_useful(found, name, float(values.get(name, np.nan)), x) for name, x in wanted.items()]
 
 
-def _useful(found: Utility, name: str, limit: float) -> Reason:
-    rows, lower = found.summary(), MEASURES[name].lower
-    words = MEASURES[name].words
-    value = float(rows["value"].get(name, float("nan")))
+def _useful(found: Utility, name: str, value: float, limit: float) -> Reason:
+    words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
     if math.isnan(value):
         text = f"Not measured: {words}, of which a threshold was set."
-        return _of_use(name, "usefulness inconclusive", text, "measure")
+        return doubt(name, text, "measure", USE)
+    text = (
+        f"{begun(words)}: {number(value)}; at {'most' if sign > 0 else 'least'} {limit:g} is wanted"
+    )
     error = 2 * error_of_null(found, name)
-    low, high = (value - error, value + error) if lower else (-value - error, -value + error)
-    most = limit if lower else -limit
-    wanted = f"at {'most' if lower else 'least'} {limit:g} is wanted"
-    text = f"{begun(words)}: {number(value)}; {wanted}"
-    if low > most:
-        return _of_use(name, "less useful than wanted", f"{text}.")
-    if high > most:
-        text = f"{text}, and the error of the computation leaves it open."
-        return _of_use(name, "usefulness inconclusive", text, "permutations")
-    return _of_use(name, "useful enough", f"{text}.")
+    return compared(name, (sign * value, error), sign * limit, text, "permutations", USE)
 
 
 def error_of_null(found: Utility, name: str) -> float:
@@ -469,10 +408,6 @@ def error_of_null(found: Utility, name: str) -> float:
         z = float(rows["standardized"].mean())
         return math.hypot(1 / math.sqrt(K), z / math.sqrt(2 * (K - 1)))
     return 0.0
-
-
-def _of_use(measure: str, outcome: Usefulness, sentence: str, cure: str = "") -> Reason:
-    return Reason(measure=measure, outcome=outcome, sentence=sentence, cure=cure)
 
 
 ORIGINAL = "original released"
@@ -520,7 +455,7 @@ def _identical(found: Exposure, limit: float) -> list[Reason]:
         f"identical to the original's record of their row, which nobody else there equals "
         f"({percent(counts[l] / max(among, 1))}; with doubles {equal:,} are)"
     )
-    return [_within(counts[l] / max(among, 1), limit, "identical records", text)]
+    return [_within("identical records", counts[l] / max(among, 1), limit, text)]
 
 
 def _unique_values(found: Exposure, limit: float, moved: Sequence[tuple[int, str]]) -> list[Reason]:
@@ -539,9 +474,8 @@ def _unique_values(found: Exposure, limit: float, moved: Sequence[tuple[int, str
             f"record ({percent(row['unique_share'])}; a fresh sample would show "
             f"{percent(row['expected_unique_share'])})"
         )
-        words = f"{percent(limit)} more than a fresh sample are allowed"
-        measure = f"unique values of {name}"
-        reasons.append(_within(float(beyond.iloc[at]), limit, measure, text, words))
+        measure, words = f"unique values of {name}", " more than a fresh sample"
+        reasons.append(_within(measure, float(beyond.iloc[at]), limit, text, words))
     return reasons
 
 
@@ -556,12 +490,12 @@ def _replicated(found: Exposure, limit: float) -> list[Reason]:
         f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
         f"{percent(counts[l] / found.n)} of all {found.n:,} records"
     )
-    return [_within(counts[l] / found.n, limit, "replicated uniques", text)]
+    return [_within("replicated uniques", counts[l] / found.n, limit, text)]
 
 
-def _within(share: float, limit: float, measure: str, text: str, allowed: str = "") -> Reason:
-    allowed = allowed or f"{percent(limit)} are allowed"
-    return (against if share > limit else no_objection)(measure, f"{text}; {allowed}.")
+def _within(measure: str, share: float, limit: float, text: str, more: str = "") -> Reason:
+    """An exact share against the most that is allowed."""
+    return compared(measure, (share, 0.0), limit, f"{text}; {percent(limit)}{more} are allowed")
 
 
 def _file(found: Exposure, l: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayes_risk._core.formats import begun, percent
+from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
@@ -19,13 +19,12 @@ from bayes_risk.utilities.result import Utility
 
 from .reason import (
     CURES,
+    RISK,
+    USE,
     Outcome,
     Reason,
     Thresholds,
     Usefulness,
-    against,
-    doubt,
-    no_objection,
     settings_that_settle,
 )
 from .reasons import (
@@ -35,6 +34,7 @@ from .reasons import (
     of_balance,
     of_chains,
     of_exposure,
+    of_identification,
     of_mechanism,
     of_membership,
     of_modes,
@@ -46,13 +46,6 @@ from .reasons import (
 )
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge", "known_for_certain"]
-
-RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
-USE: tuple[Usefulness, ...] = (
-    "less useful than wanted",
-    "usefulness inconclusive",
-    "useful enough",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +127,15 @@ def judge(
     identical = exposure is not None and bool(exposure.identical.any())
     nothing = attribute is None and identification is None
     of_values = of_attribute(attribute, limits, width, identical=identical)
-    of_matches = _identification_reasons(identification, limits)
     reasons = [
         *(standing(attribute, of_values) if attribute is not None or nothing else []),
         *of_mechanism(attribute),
         *standing(attribute, of_balance(attribute)),
-        *(of_matches if identification is not None or nothing else []),
+        *(
+            of_identification(identification, limits.true_match_rate)
+            if identification is not None or nothing
+            else []
+        ),
         *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
         *of_modes(attribute),
         *(of_chains(chains, limits.rhat) if sampled else []),
@@ -161,21 +157,6 @@ def judge(
         assumptions=_assumptions(attribute, identification),
         thresholds=limits,
     )
-
-
-def _identification_reasons(risk: IdentificationRisk | None, limits: Thresholds) -> list[Reason]:
-    if risk is None:
-        text = "Identification risk was not measured, so nothing is said of it."
-        return [doubt("identification risk", text, "identification")]
-    rate, limit = float(risk.summary()["true_match_rate"].max()), limits.true_match_rate
-    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
-    alone = risk.baseline_true_matches
-    kept = f" Unsynthesised keys alone: {percent(alone / risk.n)}." if alone else ""
-    if rate > limit:
-        text = f"{text}, more than the {percent(limit)} allowed.{kept}"
-        return [against("true match rate", text)]
-    text = f"{text} at most; {percent(limit)} are allowed.{kept}"
-    return [no_objection("true match rate", text)]
 
 
 def _assumptions(attribute: AttributeRisk | None, identification: IdentificationRisk | None) -> str:
