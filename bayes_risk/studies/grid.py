@@ -51,6 +51,17 @@ def listed(name: str, values: Any, right: str = "a list of at least one value") 
     return list(values)
 
 
+def checked_over(over: Any, names: Sequence[str], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is to be varied, some of the names; none of it is also among the options ``beside``."""
+    if not isinstance(over, Mapping) or not over:
+        raise InputError('over is empty; name what to vary, e.g. over={"m": [1, 2, 5]}')
+    for name in over:
+        one_of("over", name, names)
+        if name in beside:
+            raise InputError(f"{name!r} stands in over and beside it; give it once")
+    return over
+
+
 def own_label(value: Any) -> Any:
     """A value in the words it has for itself, else the value."""
     words = getattr(value, "in_words", None)
@@ -124,13 +135,8 @@ class Swept(NamedTuple):
 
 def swept(fit: Any, release: Release, over: Any, base: Any, options: Mapping[str, Any]) -> Swept:
     """Read the factors; every message names the one that is wrong."""
-    if not isinstance(over, Mapping) or not over:
-        raise InputError('over is empty; name what to vary, e.g. over={"m": [1, 2, 5]}')
     axes: Dimensions = {}
-    for name, values in over.items():
-        one_of("over", name, FACTORS)
-        if name in options:
-            raise InputError(f"{name!r} stands in over and beside it; give it once")
+    for name, values in checked_over(over, FACTORS, options).items():
         axes |= _axes(name, values, fit, release)
     if "intruder" in axes and {"knows_records", "knows_columns"} & set(axes):
         raise InputError(

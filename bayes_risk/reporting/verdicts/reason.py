@@ -143,7 +143,7 @@ def compared(
     """A number and its error against the most that it may be."""
     value, error = found
     if not (surely := value - error > limit) and not value + error <= limit:
-        return doubt(measure, f"{text}, and the error of the computation leaves it open.", cure, of)
+        return doubt(measure, f"{text}, and the error leaves it open.", cure, of)
     return Reason(measure=measure, outcome=of[0 if surely else 2], sentence=f"{text}.")
 
 
