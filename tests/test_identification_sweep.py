@@ -118,7 +118,7 @@ def test_a_sweep_can_be_read_and_drawn(files):
     table = sweep.summary()
     assert list(table.columns[:3]) == ["expected_match_risk", "mcse", "baseline"]
     assert len(table) == 4
-    assert "largest expected match risk" in repr(sweep)
+    assert "The expected number of correct matches is largest" in repr(sweep)
     axes = sweep.plot()
     assert axes.get_xlabel() == "radius of pay"
     lines = [line.get_ydata().tolist() for line in axes.get_lines()]

@@ -1,7 +1,7 @@
 """Many audits over a grid of settings: labels, values, and evidence under other hyper-priors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import xarray as xr
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.data.base_result import Result
 from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.contract import Under, drawn
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
@@ -75,24 +76,40 @@ def value_in_words(factor: str, value: Any) -> str:
     return plain(value, 3) if isinstance(value, float) else str(value)
 
 
-def measured(dataset: xr.Dataset, measure: str) -> xr.DataArray:
-    """One measure of a dataset of settings."""
-    if measure not in dataset:
-        raise InputError(f"measure={measure!r}; give one of {list(dataset)}")
-    return dataset[measure]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Varied(Result):
+    """Numbers of many audits, labelled by the settings that were varied."""
+
+    dataset: xr.Dataset
+
+    @property
+    def factors(self) -> list[str]:
+        """What was varied."""
+        return [str(name) for name in self.dataset.dims if name != "rule"]
+
+    def sizes(self) -> str:
+        """Of what how many values were taken."""
+        return ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
+
+    def checked(self, measure: str) -> xr.Dataset:
+        """The dataset, which has a measure."""
+        if measure not in self.dataset:
+            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
+        return self.dataset
+
+    def _told(self) -> str:
+        return f"{self.sizes()}\n{self.sentence()}"
 
 
-def worst_setting(
-    dataset: xr.Dataset, measure: str, varied: Sequence[str], beside: Mapping[str, str]
-) -> dict[str, Any]:
+def worst_of(dataset: xr.Dataset, measure: str, beside: Mapping[str, str | None]) -> dict[str, Any]:
     """Where a measure is largest: labels of what is varied, its value, what stands beside it."""
-    values = measured(dataset, measure)
+    values = dataset[measure]
     if bool(values.isnull().all()):
         raise InputError(f"{measure!r} is NaN for every setting; choose another measure")
     there = dataset.isel({str(k): int(v) for k, v in values.argmax(...).items()})
-    found = {name: there[name].item() for name in varied}
+    found = {str(name): there[name].item() for name in values.dims}
     columns = {measure: measure, **beside}
-    return found | {name: float(there[column]) for name, column in columns.items()}
+    return found | {name: float(there[of]) for name, of in columns.items() if of is not None}
 
 
 # --- settings of attribute risk

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import begun, number, percent, plain, two_errors
-from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import Result, Table, draw, spread, value
+from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.data.base_result import Table, draw, spread, value
 from bayes_risk.matching.input import Released, checked_keys
 from bayes_risk.matching.input import listed as list_tables
 from bayes_risk.matching.population import Population
@@ -23,14 +23,14 @@ from bayes_risk.matching.words import COLUMNS
 
 from .grid import (
     Dimensions,
+    Varied,
     checked_over,
     every_setting,
     labels_of,
     listed,
-    measured,
     own_label,
     shape_of,
-    worst_setting,
+    worst_of,
 )
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ SWEPT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class IdentificationSweep(Result):
+class IdentificationSweep(Varied):
     """Measures of identification risk, labelled by the settings that were swept.
 
     Attributes
@@ -167,12 +167,12 @@ class IdentificationSweep(Result):
         the release) and ``n`` (targets).
     """
 
-    dataset: xr.Dataset
+    MOST_ROWS: ClassVar[int] = 20
 
     @property
     def swept(self) -> list[str]:
         """What was swept."""
-        return [str(name) for name in self.dataset.dims if name != "rule"]
+        return self.factors
 
     def worst(self, measure: str = RISK, rule: str = "pooled") -> dict[str, Any]:
         """The settings at which a measure is largest, by name, and its value there.
@@ -187,8 +187,7 @@ class IdentificationSweep(Result):
         rule : {"pooled", "mean"}
         """
         beside = ("mcse", "baseline") if measure == RISK else ()
-        dataset = self._by(measure, rule)
-        return worst_setting(dataset, measure, self.swept, dict(zip(beside, beside, strict=True)))
+        return worst_of(self._by(measure, rule), measure, dict(zip(beside, beside, strict=True)))
 
     def summary(self, rule: str = "pooled") -> pd.DataFrame:
         """One row a setting: expected match risk, its error, the baseline, the other measures."""
@@ -201,8 +200,9 @@ class IdentificationSweep(Result):
         worst = self.worst()
         at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
         return (
-            f"The expected number of correct matches is largest, {number(worst[RISK], 1)} "
-            f"({number(worst['baseline'], 1)} without the release), at {at}."
+            f"The expected number of correct matches is largest, {number(worst[RISK], 1)}"
+            f"{in_brackets(worst['mcse'], digits=1)}, at {at}: without the release it would be "
+            f"{number(worst['baseline'], 1)}."
         )
 
     def tables(self) -> dict[str, Table]:
@@ -236,21 +236,7 @@ class IdentificationSweep(Result):
 
     def _by(self, measure: str, rule: str) -> xr.Dataset:
         """The dataset by one rule, which has the measure."""
-        measured(self.dataset, measure)
-        if rule not in ("pooled", "mean"):
-            raise InputError(f'rule={rule!r}; give "pooled" or "mean"')
-        return self.dataset.sel(rule=rule)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{len(self.dataset[name])} of {name}" for name in self.swept)
-        worst = self.worst()
-        settings = ", ".join(f"{name} = {worst[name]}" for name in self.swept)
-        error = "unknown" if np.isnan(worst["mcse"]) else two_errors(worst["mcse"], digits=1)
-        return (
-            f"IdentificationSweep: {sizes}\nlargest expected match risk {number(worst[RISK], 1)} ± "
-            f"{error} (without the release {number(worst['baseline'], 1)}) at {settings}"
-            f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: plain(v))}"
-        )
+        return self.checked(measure).sel(rule=one_of("rule", rule, ("pooled", "mean")))
 
 
 def _swept(name: str) -> str:
