@@ -32,7 +32,7 @@ from . import plots
 from .glossary import citations, glossary
 from .plots import GOOD_KHAT
 from .provenance import Origin
-from .sections import Picture, TextTable, head_of, in_order, picture, section_of
+from .sections import Drawing, Picture, TextTable, head_of, in_order, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -194,7 +194,7 @@ def _quality(risk: AttributeRisk) -> Picture | None:
         f"Tail of the importance weights and Monte Carlo error, one point a distinct case. "
         f"{bad:,} of {len(risk.index):,} records are marked unreliable."
     )
-    return picture("quality", plots.plot_diagnostics, risk, caption)
+    return Drawing("quality", plots.plot_diagnostics, caption).of(risk)
 
 
 def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTable | None:

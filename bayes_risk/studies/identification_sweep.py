@@ -201,8 +201,8 @@ class IdentificationSweep(Varied):
         at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
         return (
             f"The expected number of correct matches is largest, {number(worst[RISK], 1)}"
-            f"{in_brackets(worst['mcse'], digits=1)}, at {at}: without the release it would be "
-            f"{number(worst['baseline'], 1)}."
+            f"{in_brackets(worst['mcse'], digits=1)} against {number(worst['baseline'], 1)} "
+            f"without the release, at {at}."
         )
 
     def tables(self) -> dict[str, Table]:
