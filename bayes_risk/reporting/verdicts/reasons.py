@@ -1,7 +1,7 @@
-"""Reasons of the verdict: both risks, chains, models, membership, what files show, use."""
+"""Rules of the verdict: both risks, chains, models, membership, what files show, use."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,38 +32,83 @@ from .reason import (
     times,
 )
 
-Array = Any  # one number a record: a column of a table, or an array (n,)
 NAMED = 10  # records given away that the verdict names
+BALANCE, ORIGINAL = "balance of the evidence", "original released"
+DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+MAY_MEAN = {
+    "shared": "all files come from one draw of the parameters, or from a point estimate of them",
+    "unbalanced": (
+        "files made by another mechanism than the one audited, records synthesised from their own "
+        "classes audited as new, or a fit that was stopped early"
+    ),
+}
 
 
-def of_attribute(
-    risk: AttributeRisk | None, limits: Thresholds, width: float, *, identical: bool = False
-) -> list[Reason]:
-    """What attribute risk says; ``width``: how many standard errors are allowed for.
+class Case(NamedTuple):
+    """What a verdict is about: results, thresholds, diagnostics of the chains they rest on."""
 
-    ``identical``: some records came out as they were, so that to say "all were replaced" misleads.
+    limits: Thresholds
+    chains: Mapping[str, Any]
+    attribute: AttributeRisk | None
+    identification: IdentificationRisk | None
+    exposure: Exposure | None
+    rows: RowCorrespondence | None
+    membership: Membership | None
+    utility: Utility | None
+
+    @property
+    def width(self) -> float:
+        """How many standard errors are allowed for."""
+        return standard_errors(self.chains, self.limits.rhat)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the check says that the model assumed did not make the files."""
+        check = None if self.attribute is None else self.attribute.check
+        return check is not None and check.failed
+
+
+def reasons_of(case: Case) -> Iterator[Reason]:
+    """All of them; where the model is rejected, those alone that rest on none of its numbers.
+
+    That its evidence is out of balance may say why; that it is in balance says nothing.
     """
-    if risk is None:
-        return [not_measured("attribute risk")]
-    return [
-        *_given_away(risk),  # first: the screen shows two reasons
-        _raised(risk, limits, width, level=True),
-        _raised(risk, limits, width, level=False),
-        *_not_replaced(risk, identical),
-        _reliability(risk, limits.share_unreliable),
-    ]
+    stand = ("disclosed", "attribute risk", "membership")  # the last two: nobody computed them
+    for rule in RULES:
+        for one in rule(case):
+            out = one.measure in stand or (one.measure == BALANCE and one.cure)
+            if out or not (case.rejected and rule in OF_THE_MODEL):
+                yield one
 
 
-def of_identification(risk: IdentificationRisk | None, limit: float) -> list[Reason]:
-    """Unique and correct matches, pooled or per release, whichever are more."""
+# --- attribute risk and identification risk --------------------------------------------------
+
+
+def _attribute(case: Case) -> Iterator[Reason]:
+    """What is certain, lifted above the level, or multiplied; not replaced; and unreliable."""
+    risk = case.attribute
     if risk is None:
-        return [not_measured("identification risk")]
-    rate = float(risk.summary()["true_match_rate"].max())
-    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
-    alone = risk.baseline_true_matches
-    kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
-    text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
-    return [compared("true match rate", (rate, 0.0), limit, text)]
+        if case.identification is None:
+            yield not_measured("attribute risk")
+        return
+    yield from _given_away(risk)  # first: the screen shows two reasons
+    yield _raised(risk, case.limits, case.width, level=True)
+    yield _raised(risk, case.limits, case.width, level=False)
+    n, count = len(risk.index), int(risk.records["disclosed"].sum())
+    if count:
+        text = f"{begun(out_of(count, n))}: values not replaced, so that anyone can read them."
+        yield against("disclosed", text)
+    elif case.exposure is None or not case.exposure.identical.any():  # else "all" would mislead
+        yield no_objection("disclosed", f"The values of all {n:,} audited records were replaced.")
+    doubtful, limit = ~risk.records["reliable"].to_numpy(), case.limits.share_unreliable
+    count, share, measure = int(doubtful.sum()), float(doubtful.mean()), "unreliable records"
+    text = f"The numbers of {out_of(count, n)}{f' ({percent(share)})' * bool(count)} are marked "
+    if share > limit:
+        text += f"unreliable, more than the {percent(limit)} allowed."
+        yield doubt(measure, text, _cure(risk, doubtful))
+    else:
+        allowed = f"; {percent(limit)} are allowed" * bool(count)
+        yield no_objection(measure, f"{text}unreliable{allowed}.")
 
 
 def known_for_certain(risk: AttributeRisk) -> list[str]:
@@ -73,22 +118,12 @@ def known_for_certain(risk: AttributeRisk) -> list[str]:
     return [", ".join(names[row]) for row in known.to_numpy()]
 
 
-def _not_replaced(risk: AttributeRisk, identical: bool) -> list[Reason]:
-    """Records whose values were not replaced at all; a replaced value can equal the true one."""
-    count, all_of = int(risk.records["disclosed"].sum()), len(risk.index)
-    if count:
-        text = f"{begun(out_of(count, all_of))}: values not replaced, so that anyone can read them."
-        return [against("disclosed", text)]
-    text = f"The values of all {all_of:,} audited records were replaced."
-    return [] if identical else [no_objection("disclosed", text)]
-
-
-def _given_away(risk: AttributeRisk) -> list[Reason]:
+def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     """Records, by name, for which the release leaves no value but the true one possible."""
     known = risk.certain()
     labels = known.index[known.any(axis=1)]
     if not len(labels):
-        return []
+        return
     shown = ", ".join(str(label) for label in labels[:NAMED])
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
     names = known.columns[known.any(axis=0)].astype(str)
@@ -97,7 +132,7 @@ def _given_away(risk: AttributeRisk) -> list[Reason]:
         f"For {out_of(len(labels), len(known))} the release leaves only the true value of {which}"
     )
     text += f" possible; known for certain: {shown}{more}."
-    return [against("certain disclosure", text)]
+    yield against("certain disclosure", text)
 
 
 class Counted(NamedTuple):
@@ -173,7 +208,7 @@ def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: boo
     return replace(reason, sentence=said)
 
 
-def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
+def _over(value: Any, error: Any, limit: float) -> tuple[Flags, Flags]:
     """Which values are surely above a limit, and which surely or perhaps.
 
     A number without an error (NaN) can be a doubt, but decides nothing.
@@ -197,20 +232,39 @@ def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
 
 
-def _reliability(risk: AttributeRisk, limit: float) -> Reason:
-    reliable = risk.records["reliable"].to_numpy()
-    count, share = int((~reliable).sum()), float((~reliable).mean())
-    text = f"The numbers of {out_of(count, len(reliable))} ({percent(share)}) are marked unreliable"
-    if not count:
-        return no_objection("unreliable records", f"{text.replace(' (0.0 %)', '')}.")
-    if share > limit:
-        text = f"{text}, more than the {percent(limit)} allowed."
-        return doubt("unreliable records", text, _cure(risk, ~reliable))
-    return no_objection("unreliable records", f"{text}; {percent(limit)} are allowed.")
+def _identification(case: Case) -> Iterator[Reason]:
+    """Unique and correct matches, pooled or per release, whichever are more."""
+    risk, limit = case.identification, case.limits.true_match_rate
+    if risk is None:
+        if case.attribute is None:
+            yield not_measured("identification risk")
+        return
+    rate = float(risk.summary()["true_match_rate"].max())
+    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
+    alone = risk.baseline_true_matches
+    kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
+    text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
+    yield compared("true match rate", (rate, 0.0), limit, text)
 
 
-BALANCE = "balance of the evidence"
-DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+def _rows(case: Case) -> Iterator[Reason]:
+    """Whether matches were counted for the right records, where that was looked at."""
+    rows, measure = case.rows, "correspondence of rows"
+    if rows is not None and not rows.unmatched:
+        yield no_objection(measure, rows.sentence())
+    elif rows is not None:
+        for cure, text in (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown())):
+            if text:
+                little = "Where rows do not correspond, few matches say little."
+                yield doubt(measure, f"{text} {little}", cure)
+
+
+# --- chains and models -----------------------------------------------------------------------
+
+
+def _chains(case: Case) -> Iterator[Reason]:
+    if case.attribute is not None or case.membership is not None:  # matching rests on none
+        yield from of_chains(case.chains, case.limits.rhat)
 
 
 def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
@@ -241,33 +295,6 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
     return [no_objection(measure, f"The chains of the fit {text}.")]
 
 
-def of_rows(rows: RowCorrespondence | None) -> list[Reason]:
-    """Whether matches were counted for the right records, where that was looked at."""
-    measure = "correspondence of rows"
-    if rows is None:
-        return []
-    if not rows.unmatched:
-        return [no_objection(measure, rows.sentence())]
-    little = "Where rows do not correspond, few matches say little."
-    found = (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown()))
-    return [doubt(measure, f"{text} {little}", cure) for cure, text in found if text]
-
-
-def of_modes(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the chains of an audit led by the release are of the mode that made it."""
-    found = None if risk is None else risk.modes
-    if found is None:
-        return []
-    measure, text = "agreement of the chains", f"{begun(found.sentence())}."
-    if len(found.used) < 2:
-        text = f"{text[:-1]}: nobody can tell how much chains of that mode differ."
-        return [doubt(measure, text, "chains")]
-    if len(found.elsewhere):
-        text = f"{text[:-1]}: what it gives away was computed in a mode that did not make it."
-        return [doubt(measure, text, "modes differ")]
-    return [no_objection(measure, text)]
-
-
 def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
     """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
     led = risk is not None and risk.modes is not None
@@ -290,108 +317,101 @@ def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> floa
     return float(t.ppf(norm.cdf(2.0), chains - 1))
 
 
-def of_mechanism(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
-    if risk is None or not risk.assumed:
-        return []
-    text = "The synthesis model is assumed, not verified, and could not be checked."
-    text, measure = text if risk.check is None else risk.check.sentence(), "synthesis model"
-    if rejected(risk):
-        text = f"{text} What was computed under it is not judged."
-        return [doubt(measure, text, "model rejected")]
-    if risk.check is not None and risk.check.kept_models:
-        return [no_objection(measure, text)]
-    text = f"{text} Under another model the numbers would be others."
-    return [doubt(measure, text, "mechanism")]
-
-
-def rejected(risk: AttributeRisk | None) -> bool:
-    """Whether the check says that the model assumed did not make the files."""
-    return risk is not None and risk.check is not None and risk.check.failed
-
-
-def standing(risk: AttributeRisk | None, reasons: Sequence[Reason]) -> list[Reason]:
-    """Reasons that stand: where the model is rejected, those that rest on none of its numbers.
-
-    That its evidence is out of balance may say why; that it is in balance says nothing.
-    """
-    if not rejected(risk):
-        return list(reasons)
-    stand = ("disclosed", "attribute risk", "membership")  # the last two: nobody computed them
-    return [r for r in reasons if r.measure in stand or (r.measure == BALANCE and r.cure)]
-
-
-def of_balance(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the evidence is in balance; nothing where it cannot be told."""
-    found = None if risk is None else risk.balance
-    if found is None or found.outcome == "says nothing":
-        return []
-    if found.outcome == "balanced":
-        return [no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")]
-    text = f"The evidence is out of balance. {found.sentence()} It may mean: "
-    return [doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)]
-
-
-MAY_MEAN = {
-    "shared": "all files come from one draw of the parameters, or from a point estimate of them",
-    "unbalanced": (
-        "files made by another mechanism than the one audited, records synthesised from their own "
-        "classes audited as new, or a fit that was stopped early"
-    ),
-}
-
-
-def of_membership(found: Membership | None, limits: Thresholds, width: float = 2.0) -> list[Reason]:
-    """Whether it can be told who is in the data, where the agency has set a threshold."""
-    auc, factor = limits.membership_auc, limits.membership_log_bayes_factor
-    if auc is None and factor is None:
-        return []
+def _modes(case: Case) -> Iterator[Reason]:
+    """Whether the chains of an audit led by the release are of the mode that made it."""
+    found, measure = case.attribute and case.attribute.modes, "agreement of the chains"
     if found is None:
-        return [not_measured("membership")]
-    reasons = [] if auc is None else [_told_apart(found, auc, width)]
+        return
+    text = begun(found.sentence())
+    if len(found.used) < 2:
+        text += ": nobody can tell how much chains of that mode differ."
+        yield doubt(measure, text, "chains")
+    elif len(found.elsewhere):
+        text += ": what it gives away was computed in a mode that did not make it."
+        yield doubt(measure, text, "modes differ")
+    else:
+        yield no_objection(measure, f"{text}.")
+
+
+def _mechanism(case: Case) -> Iterator[Reason]:
+    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
+    risk, measure = case.attribute, "synthesis model"
+    if risk is None or not risk.assumed:
+        return
+    text = "The synthesis model is assumed, not verified, and could not be checked."
+    text = text if risk.check is None else risk.check.sentence()
+    if case.rejected:
+        text = f"{text} What was computed under it is not judged."
+        yield doubt(measure, text, "model rejected")
+    elif risk.check is not None and risk.check.kept_models:
+        yield no_objection(measure, text)
+    else:
+        text = f"{text} Under another model the numbers would be others."
+        yield doubt(measure, text, "mechanism")
+
+
+def _balance(case: Case) -> Iterator[Reason]:
+    """Whether the evidence is in balance; nothing where it cannot be told."""
+    found = case.attribute and case.attribute.balance
+    if found is None or found.outcome == "says nothing":
+        return
+    if found.outcome == "balanced":
+        yield no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")
+    else:
+        text = f"The evidence is out of balance. {found.sentence()} It may mean: "
+        yield doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)
+
+
+# --- membership and use ----------------------------------------------------------------------
+
+
+def _membership(case: Case) -> Iterator[Reason]:
+    """Whether it can be told who is in the data, where the agency has set a threshold."""
+    found, auc = case.membership, case.limits.membership_auc
+    factor = case.limits.membership_log_bayes_factor
+    if found is None:
+        if auc is not None or factor is not None:
+            yield not_measured("membership")
+        return
+    measure = "membership, area under the curve"
+    if auc is not None and not found.has_others:
+        text = "Nobody outside the data was asked about, so that members cannot be told apart."
+        yield doubt(measure, text, "others")
+    elif auc is not None:  # its error is over the persons asked about, and over the draws
+        row = found.summary().to_dict("index")["auc"]
+        value = float(row["value"])
+        error = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
+        asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
+        text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in "
+        text += f"100; {100 * auc:g} are allowed"
+        yield compared(measure, (value, error), auc, text, "membership error")
     if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
         who = found.member
-        surely, either = _over(found.log_bayes_factor[who], width * found.mcse[who], factor)
+        surely, either = _over(found.log_bayes_factor[who], case.width * found.mcse[who], factor)
         sure = found.reliable[who] & surely
         words = f"the release {{}} the odds of being in the data by more than {times(factor)}"
         measure, asked = "membership, log Bayes factor", "members asked about"
-        reasons.append(limited(measure, sure, either & ~sure, words, "draws", what=asked))
-    return reasons
+        yield limited(measure, sure, either & ~sure, words, "draws", what=asked)
 
 
-def _told_apart(found: Membership, limit: float, width: float) -> Reason:
-    """The area under the curve; its error is over the persons asked about, and over the draws."""
-    measure = "membership, area under the curve"
-    if not found.has_others:
-        text = "Nobody outside the data was asked about, so that members cannot be told apart."
-        return doubt(measure, text, "others")
-    row = found.summary().to_dict("index")["auc"]
-    value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
-    asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
-    text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in 100"
-    text = f"{text}; {100 * limit:g} are allowed"
-    return compared(measure, (value, error), limit, text, "membership error")
-
-
-def of_usefulness(found: Utility | None, limits: Thresholds) -> list[Reason]:
+def _usefulness(case: Case) -> Iterator[Reason]:
     """Whether the release is as useful as the agency wants it, by the measures it has named."""
-    wanted = limits.utility or {}
+    found, wanted = case.utility, case.limits.utility or {}
     if found is None:
-        return [not_measured("utility", USE)] * bool(wanted)
+        yield from [not_measured("utility", USE)] * bool(wanted)
+        return
     values = found.summary()["value"]
-    return [_useful(found, name, float(values.get(name, np.nan)), x) for name, x in wanted.items()]
-
-
-def _useful(found: Utility, name: str, value: float, limit: float) -> Reason:
-    words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
-    if math.isnan(value):
-        text = f"Not measured: {words}, of which a threshold was set."
-        return doubt(name, text, "measure", USE)
-    text = (
-        f"{begun(words)}: {number(value)}; at {'most' if sign > 0 else 'least'} {limit:g} is wanted"
-    )
-    error = 2 * error_of_null(found, name)
-    return compared(name, (sign * value, error), sign * limit, text, "permutations", USE)
+    for name, limit in wanted.items():
+        words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
+        value = float(values.get(name, np.nan))
+        if math.isnan(value):
+            text = f"Not measured: {words}, of which a threshold was set."
+            yield doubt(name, text, "measure", USE)
+            continue
+        most = "most" if sign > 0 else "least"
+        text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
+        off = (sign * value, 2 * error_of_null(found, name))
+        yield compared(name, off, sign * limit, text, "permutations", USE)
 
 
 def error_of_null(found: Utility, name: str) -> float:
@@ -410,79 +430,65 @@ def error_of_null(found: Utility, name: str) -> float:
     return 0.0
 
 
-ORIGINAL = "original released"
+# --- what files show without a model: exact counts -------------------------------------------
 
 
-def of_exposure(
-    exposure: Exposure | None, limits: Thresholds, moved: Sequence[tuple[int, str]] = ()
-) -> list[Reason]:
-    """Originals, identical records, values of single records, replicated uniques; exact counts.
-
-    ``moved``: file, counted from 1, and column that were kept and stand in another order.
-    """
-    if exposure is None:
-        return []
-    return [
-        *_originals(exposure),
-        *_identical(exposure, limits.identical_records),
-        *_unique_values(exposure, limits.unique_values, moved),
-        *_replicated(exposure, limits.replicated_uniques),
-    ]
+def _originals(case: Case) -> Iterator[Reason]:
+    if (found := case.exposure) is not None:
+        for l in map(int, np.flatnonzero(found.same_as_original)):
+            all_of = f"all of its {int(found.n_released[l]):,} records are equal"
+            yield against(ORIGINAL, f"{_file(found, l)} is the original itself: {all_of}.")
 
 
-def _originals(found: Exposure) -> list[Reason]:
-    which = np.flatnonzero(found.same_as_original)
-    text = "{} is the original itself: all of its {:,} records are equal."
-    return [
-        against(ORIGINAL, text.format(_file(found, l), int(found.n_released[l])))
-        for l in map(int, which)
-    ]
-
-
-def _identical(found: Exposure, limit: float) -> list[Reason]:
+def _identical(case: Case) -> Iterator[Reason]:
     """Records equal to that of their own row which nobody else equals; doubles say nothing.
 
     Records that were not replaced are known to be equal: they are left out of both numbers.
     """
-    if not found.corresponds.any():
-        return []
+    found = case.exposure
+    if found is None or not found.corresponds.any():
+        return
     alone = (found.identical & found.alone[:, None]).sum(axis=0) - found.not_replaced
     counts = np.where(found.corresponds, np.maximum(alone, 0), -1)
     l, among = int(counts.argmax()), found.n - found.not_replaced
-    equal = int(found.identical[:, l].sum()) - found.not_replaced
+    equal, share = int(found.identical[:, l].sum()) - found.not_replaced, counts[l] / max(among, 1)
     text = (
         f"{int(counts[l]):,} of the {among:,} replaced records of {_file(found, l).lower()} are "
         f"identical to the original's record of their row, which nobody else there equals "
-        f"({percent(counts[l] / max(among, 1))}; with doubles {equal:,} are)"
+        f"({percent(share)}; with doubles {equal:,} are)"
     )
-    return [_within("identical records", counts[l] / max(among, 1), limit, text)]
+    yield _within("identical records", share, case.limits.identical_records, text)
 
 
-def _unique_values(found: Exposure, limit: float, moved: Sequence[tuple[int, str]]) -> list[Reason]:
-    """Released values that a single record of the original has, beyond those of a fresh sample."""
-    table = found.columns
+def _unique_values(case: Case) -> Iterator[Reason]:
+    """Released values that a single record of the original has, beyond those of a fresh sample.
+
+    Columns that were kept and stand in another order are left out.
+    """
+    if (found := case.exposure) is None:
+        return
+    table, moved = found.columns, () if case.rows is None else case.rows.elsewhere
     table = table[table["judged"].astype(bool) & (table["values"] > 0)]
     table = table.drop(index=[at for at in moved if at in table.index])
-    reasons = []
     for name, rows in table.groupby(level="column", sort=False):
         beyond = rows["unique_share"] - rows["expected_unique_share"]
         at = int(np.argmax(beyond.to_numpy()))
         row, l = rows.iloc[at], int(rows.index[at][0]) - 1
+        fresh = f"a fresh sample would show {percent(row['expected_unique_share'])}"
         text = (
             f"{int(row['unique']):,} of the {int(row['values']):,} released values of {name} in "
-            f"{_file(found, l).lower()} are genuine values of a single "
-            f"record ({percent(row['unique_share'])}; a fresh sample would show "
-            f"{percent(row['expected_unique_share'])})"
+            f"{_file(found, l).lower()} are genuine values of a single record "
+            f"({percent(row['unique_share'])}; {fresh})"
         )
-        measure, words = f"unique values of {name}", " more than a fresh sample"
-        reasons.append(_within(measure, float(beyond.iloc[at]), limit, text, words))
-    return reasons
+        measure, limit = f"unique values of {name}", case.limits.unique_values
+        yield _within(measure, float(beyond.iloc[at]), limit, text, " more than a fresh sample")
 
 
-def _replicated(found: Exposure, limit: float) -> list[Reason]:
+def _replicated(case: Case) -> Iterator[Reason]:
     """Uniques on the keys that stay so; by design all of them where no key was synthesised."""
-    if not found.keys_synthesized:
-        return []
+    found = case.exposure
+    if found is None or not found.keys_synthesized:
+        return
     counts = found.replicated.sum(axis=0)
     l = int(counts.argmax())
     text = (
@@ -490,7 +496,7 @@ def _replicated(found: Exposure, limit: float) -> list[Reason]:
         f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
         f"{percent(counts[l] / found.n)} of all {found.n:,} records"
     )
-    return [_within("replicated uniques", counts[l] / found.n, limit, text)]
+    yield _within("replicated uniques", counts[l] / found.n, case.limits.replicated_uniques, text)
 
 
 def _within(measure: str, share: float, limit: float, text: str, more: str = "") -> Reason:
@@ -501,3 +507,12 @@ def _within(measure: str, share: float, limit: float, text: str, more: str = "")
 def _file(found: Exposure, l: int) -> str:
     """How file l is named: those of several by number."""
     return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
+
+
+Rule = Callable[[Case], Iterator[Reason]]
+OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
+RULES: tuple[Rule, ...] = (
+    *(_attribute, _mechanism, _balance, _identification),
+    *(_originals, _identical, _unique_values, _replicated),
+    *(_modes, _chains, _rows, _membership, _usefulness),
+)

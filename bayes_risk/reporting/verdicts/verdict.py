@@ -27,25 +27,9 @@ from .reason import (
     Usefulness,
     settings_that_settle,
 )
-from .reasons import (
-    ORIGINAL,
-    known_for_certain,
-    of_attribute,
-    of_balance,
-    of_chains,
-    of_exposure,
-    of_identification,
-    of_mechanism,
-    of_membership,
-    of_modes,
-    of_rows,
-    of_the_audit,
-    of_usefulness,
-    standard_errors,
-    standing,
-)
+from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
 
-__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge", "known_for_certain"]
+__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,33 +103,20 @@ def judge(
     above when its value plus two is; more than two where the chains of the fit disagree. A record
     marked unreliable can make the verdict inconclusive, never decide it.
     """
-    limits = thresholds or Thresholds()
-    chains = of_the_audit(attribute, diagnostics or {})
-    width = standard_errors(chains, limits.rhat)
-    sampled = attribute is not None or membership is not None
-    exposure = exposure or exposure_of(identification, attribute)  # matching names the keys
-    identical = exposure is not None and bool(exposure.identical.any())
-    nothing = attribute is None and identification is None
-    of_values = of_attribute(attribute, limits, width, identical=identical)
-    reasons = [
-        *(standing(attribute, of_values) if attribute is not None or nothing else []),
-        *of_mechanism(attribute),
-        *standing(attribute, of_balance(attribute)),
-        *(
-            of_identification(identification, limits.true_match_rate)
-            if identification is not None or nothing
-            else []
-        ),
-        *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
-        *of_modes(attribute),
-        *(of_chains(chains, limits.rhat) if sampled else []),
-        *of_rows(rows),
-        *standing(attribute, of_membership(membership, limits, width)),
-        *of_usefulness(utility, limits),
-    ]
+    case = Case(
+        limits=thresholds or Thresholds(),
+        chains=of_the_audit(attribute, diagnostics or {}),
+        attribute=attribute,
+        identification=identification,
+        exposure=exposure or exposure_of(identification, attribute),  # matching names the keys
+        rows=rows,
+        membership=membership,
+        utility=utility,
+    )
     settings = settings_that_settle(attribute, diagnostics or {})
     reasons = [
-        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r for r in reasons
+        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
+        for r in reasons_of(case)
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
     return Verdict(
@@ -155,7 +126,7 @@ def judge(
             sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
         ),
         assumptions=_assumptions(attribute, identification),
-        thresholds=limits,
+        thresholds=case.limits,
     )
 
 
