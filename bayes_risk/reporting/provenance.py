@@ -70,8 +70,8 @@ def in_words(described: pd.DataFrame, rows: int) -> str:
 
 
 def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable:
-    heads = ("Column", "Kind", "Levels or distinct values", "Missing")
-    rows = [
+    heads: tuple[str, ...] = ("Column", "Kind", "Levels or distinct values", "Missing")
+    rows: list[tuple[str, ...]] = [
         (str(name), str(kind), number(levels), number(missing))
         for name, kind, levels, missing in described[["kind", "levels", "missing"]].itertuples()
     ]

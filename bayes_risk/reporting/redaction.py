@@ -110,17 +110,15 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     at_least("min_count", min_count, 3)
     if not results:
         raise InputError("redact() was given no result; give at least one")
-    told = [(type(result).__name__, _public(result)) for result in results]
-    rows = [_row(kind, one, min_count) for kind, found in told for one in found]
+    rows: list[dict[str, Any]] = []
+    left_out = []
+    for kind, result in ((type(result).__name__, result) for result in results):
+        tables = result.tables().values() if isinstance(result, Result) else ()
+        public = [one for table in tables for one in table.public]
+        rows += [_row(kind, one, min_count) for one in public]
+        left_out += [] if public else [kind]
     table = pd.DataFrame(rows, columns=["result", "measure", "records", *_ENDS, "value"])
-    left_out = [kind for kind, found in told if not found]
     return Redacted(min_count=min_count, table=table, left_out=left_out)
-
-
-def _public(result: Any) -> list[Public]:
-    """What the tables of a result let leave."""
-    tables = result.tables().values() if isinstance(result, Result) else ()
-    return [one for table in tables for one in table.public]
 
 
 _ENDS = ("low", "high", "low_without", "high_without")

@@ -87,31 +87,28 @@ def report(
     } | of
     verdict = None
     if attribute is not None or identification is not None or not set(OF_MANY_AUDITS) >= set(of):
-        matching, more = identification or of.get("FileRisk"), {"diagnostics": diagnostics}
-        more |= {name: shown.get(kind) for kind, name in JUDGED.items()}
-        verdict = judge(attribute, matching, thresholds, **more)
+        matching = identification or of.get("FileRisk")
+        more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
+        verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
     found = None
     if provenance is not None:
         found = origin(provenance, files=[asdict(file) for file in provenance.files])
+    known = ("seed_entropy", "random_seed")
+    seeds = [
+        (f"Seed of {kind}", str(getattr(part, name)))
+        for kind, part in of.items()
+        for name in known
+        if getattr(part, name, None) is not None
+    ]
     text = page(
         shown.values(),
         title=title,
         verdict=verdict,
         diagnostics=diagnostics or {},
         origin=found,
-        reproduction={"seeds": _seeds(results), "versions": versions(), "command": command},
+        reproduction={"seeds": seeds, "versions": versions(), "command": command},
     )
     return _write(Path(path), text)
-
-
-def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
-    """Seeds that made the parts, where they keep them."""
-    found = []
-    for part in parts:
-        seed = getattr(part, "seed_entropy", getattr(part, "random_seed", None))
-        if seed is not None:
-            found.append((f"Seed of {type(part).__name__}", str(seed)))
-    return found
 
 
 def _checked(parts: list[Any]) -> dict[str, Any]:

@@ -191,9 +191,9 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Sec
     """Make the section of a result."""
     how: Any = axes  # the result's own methods take them
     tables = part.tables(*how)
-    drawings = DRAWINGS.get(type(part).__name__, lambda _: [])
+    drawings: Any = DRAWINGS.get(type(part).__name__, lambda _: [])
     if isinstance(part, Comparison):
-        drawings = partial(drawings, axes=axes, **drawn)
+        drawings = partial(_comparison, axes=axes, **drawn)
     pictures: dict[str, list[Picture]] = {}
     for drawing in drawings(part):
         pictures.setdefault(drawing.after, []).append(drawing.of(part))

@@ -234,7 +234,9 @@ def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> No
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
         console.print(words, highlight=False)
-    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
+    took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
+    console.print(took, highlight=False, no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)
 
@@ -266,9 +268,3 @@ def convergence(found: Mapping[str, Any]) -> list[str]:
         return []
     rhat, ess = number(found["max_rhat"], 3), number(found["min_ess"], 0)
     return [f"largest R-hat {rhat}, smallest ESS {ess}"]
-
-
-def run_time(seconds: Mapping[str, float]) -> str:
-    """How long it took, stage by stage."""
-    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in seconds.items() if s >= 0.5)
-    return f"Time: {sum(seconds.values()):.0f} s" + (f" ({parts})" if parts else "")

@@ -45,7 +45,16 @@ class InherentBounds(Result):
             "The scale goes from values drawn uniformly (minimum) to values redrawn among records "
             f"{by} (maximum; {self.alone:,} of {self.n:,} records are alone there and keep theirs)."
         ]
-        told += [_stands(name, self.found.loc[name]) for name in self.headlines]
+        for name in self.headlines:
+            row = self.found.loc[name]
+            low, release, high, same = (
+                number(row[place]) for place in ("minimum", "release", "maximum", "unchanged")
+            )
+            at: str = (
+                "" if pd.isna(row["position"]) else f", at {number(row['position'], 2)} of the way"
+            )
+            words = f"{begun(words_of(name))}: {release}, between {low} and {high}"
+            told.append(f"{words}{at} ({same} unchanged).")
         return " ".join(told)
 
     @property
@@ -90,14 +99,6 @@ def words_of(measure: str) -> str:
     name, _, target = measure.partition(" (")
     written = MEANINGS[name].written
     return f"{written} of {target[:-1]}" if target else written
-
-
-def _stands(name: str, row: Any) -> str:
-    where = "" if pd.isna(row["position"]) else f", at {number(row['position'], 2)} of the way"
-    return (
-        f"{begun(words_of(name))}: {number(row['release'])}, between {number(row['minimum'])} and "
-        f"{number(row['maximum'])}{where} ({number(row['unchanged'])} unchanged)."
-    )
 
 
 def numbers_of(found: Mapping[str, Any]) -> dict[str, Number]:

@@ -98,7 +98,7 @@ class Varied(Result):
         return self.dataset
 
     def _told(self) -> str:
-        return f"{self.sizes()}\n{self.sentence()}"
+        return f"Settings: {self.sizes()}.\n{self.sentence()}"
 
 
 def worst_of(dataset: xr.Dataset, measure: str, beside: Mapping[str, str | None]) -> dict[str, Any]:

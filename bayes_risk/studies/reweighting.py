@@ -311,8 +311,8 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
         z = cells(release.codes(data, l))
         found["margins"] += [total_variation(y[j], z[j], sizes[j]) for j in made]
         for j, k in pairs:
-            both = (x[j] * sizes[k] + x[k] for x in (y, z))
-            found["pairs"].append(total_variation(*both, sizes[j] * sizes[k]))
+            old, new = (x[j] * sizes[k] + x[k] for x in (y, z))
+            found["pairs"].append(total_variation(old, new, sizes[j] * sizes[k]))
     return {name: float(np.mean(values)) if values else np.nan for name, values in found.items()}
 
 
@@ -488,7 +488,8 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
             f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
             "a function of (risk, weights)"
         )
-    return weights_from
+    rule: Rule = weights_from
+    return rule
 
 
 def _tell(progress: Progress, r: int, stage: str, done: int, total: int) -> None:

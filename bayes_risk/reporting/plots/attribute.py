@@ -62,7 +62,12 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
     A truth level with others counts in equal parts at each of the places they share. The line is
     what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
     """
-    axes, counts, expected = axes_of(ax), _rank_counts(risk), _expected_counts(risk)
+    axes, table, G = axes_of(ax), risk.records, risk.n_guesses
+    first, ties = table["rank"].to_numpy() - 1, table["ties"].to_numpy()
+    share, last = 1 / (1 + ties), np.minimum(first + 1 + ties, G)
+    starts, ends = (np.bincount(place, share, minlength=G + 1) for place in (first, last))
+    counts, each = np.cumsum(starts - ends)[:-1], risk.guesses_each
+    expected = np.bincount(each - 1, 1 / each, minlength=G)[::-1].cumsum()[::-1]
     told = "rank of the true values among the guesses (1: likeliest)"
     many = len(counts) > MANY_PLACES
     if many:
@@ -122,26 +127,6 @@ def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: A
 def random_guess(risk: AttributeRisk) -> float:
     """One over the (median) number of guesses that are counted for a target."""
     return float(1 / np.median(risk.guesses_each))
-
-
-def _expected_counts(risk: AttributeRisk) -> Array:
-    """Number of records that guessing at random would put at each place; shape (G,)."""
-    each, times = np.unique(risk.guesses_each, return_counts=True)
-    counts = np.zeros(risk.n_guesses)
-    for size, records in zip(each, times, strict=True):
-        counts[:size] += records / size
-    return counts
-
-
-def _rank_counts(risk: AttributeRisk) -> Array:
-    """Number of records at each place, ties in equal parts; shape (G,)."""
-    table = risk.records
-    counts = np.zeros(risk.n_guesses + 1)
-    share = 1 / (1 + table["ties"].to_numpy())
-    start = table["rank"].to_numpy() - 1
-    np.add.at(counts, start, share)
-    np.add.at(counts, np.minimum(start + 1 + table["ties"].to_numpy(), risk.n_guesses), -share)
-    return np.cumsum(counts)[:-1]
 
 
 def plot_closeness(
@@ -246,8 +231,11 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     all bins to one side says less than as many departures to both.
     """
     at_least("bins", bins, 1)
+    top = risk.log_probability.max(axis=0)
+    level = risk.log_probability >= top - TIE
+    true = np.take_along_axis(level, risk.truth[None], axis=0)[0]
     kept = risk.case[~risk.disclosed[risk.case]]
-    confidence, right = (values[kept] for values in _likeliest(risk))
+    confidence, right = np.exp(top)[kept], (true / level.sum(axis=0))[kept]
     place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     each = pd.DataFrame({"predicted": confidence, "frequency": right}).groupby(place / bins)
     table, n = each.mean().rename_axis("bin"), each.size()
@@ -283,14 +271,6 @@ def plot_calibration(
     axes.set(xlim=(0, 1.05), ylim=(0, 1.05))
     told = "probability of the likeliest guess"
     return legend(axes, xlabel=told, ylabel="share of records\nwhere it is so")
-
-
-def _likeliest(risk: AttributeRisk) -> tuple[Array, Array]:
-    """Probability of the likeliest guess, and the share of it that is the truth; shapes (U,)."""
-    top = risk.log_probability.max(axis=0)
-    level = risk.log_probability >= top - TIE
-    true = np.take_along_axis(level, risk.truth[None], axis=0)[0]
-    return np.exp(top), true / level.sum(axis=0)
 
 
 MANY_BARS = 10
@@ -351,8 +331,8 @@ def _bars(axes: Axes, table: pd.DataFrame, variables: list[str], given: dict[str
     rows(axes, map(_guess, shown[variables].to_numpy(dtype=object)))
     hidden = f" ({len(shown)} of {len(table):,} guesses shown)" if len(shown) < len(table) else ""
     axes.set_xlim(left=0)
-    words = {"xlabel": f"probability{hidden}", "ylabel": as_text(", ".join(variables))}
-    return legend(axes, side="right", **words)
+    axes.set(xlabel=f"probability{hidden}", ylabel=as_text(", ".join(variables)))
+    return legend(axes, side="right")
 
 
 def _guess(values: npt.NDArray[np.object_]) -> str:

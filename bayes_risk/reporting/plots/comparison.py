@@ -74,13 +74,16 @@ def plot_risk_utility(
     for name, colour, marker in looks:
         points = found.points(name, *of)
         if len(points):
-            look = {"color": colour, "marker": marker, "ls": ""}
+            look = styled({}, color=colour, marker=marker, ls="")
             errors = table.loc[name, ["utility_mcse", "risk_mcse"]].to_numpy(float)
             _candidate(axes, points, look, kind, whiskers, errors)
             # the mean carries the name
             style = styled(kwargs, **look, ms=8, zorder=4, mec=paper(), mew=1.0)
             axes.plot(*points.mean(axis=0), **styled(style, label=_plain(name)))
-    _front(axes, table)
+    front = table[table["on_front"]]  # the most useful first; below and before them nobody stands
+    if len(front) > 1:
+        steps = styled({}, drawstyle="steps-post", color=ink(), ls="--", lw=1, zorder=1)
+        axes.plot(front["utility"], front["risk"], label="Pareto front", **steps)
     _level(axes, found, of)
     axes.margins(EDGE)
     if bounds:
@@ -95,7 +98,7 @@ def plot_risk_utility(
 def _candidate(
     axes: Axes,
     points: Array,
-    look: dict[str, str],
+    look: dict[str, Any],
     kind: str,
     whiskers: float | None,
     errors: Array,
@@ -140,16 +143,6 @@ def whisker_ends(points: Array, whiskers: float | None) -> Array:
     return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
 
 
-def _front(axes: Axes, table: pd.DataFrame) -> None:
-    """Steps between the candidates of the front: below and before them nobody stands."""
-    front = table[table["on_front"]]  # the most useful first
-    if len(front) > 1:
-        axes.plot(
-            front["utility"], front["risk"], drawstyle="steps-post", color=ink(), ls="--", lw=1,
-            zorder=1, label="Pareto front",
-        )  # fmt: skip
-
-
 def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     """Risk without the release, where it is one number for all candidates; chance of utility."""
     words = ("without the release", "drawn from the truth")
@@ -173,23 +166,19 @@ def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     low = np.fmin(seen[0], np.nanmin(np.vstack([near, seen[:1]]), axis=0) - EDGE * span)
     high = np.fmax(seen[1], np.nanmax(np.vstack([near, seen[1:]]), axis=0) + EDGE * span)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    for name, true in zip(table.index, at, strict=True):
-        _end(axes, str(name), true, np.clip(true, low, high))
-
-
-def _end(axes: Axes, name: str, true: Array, shown: Array) -> None:
-    """One of them, its true place in numbers if it is not there."""
-    beyond = ""
-    for off, (low, high) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
-        beyond += low if off < 0 else high if off > 0 else ""
-    told = f"{name} {beyond} ({number(true[0])}, {number(true[1])})" if beyond else name
-    left, right = axes.get_xlim()
-    share = (shown[0] - left) / (right - left)
-    side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
-    axes.plot(*shown, marker="*", ms=10, ls="", color=ink(), mfc=paper(), zorder=5, clip_on=False)
-    x, y = map(float, shown)
-    style = styled({}, textcoords="offset points", ha=side, fontsize=8, zorder=5)
-    axes.annotate(told, (x, y), xytext=(0, 8), **style)
+    for name, true, shown in zip(table.index, at, np.clip(at, low, high), strict=True):
+        told, (x, y) = str(name), map(float, shown)
+        beyond = ""
+        for off, (less, more) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
+            beyond += less if off < 0 else more if off > 0 else ""
+        if beyond:  # its true place in numbers
+            told += f" {beyond} ({number(true[0])}, {number(true[1])})"
+        share = (x - low[0]) / (high[0] - low[0])
+        side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
+        mark = styled({}, marker="*", ms=10, ls="", color=ink(), mfc=paper(), clip_on=False)
+        axes.plot(x, y, zorder=5, **mark)
+        style = styled({}, textcoords="offset points", ha=side, fontsize=8, zorder=5)
+        axes.annotate(told, (x, y), xytext=(0, 8), **style)
 
 
 def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
@@ -228,8 +217,10 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     axes.set_xticks(places, [as_text(name) for name in names], rotation=90)
     axes.set_yticks(places, [as_text(name) for name in names])
     axes.invert_yaxis()
-    if len(names) <= NUMBERED:
-        _write(axes, ratios, float(np.sqrt(top)))
+    for row, column in np.argwhere(np.isfinite(ratios)) if len(names) <= NUMBERED else ():
+        ratio = ratios[row, column]  # readable on its square
+        style = styled({}, color="white" if ratio > top**0.5 else "black", fontsize=8)
+        axes.text(column + 0.5, row + 0.5, plain(ratio, 2), ha="center", va="center", **style)
     bar = axes.figure.colorbar(mesh, ax=axes, label="pMSE over chance (S_pMSE)")
     bar.set_ticks([step for step in STEPS if step <= top], labels=None, minor=False)
     bar.ax.yaxis.set_major_formatter("{x:g}")
@@ -247,15 +238,6 @@ def ratios_of(found: Utility) -> Array:
         low, high = sorted(at[name] for name in pair)
         grid[high, low] = ratio
     return grid
-
-
-def _write(axes: Axes, ratios: Array, dark: float) -> None:
-    """The numbers, readable on their square."""
-    for row, column in np.argwhere(np.isfinite(ratios)):
-        ratio = ratios[row, column]
-        colour = "white" if ratio > dark else "black"
-        where = (column + 0.5, row + 0.5)
-        axes.text(*where, plain(ratio, 2), fontsize=8, ha="center", va="center", color=colour)
 
 
 def plot_worst_pairs(
@@ -302,6 +284,7 @@ WORDS = {
     **{"knows_records": "records known", "knows_columns": "columns known"},
     "m": "data sets released (m)",
 }
+TWO_ERRORS = "\N{PLUS-MINUS SIGN} 2 s.e."
 WIDE = 26  # characters of a label on one line
 LETTER = 0.0095  # of the width of the axes
 WIDTH, NAMES = 8.6, 2.0  # inches: of a figure of ours, and of the names at its left
@@ -329,7 +312,11 @@ def plot_tornado(
     _side(axes, table, "low", spread, kwargs)
     _side(axes, table, "high", spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
-    _error_band(axes, found, base, measure)
+    error = BESIDE.get(measure, (None, None))[0]
+    band = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
+    if band > 0:
+        style = styled({}, color=GREY, alpha=0.2, lw=0, zorder=0, label=TWO_ERRORS)
+        axes.axvspan(base - band, base + band, **style)
     axes.set_yticks(places, [_factor(name, found) for name in table.index])
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
@@ -355,16 +342,6 @@ def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict
         axes.annotate(text, at, xytext=off, textcoords="offset points", **style)
 
 
-def _error_band(axes: Axes, found: Sensitivity, base: float, measure: str) -> None:
-    error = BESIDE.get(measure, (None, None))[0]
-    spread = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
-    if spread > 0:
-        axes.axvspan(
-            base - spread, base + spread, color=GREY, alpha=0.2, lw=0, zorder=0,
-            label="\N{PLUS-MINUS SIGN} 2 s.e.",
-        )  # fmt: skip
-
-
 def plot_factor(
     found: Sensitivity, factor: str, *, measure: str = RISK, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
@@ -378,7 +355,7 @@ def plot_factor(
     mcse, baseline = (None if name is None else line[name].to_numpy() for name in names)
     spread = np.zeros(len(at)) if mcse is None else 2 * np.nan_to_num(mcse)
     known, label = bool(spread.any()), "with the release"
-    label += " (\N{PLUS-MINUS SIGN} 2 s.e.)" * known
+    label += f" ({TWO_ERRORS})" * known
     if numbers:
         style = styled(kwargs, color=BLUE, marker="o", ms=4, capsize=3, label=label)
         axes.errorbar(at, values, yerr=spread if known else None, **style)

@@ -106,7 +106,7 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
     )  # fmt: skip
 
 
-def _both_log(axes: Axes, ends: tuple[float, float], label: str, colour: str, **words: str) -> Axes:
+def _both_log(axes: Axes, ends: tuple[float, float], label: str, colour: str, **words: Any) -> Axes:
     """Log scales, and the line on which both axes show the same."""
     axes.loglog(ends, ends, color=colour, ls="--", label=label)
     few_ticks(axes.xaxis, axes.yaxis)

@@ -211,16 +211,11 @@ def settings_that_settle(
     times the draws.
     """
     draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
+    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
+    there = error[np.isfinite(error) & (error > 0)]
     return {
         "chains": str(CHAINS if chains < CHAINS else 2 * chains),
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
-        "target_mcse": _half_of(risk),
+        "target_mcse": f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05",
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
     }
-
-
-def _half_of(risk: AttributeRisk | None) -> str:
-    """Half of the error of the log evidence that 95 % of the pairs are below, to one digit."""
-    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
-    there = error[np.isfinite(error) & (error > 0)]
-    return f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05"

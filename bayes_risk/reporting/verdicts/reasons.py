@@ -319,7 +319,8 @@ def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> floa
 
 def _modes(case: Case) -> Iterator[Reason]:
     """Whether the chains of an audit led by the release are of the mode that made it."""
-    found, measure = case.attribute and case.attribute.modes, "agreement of the chains"
+    found = None if case.attribute is None else case.attribute.modes
+    measure = "agreement of the chains"
     if found is None:
         return
     text = begun(found.sentence())
@@ -352,7 +353,7 @@ def _mechanism(case: Case) -> Iterator[Reason]:
 
 def _balance(case: Case) -> Iterator[Reason]:
     """Whether the evidence is in balance; nothing where it cannot be told."""
-    found = case.attribute and case.attribute.balance
+    found = None if case.attribute is None else case.attribute.balance
     if found is None or found.outcome == "says nothing":
         return
     if found.outcome == "balanced":
