@@ -332,10 +332,14 @@ def sensitivity(
         random_seed = int(np.random.default_rng().integers(2**31))
     how = {**options, "random_seed": random_seed}
     declared = Declarations(fit, refit, random_seed, reweight=reweight)
-    groups, rows = _groups(factors, one_at_a_time), dict[Place, dict[str, float]]()
-    done, total, tell = 0, sum(map(len, groups)), how.get("progress") or no_progress
+    groups: dict[Any, list[Setting]] = {}  # settings that differ in m alone, the largest m first
+    for setting in factors.settings(one_at_a_time=one_at_a_time):
+        groups.setdefault(tuple((k, v) for k, v in setting.items() if k != "m"), []).append(setting)
+    rows: dict[Place, dict[str, float]] = {}
+    done, total, tell = 0, sum(map(len, groups.values())), how.get("progress") or no_progress
     tell("settings", done, total)
-    for group in groups:
+    for group in groups.values():
+        group.sort(key=lambda setting: -setting.get("m", 0))
         with within("setting"):
             rows |= _measured(factors, group, declared, release, how)
         done += len(group)
@@ -349,15 +353,6 @@ def sensitivity(
     attrs = {"one_at_a_time": int(one_at_a_time), "random_seed": str(random_seed)}
     base = {name: coords[name][place] for name, place in factors.base.items()}
     return Sensitivity(dataset=xr.Dataset(data, coords, attrs), base=base)
-
-
-def _groups(factors: Swept, one_at_a_time: bool) -> list[list[Setting]]:
-    """Settings that differ in m alone, together, the largest m first."""
-    groups: dict[tuple[Any, ...], list[Setting]] = {}
-    for setting in factors.settings(one_at_a_time=one_at_a_time):
-        key = tuple((k, v) for k, v in setting.items() if k != "m")
-        groups.setdefault(key, []).append(setting)
-    return [sorted(group, key=lambda s: -s.get("m", 0)) for group in groups.values()]
 
 
 def _measured(

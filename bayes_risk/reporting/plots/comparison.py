@@ -132,13 +132,10 @@ def quartiles(points: Array) -> Array:
 def whisker_ends(points: Array, whiskers: float | None) -> Array:
     """Where whiskers end, low and high, of both measures, shape (2, 2).
 
-    Smallest and largest value; or the last values within so many interquartile ranges of the
-    quartiles.
+    At the last values, or the last within so many interquartile ranges of the quartiles.
     """
-    if whiskers is None:
-        return np.array([points.min(axis=0), points.max(axis=0)])
     low, high = quartiles(points)
-    reach = whiskers * (high - low)
+    reach = np.inf if whiskers is None else whiskers * (high - low)
     inside = np.where((points >= low - reach) & (points <= high + reach), points, np.nan)
     return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
 
