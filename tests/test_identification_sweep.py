@@ -135,3 +135,10 @@ def test_a_sweep_can_be_read_and_drawn(files):
         sweep_of(
             files, {"m": [1], "closed": [True], "fallback": [True]}, radius={"pay": 0.1}
         ).plot()
+
+
+def test_a_report_leaves_out_the_picture_of_too_many_curves(files, tmp_path):
+    sweep = sweep_of(files, {"m": [1, 2], "known": 3}, radius={"pay": 0.1})  # seven sets of keys
+    with pytest.raises(br.InputError, match="2 settings were swept"):
+        sweep.plot()
+    assert "<svg" not in br.report(sweep, path=tmp_path / "r.html").read_text()

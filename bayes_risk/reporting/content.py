@@ -18,6 +18,7 @@ from bayes_risk._core.formats import (
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.reason import named
 from bayes_risk.reporting.verdicts.reasons import (
     DRAWS_A_CHAIN,
     of_chains,
@@ -254,9 +255,6 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-NAMED = 10  # labels of records that are written out
-
-
 class Caveat(NamedTuple):
     """Of what, why, and what would help."""
 
@@ -351,7 +349,4 @@ def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Caveat]:
 
 def _records(what: str, labels: Any) -> str:
     """Of which records, by label."""
-    n = len(labels)
-    shown = ", ".join(str(label) for label in labels[:NAMED])
-    more = f" and {n - NAMED:,} more" if n > NAMED else ""
-    return f"{what}, {counted(n, 'record')}: {shown}{more}"
+    return f"{what}, {counted(len(labels), 'record')}: {named(labels)}"

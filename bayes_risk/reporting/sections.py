@@ -16,6 +16,7 @@ from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table
 from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.reporting.plots.canvas import own_axes
+from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import RISKS, UTILITIES, Comparison
 from bayes_risk.studies.sensitivity import name_of
@@ -285,10 +286,7 @@ def _matching_varied(found: Any) -> list[Drawing]:
         "Expected number of correct matches at each setting, two standard errors, and the same "
         "for an intruder without the release."
     )
-    sizes = sorted(found.dataset.sizes[name] for name in found.swept)
-    if len(sizes) > 2 or (len(sizes) == 2 and sizes[0] > len(plots.STYLES)):
-        return []
-    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)]
+    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)] if curves_of(found) else []
 
 
 def _comparison(found: Comparison, axes: tuple[str, ...] = (), **drawn: Any) -> list[Drawing]:

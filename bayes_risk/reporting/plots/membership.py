@@ -165,6 +165,13 @@ HATCHES = ("", "//", "..", "xx")
 STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
 
 
+def curves_of(sweep: IdentificationSweep) -> list[str]:
+    """Settings of the axis, numbers first, and of the curves; none: more than a plot shows."""
+    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
+    many = len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES))
+    return [] if many else over
+
+
 def plot_sweep(
     sweep: IdentificationSweep,
     *,
@@ -186,11 +193,10 @@ def plot_sweep(
     InputError
         More than two settings, or more than four curves.
     """
-    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
-    if len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES)):
+    if not (over := curves_of(sweep)):
         raise InputError(
-            f"{len(over)} settings were swept ({', '.join(over)}): a plot shows one, or one for up "
-            "to four values of another; select from .dataset and plot that"
+            f"{len(sweep.swept)} settings were swept ({', '.join(sweep.swept)}): a plot shows one, "
+            "or one for up to four values of another; select from .dataset and plot that"
         )
     axes, chosen, first = axes_of(ax), sweep.dataset.sel(rule=rule), over[0]
     numbers, names = chosen[first].dtype.kind in "iuf", [str(v) for v in chosen[first].to_numpy()]

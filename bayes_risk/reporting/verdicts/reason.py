@@ -76,6 +76,7 @@ class Thresholds:
                 raise InputError(f"{name}={limit!r} is no threshold; give a number {right}")
 
 
+NAMED = 10  # labels of records that are written out
 Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 
 
@@ -151,6 +152,12 @@ def out_of(count: int, all_of: int, what: str = "audited records") -> str:
     """How many out of how many: ``3 of the 200 audited records``."""
     number_of = "none" if not count else f"{count:,}"
     return f"{number_of} of the {all_of:,} {what}"
+
+
+def named(labels: Any) -> str:
+    """Records by their labels, of many the first."""
+    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+    return ", ".join(str(label) for label in labels[:NAMED]) + more
 
 
 def times(log_factor: float) -> str:

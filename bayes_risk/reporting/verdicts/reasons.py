@@ -26,13 +26,13 @@ from .reason import (
     compared,
     doubt,
     limited,
+    named,
     no_objection,
     not_measured,
     out_of,
     times,
 )
 
-NAMED = 10  # records given away that the verdict names
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 MAY_MEAN = {
@@ -124,14 +124,12 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     labels = known.index[known.any(axis=1)]
     if not len(labels):
         return
-    shown = ", ".join(str(label) for label in labels[:NAMED])
-    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
     names = known.columns[known.any(axis=0)].astype(str)
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
     text = (
         f"For {out_of(len(labels), len(known))} the release leaves only the true value of {which}"
     )
-    text += f" possible; known for certain: {shown}{more}."
+    text += f" possible; known for certain: {named(labels)}."
     yield against("certain disclosure", text)
 
 
