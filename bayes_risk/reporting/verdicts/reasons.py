@@ -177,32 +177,28 @@ def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: boo
         for name, one in {"": risk, **risk.priors}.items()
     }
     name, marks = max(found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]])
-    cure = _cure(risk, marks.maybe, width)
-    prior = f"under the {name or 'flat'} prior"
+    limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+    measure, verbs = "log Bayes factor", ("multiplies", "may multiply")
+    by = times(limits.attribute_log_bayes_factor)
+    words = f"the release {{}} the odds of the true values by more than {by}"
     if level:
-        limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+        measure, verbs = "probability of the truth", ("raises", "may raise")
         words = f"the release {{}} the probability of the true values above {limit:g}, and their "
         words += f"odds by more than a factor {factor:g}"
-        verbs, measure = ("raises", "may raise"), "probability of the truth"
-        reason = limited(measure, marks.sure, marks.maybe, words, cure, verbs=verbs)
-    else:
-        by = times(limits.attribute_log_bayes_factor)
-        words = f"the release {{}} the odds of the true values by more than {by}"
-        reason = limited("log Bayes factor", marks.sure, marks.maybe, words, cure)
-    said = reason.sentence
+    cure = _cure(risk, marks.maybe, width)
+    reason = limited(measure, marks.sure, marks.maybe, words, cure, verbs=verbs)
+    said, prior = reason.sentence, f"under the {name or 'flat'} prior"
     if risk.priors:
         both = f"under the flat prior and under the {' and '.join(risk.priors)} one"
         which = both if reason.outcome == "within your thresholds" else prior
         said = f"{begun(which)}: {said[0].lower()}{said[1:]}"
     for those, words in (
-        (marks.before, "above {:g} without the release: not attributable to it"),
-        (marks.little, "lifted above {:g} by a factor of {:g} or less"),
+        (marks.before, f"above {limit:g} without the release: not attributable to it"),
+        (marks.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
     ):
         if count := int(those.sum()):
-            verb = "is" if count == 1 else "are"
             who = f"{prior} " * bool(risk.priors) + out_of(count, len(those))
-            limit, factor = limits.attribute_probability, limits.attribute_odds_factor
-            said += f" {begun(who)} {verb} {words.format(limit, factor)}."
+            said += f" {begun(who)} {'is' if count == 1 else 'are'} {words}."
     return replace(reason, sentence=said)
 
 
