@@ -156,6 +156,9 @@ class Number(NamedTuple):
     beside: float
 
 
+ABSENT = Number(NAN, NAN, NAN)
+
+
 class Audit(NamedTuple):
     """What is measured of every candidate; None: not measured."""
 
@@ -416,9 +419,7 @@ def compare(
     for (name, r), of in found.items():
         c = names.index(name)
         seeds[c, r] = seeds_of(random_seed, name, r)
-        for measure in known.intersection(of.numbers, measures):
-            parts[:, c, r, measures.index(measure)] = of.numbers[measure]
-    absent = Number(NAN, NAN, NAN)
+        parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
     return Comparison(
         names=names,
         measures=measures,
@@ -431,7 +432,7 @@ def compare(
         synthesized=tuple(last[name].synthesized for name in names),
         ends=None
         if ends is None
-        else np.array([[row.get(name, absent).value for name in measures] for row in ends]),
+        else np.array([[row.get(name, ABSENT).value for name in measures] for row in ends]),
         random_seed=random_seed,
     )
 

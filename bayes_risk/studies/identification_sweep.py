@@ -318,16 +318,12 @@ def identification_sweep(
     ]
     _settle_effects(calls)
     found = [matched(original, **call) for call in calls]
-    dims, shape = list(axes), shape_of(axes)
-    tables = [risk.summary().loc[["pooled", "mean"], list(COLUMNS)] for risk in found]
-    values = np.stack([t.to_numpy(float) for t in tables]).reshape(*shape, 2, len(COLUMNS))
-    data: dict[str, Any] = {
-        name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(COLUMNS)
-    }
-    errors = [risk.expected_match_risk_mcse[["pooled", "mean"]].to_numpy() for risk in found]
-    data["mcse"] = ([*dims, "rule"], np.stack(errors).reshape(*shape, 2))
+    dims, shape, names, rules = list(axes), shape_of(axes), [*COLUMNS, "mcse"], ["pooled", "mean"]
+    tables = [risk.summary().loc[rules, names].to_numpy(float) for risk in found]
+    values = np.reshape(tables, (*shape, len(rules), len(names)))
+    data: dict[str, Any] = {name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(names)}
     without = [risk.baseline_expected_match_risk for risk in found]
     data["baseline"] = (dims, np.reshape(without, shape))
     data["n"] = (dims, np.reshape([risk.n for risk in found], shape))
-    coords = labels_of(axes) | {"rule": ["pooled", "mean"]}
+    coords = labels_of(axes) | {"rule": rules}
     return IdentificationSweep(dataset=xr.Dataset(data, coords))

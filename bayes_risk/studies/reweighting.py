@@ -141,23 +141,16 @@ class Reweighting(Drawn):
         one); ``mean_weight`` and ``min_weight`` of all records; ``margins`` and ``pairs``, mean
         distances of tables from the original; ``unreliable`` records.
         """
+        names = ["mean_probability", "mcse", "max_probability", "max_mcse"]
         rows = []
         for one in self.rounds:
             found, p = measures(one.risk), one.risk.records["probability"]
-            rows.append(
-                {
-                    "mean_probability": found["mean_probability"],
-                    "mcse": found["mcse"],
-                    "max_probability": found["max_probability"],
-                    "mcse_max": found["max_mcse"],
-                    "above": np.nan if self.until is None else int((p > self.until).sum()),
-                    "mean_weight": float(one.weights.mean()),
-                    "min_weight": float(one.weights.min()),
-                    **one.utility,
-                    "unreliable": int(found["unreliable"]),
-                }
-            )
-        return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
+            above = np.nan if self.until is None else int((p > self.until).sum())
+            weight = {"mean_weight": one.weights.mean(), "min_weight": one.weights.min()}
+            own = {name: found[name] for name in names} | {"above": above} | weight
+            rows.append(own | dict(one.utility) | {"unreliable": int(found["unreliable"])})
+        table = pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
+        return table.rename(columns={"max_mcse": "mcse_max"})
 
     def sentence(self) -> str:
         """The result in plain words."""
