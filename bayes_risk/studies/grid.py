@@ -87,10 +87,6 @@ class Varied(Result):
         """What was varied."""
         return [str(name) for name in self.dataset.dims if name != "rule"]
 
-    def sizes(self) -> str:
-        """Of what how many values were taken."""
-        return ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
-
     def checked(self, measure: str) -> xr.Dataset:
         """The dataset, which has a measure."""
         if measure not in self.dataset:
@@ -98,7 +94,8 @@ class Varied(Result):
         return self.dataset
 
     def _told(self) -> str:
-        return f"Settings: {self.sizes()}.\n{self.sentence()}"
+        sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
+        return f"Settings: {sizes}.\n{self.sentence()}"
 
 
 def worst_of(dataset: xr.Dataset, measure: str, beside: Mapping[str, str | None]) -> dict[str, Any]:
@@ -339,7 +336,12 @@ class Declarations:
         khat, under = np.nan, self._under(model, release, how)
         if under is not None:
             found = gather(self.fit, release, memory=self.memory, under=under, **how)
-            khat = self._khat(under, found)
+            can = self.fit.capabilities(found.encoded, Intruder())
+            posterior = needed(can.sampled).informed(found.encoded)
+            few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
+            ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
+            # of the ratio of priors alone, the largest of all parts
+            khat = max((float(pareto_smoothed(r[:, None])[1][0]) for r in ratios), default=0.0)
             limit = khat_threshold(self.fit.n_draws)
             if khat <= limit and float((found.found.khat <= limit).mean()) >= ENOUGH:
                 return Gathered(found, khat, False)
@@ -356,14 +358,6 @@ class Declarations:
             return None  # a refit costs nothing
         offered: Under | None = can.reweighted.under(model)
         return offered
-
-    def _khat(self, under: Under, found: AttributeEvidence) -> float:
-        """k-hat of the ratio of priors alone, the largest of all parts."""
-        can = self.fit.capabilities(found.encoded, Intruder())
-        posterior = needed(can.sampled).informed(found.encoded)
-        few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
-        ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
-        return max((float(pareto_smoothed(r[:, None])[1][0]) for r in ratios), default=0.0)
 
     def _fitted(self, model: Any) -> tuple[Any, Memory]:
         key = repr(model)
