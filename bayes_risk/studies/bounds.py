@@ -47,14 +47,11 @@ class InherentBounds(Result):
         ]
         for name in self.headlines:
             row = self.found.loc[name]
-            low, release, high, same = (
-                number(row[place]) for place in ("minimum", "release", "maximum", "unchanged")
-            )
-            at: str = (
-                "" if pd.isna(row["position"]) else f", at {number(row['position'], 2)} of the way"
-            )
+            low, release, high, same = (number(row[place]) for place in PLACES)
             words = f"{begun(words_of(name))}: {release}, between {low} and {high}"
-            told.append(f"{words}{at} ({same} unchanged).")
+            if not pd.isna(row["position"]):
+                words += f", at {number(row['position'], 2)} of the way"
+            told.append(f"{words} ({same} unchanged).")
         return " ".join(told)
 
     @property
@@ -65,11 +62,9 @@ class InherentBounds(Result):
     def line(self) -> str:
         """The first measure between the ends."""
         name = [*self.headlines, *self.found.index][0]
-        row = self.found.loc[name]
-        return (
-            f"{words_of(name)} {number(row['release'])}, between {number(row['minimum'])} (uniform "
-            f"values) and {number(row['maximum'])} (redrawn within patterns)"
-        )
+        low, release, high, _ = (number(self.found.at[name, place]) for place in PLACES)
+        between = f"between {low} (uniform values) and {high} (redrawn within patterns)"
+        return f"{words_of(name)} {release}, {between}"
 
     def tables(self) -> dict[str, Table]:
         """Each measure at both ends, of the release between them, and unchanged."""

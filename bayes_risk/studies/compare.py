@@ -408,9 +408,6 @@ def compare(
                 found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
-    ends = None
-    if bounds is not False:
-        ends = _ends(audit, random_seed, bounds, list(last.values()))
     known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
     measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
     shape = (len(names), max(sizes.values()))
@@ -420,6 +417,10 @@ def compare(
         c = names.index(name)
         seeds[c, r] = seeds_of(random_seed, name, r)
         parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
+    ends = None
+    if bounds is not False:
+        three = _ends(audit, random_seed, bounds, list(last.values()))
+        ends = np.array([[row.get(name, ABSENT).value for name in measures] for row in three])
     return Comparison(
         names=names,
         measures=measures,
@@ -430,9 +431,7 @@ def compare(
         replicates_of=tuple(sizes.values()),
         m=tuple(last[name].m for name in names),
         synthesized=tuple(last[name].synthesized for name in names),
-        ends=None
-        if ends is None
-        else np.array([[row.get(name, ABSENT).value for name in measures] for row in ends]),
+        ends=ends,
         random_seed=random_seed,
     )
 

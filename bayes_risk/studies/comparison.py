@@ -143,6 +143,7 @@ SHOWN = (
     *("ratio_cart", "pmse_cart", "pairs_worst_ratio", "interval_overlap"),
 )
 KINDS = ("points", "rectangles", "boxes")
+ENDS = ("minimum", "maximum", "unchanged")
 SEEDS = ("fit", "release", "attribute", "utility")
 
 
@@ -206,7 +207,7 @@ class Comparison(Result):
         """The measures of releases at the ends of the scale; None: not asked for."""
         if self.ends is None:
             return None
-        index = pd.Index(["minimum", "maximum", "unchanged"], name="release")
+        index = pd.Index(ENDS, name="release")
         return pd.DataFrame(self.ends, index, list(self.measures)).dropna(axis=1, how="all")
 
     def summary(self) -> pd.DataFrame:
@@ -251,7 +252,7 @@ class Comparison(Result):
             "synthesized": ("candidate", np.array(text, dtype=str)),
         }
         if self.ends is not None:
-            coords["release"] = np.array(["minimum", "maximum", "unchanged"], dtype=str)
+            coords["release"] = np.array(ENDS, dtype=str)
         seeds = ((*dims, "stage"), self.seeds)
         return xr.Dataset(data | {"seed": seeds}, coords, {"random_seed": str(self.random_seed)})
 

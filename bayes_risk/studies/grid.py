@@ -396,14 +396,10 @@ def check_hyper(fit: Any, names: list[str]) -> None:
             f"{type(fit).__name__} has no declaration whose hyper-parameters could be changed; "
             "leave 'hyper' out"
         )
-    known = [f.name for f in fields(model)]
+    known = [f.name for f in fields(model)] + [POWER] * hasattr(model, "power_scaled")
     for name in names:
-        if name == POWER and not hasattr(model, "power_scaled"):
-            raise InputError(
-                f"{type(model).__name__} cannot power-scale its hyper-priors; name one of {known}"
-            )
-        if name != POWER and name not in known:
+        if name not in known:
             raise InputError(
                 f"over['hyper'] names {name!r}, which {type(model).__name__} does not have; give "
-                f"one of {[*known, POWER]}"
+                f"one of {known}"
             )
