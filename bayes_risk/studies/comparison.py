@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -219,10 +220,15 @@ class Comparison(Result):
         ``null``, of utility what a release drawn from the truth has; ``replicates``.
         """
         rows: dict[tuple[str, str], list[float]] = {}
-        for c, name in enumerate(self.names):
-            for k, measure in enumerate(self.measures):
-                if not np.isnan(self.values[c, :, k]).all():
-                    rows[name, measure] = self._row(c, k)
+        for (c, name), (k, measure) in product(enumerate(self.names), enumerate(self.measures)):
+            x = self.values[c, :, k]
+            x = x[~np.isnan(x)]
+            if R := len(x):
+                sd = float(x.std(ddof=1)) if R > 1 else float("nan")
+                error = sd / np.sqrt(R) if R > 1 else _mean(self.errors[c, :, k])
+                sides = [_mean(self.beside[c, :, k]), float("nan")]
+                sides = sides[::-1] if MEASURES[measure].kind == UTILITY else sides
+                rows[name, measure] = [float(x.mean()), sd, float(error), *sides, R]
         columns = ["mean", "sd", "mcse", "baseline", "null", "replicates"]
         index = pd.MultiIndex.from_tuples(list(rows), names=["candidate", "measure"])
         table = pd.DataFrame(list(rows.values()), index, columns)
@@ -284,8 +290,8 @@ class Comparison(Result):
         names = [name for name, points in found.items() if len(points)]
         if not names:
             raise InputError(f"no candidate has both {of[0]!r} and {of[1]!r}; choose others")
-        losses, at = [found[name] for name in names], [self.measures.index(name) for name in of]
-        errors = np.array([[self._row(self.names.index(name), k)[2] for k in at] for name in names])
+        losses, mcse = [found[name] for name in names], self.summary()["mcse"]
+        errors = np.array([[mcse[name, measure] for measure in of] for name in names])
         means = np.array([points.mean(axis=0) for points in losses])
         rng = np.random.default_rng(self.random_seed)
         drawn = [
@@ -448,15 +454,6 @@ class Comparison(Result):
     def _has_map(self) -> bool:
         """Whether both risk and utility were measured."""
         return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
-
-    def _row(self, c: int, k: int) -> list[float]:
-        x = self.values[c, :, k]
-        x = x[~np.isnan(x)]
-        sd = float(x.std(ddof=1)) if len(x) > 1 else float("nan")
-        beside, utility = _mean(self.beside[c, :, k]), MEASURES[self.measures[k]].kind == UTILITY
-        sides = [float("nan"), beside] if utility else [beside, float("nan")]
-        error = sd / np.sqrt(len(x)) if len(x) > 1 else _mean(self.errors[c, :, k])
-        return [float(x.mean()), sd, float(error), *sides, len(x)]
 
     def _axes(self, risk: str | None, utility: str | None) -> tuple[str, str]:
         """The measures of the map."""
