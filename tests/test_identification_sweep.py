@@ -97,11 +97,11 @@ def test_labels_stand_for_values(files):
     ("over", "options", "message"),
     [
         ({}, {}, "over is empty"),
-        ({"radii": [1]}, {}, "over names 'radii'; what can be swept"),
-        ({"m": [5]}, {}, "'m' has 5; give whole numbers from 1 to 4"),
+        ({"radii": [1]}, {}, "over='radii' is not known; give one of"),
+        ({"m": [5]}, {}, "over: m=5, and there are 4 releases"),
         ({"m": []}, {}, "'m' has \\[\\]; give a list"),
         ({"radius": [0.1]}, {}, "over\\['radius'\\]=\\[0.1\\]; give a dict"),
-        ({"known": [["age"]]}, {}, "names 'age', which is neither known nor synthesized"),
+        ({"known": [["age"]]}, {}, "names 'age', which is no key"),
         ({"strategy": ["always"]}, {"strategy": "always"}, "in over and beside it"),
         ({"radius": {"age": [0.1]}}, {}, "radius names 'age', which is no key"),
         ({"m": [1]}, {"radius": {"pya": 0.1}}, "radius names 'pya', which is no key"),
@@ -118,7 +118,7 @@ def test_a_sweep_can_be_read_and_drawn(files):
     table = sweep.summary()
     assert list(table.columns[:3]) == ["expected_match_risk", "mcse", "baseline"]
     assert len(table) == 4
-    assert "largest expected match risk" in repr(sweep)
+    assert "The expected number of correct matches is largest" in repr(sweep)
     axes = sweep.plot()
     assert axes.get_xlabel() == "radius of pay"
     lines = [line.get_ydata().tolist() for line in axes.get_lines()]
@@ -135,3 +135,10 @@ def test_a_sweep_can_be_read_and_drawn(files):
         sweep_of(
             files, {"m": [1], "closed": [True], "fallback": [True]}, radius={"pay": 0.1}
         ).plot()
+
+
+def test_a_report_leaves_out_the_picture_of_too_many_curves(files, tmp_path):
+    sweep = sweep_of(files, {"m": [1, 2], "known": 3}, radius={"pay": 0.1})  # seven sets of keys
+    with pytest.raises(br.InputError, match="2 settings were swept"):
+        sweep.plot()
+    assert "<svg" not in br.report(sweep, path=tmp_path / "r.html").read_text()

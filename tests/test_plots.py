@@ -78,7 +78,8 @@ def test_worst_first_from_the_top_with_labels_as_they_are():
     risk = attribute([0.2, 0.9], labels=["a$b$", "x" * 40])
     axes = plots.plot_worst(risk)
     labels = [t.get_text() for t in axes.get_yticklabels()]
-    assert labels == [r"a\$b\$", "x" * 23 + "\N{HORIZONTAL ELLIPSIS}"]
+    assert labels == ["x" * 23 + "\N{HORIZONTAL ELLIPSIS}", r"a\$b\$"]
+    assert axes.yaxis_inverted()
     axes.figure.canvas.draw()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.data.base_result import Result
-from bayes_risk.reporting.content import of_attribute, of_fit, of_identification, of_result
+from bayes_risk.reporting.content import of_fit, of_result
 from bayes_risk.reporting.glossary import software
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.verdicts.verdict import Thresholds
@@ -246,14 +246,14 @@ def test_records_are_sorted_by_what_is_wrong_with_them():
         khat=risk.khat + [0.9, 0, 0, 0],
         mcse=risk.mcse + [0.0, 0.2, 0, 0],
     )
-    found = of_attribute(risk)
+    found = of_result(risk)
     assert [d.what for d in found] == [f"Attribute risk, 1 record: {x}" for x in "abc"]
     assert [re.search("k-hat|error of the prob|effective", d.why)[0] for d in found] == [
         "k-hat",
         "error of the prob",
         "effective",
     ]
-    assert of_attribute(attribute([0.2])) == []
+    assert of_result(attribute([0.2])) == []
 
 
 def test_candidates_with_unreliable_records_are_a_doubt(monkeypatch):
@@ -265,13 +265,13 @@ def test_candidates_with_unreliable_records_are_a_doubt(monkeypatch):
 
 def test_many_records_are_named_in_part():
     risk = attribute([0.2] * 14, reliable=[False] * 14)
-    (doubt,) = of_attribute(risk)
+    (doubt,) = of_result(risk)
     assert doubt.what == "Attribute risk, 14 records: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 4 more"
 
 
 def test_two_releases_have_no_error_between_them():
-    assert "2 releases" in of_identification(identification(m=2))[0].why
-    assert of_identification(identification(m=3)) == []
+    assert "2 releases" in of_result(identification(m=2))[0].why
+    assert of_result(identification(m=3)) == []
 
 
 @pytest.mark.parametrize(

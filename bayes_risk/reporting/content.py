@@ -1,6 +1,6 @@
 """What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from bayes_risk._core.formats import (
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.reason import named
 from bayes_risk.reporting.verdicts.reasons import (
     DRAWS_A_CHAIN,
     of_chains,
@@ -32,7 +33,7 @@ from . import plots
 from .glossary import citations, glossary
 from .plots import GOOD_KHAT
 from .provenance import Origin
-from .sections import Picture, TextTable, head_of, picture, section_of
+from .sections import Drawing, Picture, TextTable, head_of, in_order, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -69,59 +70,63 @@ WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 
 
 def page(
+    parts: Iterable[Any],
     *,
     title: str,
     verdict: Verdict | None,
-    attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
     diagnostics: Mapping[str, Any],
     reproduction: Mapping[str, Any],
     origin: Origin | None = None,
     replaced: str | None = None,
-    others: Sequence[Any] = (),
     said: Mapping[str, str] | None = None,
     **drawn: Any,
 ) -> str:
-    """Render the report; ``replaced`` says which records were, unless it was all of them.
+    """Render the report of results, one of a kind; None among them: there is no such result.
 
-    ``others`` are results beside the two risks; ``said`` holds other sentences than theirs, by name
-    of the section; ``origin`` says of the data and the files what is known; ``drawn`` goes to the
-    sections of ``others``. Without ``verdict`` no release is judged.
+    ``replaced`` says which records were, unless it was all of them; ``said`` holds other sentences
+    than the results' own, by name of the section; ``origin`` says of the data and the files what is
+    known; ``drawn`` goes to the sections. Without ``verdict`` no release is judged.
     """
-    risks = [part for part in (attribute, identification) if part is not None]
-    sections = [section_of(part) for part in risks]
-    sections += [section_of(part, **drawn) for part in others]
+    parts = in_order(parts)
+    of = {type(part).__name__: part for part in parts}
+    attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
+    sections = [section_of(part, **drawn) for part in parts]
     sections = [one._replace(sentence=(said or {}).get(one.name, one.sentence)) for one in sections]
-    if attribute is not None:
-        at = [one.name for one in sections].index("attribute")
-        told = sections[at].sentence
-        if attribute.check is not None and attribute.check.failed:  # whose numbers they are
-            only = "The numbers below hold for files of that model alone."
-            told = f"{attribute.check.sentence()} {only} {told}"
-        sections[at] = sections[at]._replace(sentence=told)
+    if attribute is not None and attribute.check is not None and attribute.check.failed:
+        first = sections[0]  # whose numbers they are
+        only = f"{attribute.check.sentence()} The numbers below hold for files of that model alone."
+        sections[0] = first._replace(sentence=f"{only} {first.sentence}")
     names = [section.name for section in sections]
+    caveats = [caveat for part in parts for caveat in of_result(part)]
     rhat = None if verdict is None else verdict.thresholds.rhat
-    balance = None if attribute is None else attribute.balance
-    found = doubts(attribute, identification, others, diagnostics, rhat)
+    caveats += of_fit(of_the_audit(attribute, diagnostics), rhat)
+    balance, settings = attribute and attribute.balance, reproduction.get("settings")
+    packages = list(reproduction["versions"].items())
+    versions = TextTable("Packages that the numbers depend on.", ("Package", "Version"), packages)
     return template("report.html.j2").render(
         title=title,
         verdict=verdict,
         assumptions=[
-            *_assumptions(attribute, identification, others),
+            *_assumptions(parts, identification or of.get("FileRisk")),
             *([("Records replaced", replaced)] if replaced else []),
         ],
         origin=origin,
-        doubts=found and TextTable(DOUBTS, ("Of what", "Why", "What would help"), found),
+        doubts=caveats and TextTable(DOUBTS, ("Of what", "Why", "What would help"), caveats),
         assumed=_assumed(attribute),
         sections=sections,
         diagnostics=_diagnostics(diagnostics, attribute),
-        quality=None if attribute is None else _quality(attribute),
-        exact=None if attribute is None else no_error(attribute),
+        quality=attribute and _quality(attribute),
+        exact=attribute and no_error(attribute),
         counting=identification and "; ".join(identification.counting(alone=True)),
         balance=balance and balance.sentence(),
         glossary=glossary(attribute, diagnostics, names),
         citations=citations(names),
-        reproduction=_reproduction(reproduction),
+        reproduction={
+            "seeds": reproduction["seeds"],
+            "command": reproduction["command"],
+            "versions": versions,
+            "settings": "" if settings is None else as_toml(settings),
+        },
     )
 
 
@@ -165,17 +170,11 @@ def _typeset(value: Any) -> Any:
     return value.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _assumptions(
-    attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
-    others: Sequence[Any],
-) -> list[tuple[str, str]]:
+def _assumptions(parts: Iterable[Any], matching: Any) -> list[tuple[str, str]]:
     """What A, S, the prior, guesses and keys are, in words; of the first result that says so."""
-    told = [getattr(part, "assumptions", None) for part in (attribute, *others)]
+    told = [getattr(part, "assumptions", None) for part in parts]
     known: Mapping[str, str] = next((said for said in told if said is not None), {})
     pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
-    files = next((part for part in others if type(part).__name__ == "FileRisk"), None)
-    matching = files if identification is None else identification
     return pairs + ([] if matching is None else list(matching.assumed().items()))
 
 
@@ -183,10 +182,9 @@ def _assumed(risk: AttributeRisk | None) -> str:
     """What is known of an assumed synthesis model; empty: it is known."""
     if risk is None or not risk.assumed:
         return ""
-    failed = risk.check is not None and risk.check.failed
-    if risk.check is not None and risk.check.kept_models and not failed:
-        return ""
-    return "and did not make these files" if failed else "not verified"
+    if risk.check is not None and risk.check.failed:
+        return "and did not make these files"
+    return "" if risk.check is not None and risk.check.kept_models else "not verified"
 
 
 def _quality(risk: AttributeRisk) -> Picture | None:
@@ -197,7 +195,7 @@ def _quality(risk: AttributeRisk) -> Picture | None:
         f"Tail of the importance weights and Monte Carlo error, one point a distinct case. "
         f"{bad:,} of {len(risk.index):,} records are marked unreliable."
     )
-    return picture("quality", plots.plot_diagnostics, risk, caption)
+    return Drawing("quality", plots.plot_diagnostics, caption).of(risk)
 
 
 def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTable | None:
@@ -225,16 +223,6 @@ def _diagnostic(name: str, value: Any) -> str:
     if name in WHOLE:
         return number(int(value))
     return number(value, 3 if "rhat" in name else 1)
-
-
-def _reproduction(found: Mapping[str, Any]) -> dict[str, Any]:
-    caption, settings = "Packages that the numbers depend on.", found.get("settings")
-    return {
-        "seeds": found["seeds"],
-        "command": found.get("command", ""),
-        "versions": TextTable(caption, ("Package", "Version"), list(found["versions"].items())),
-        "settings": "" if settings is None else as_toml(settings),
-    }
 
 
 def as_toml(settings: Mapping[str, Any]) -> str:
@@ -267,9 +255,6 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-NAMED = 10  # labels of records that are written out
-
-
 class Caveat(NamedTuple):
     """Of what, why, and what would help."""
 
@@ -278,55 +263,54 @@ class Caveat(NamedTuple):
     cure: str
 
 
-def doubts(
-    attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
-    others: Sequence[Any],
-    diagnostics: Mapping[str, Any],
-    rhat: float | None,
-) -> list[Caveat]:
-    """All of them; none: nothing was found to object to. ``rhat``: the verdict's own limit."""
-    found = [] if attribute is None else of_attribute(attribute)
-    found += [] if identification is None else of_identification(identification)
-    for part in others:
-        found += of_result(part)
-    return found + of_fit(of_the_audit(attribute, diagnostics), rhat)
+def of_result(part: Any) -> list[Caveat]:
+    """What a result objects to by itself; records that it marks unreliable."""
+    if isinstance(part, AttributeRisk):
+        return _of_attribute(part)
+    if isinstance(part, IdentificationRisk):
+        return _of_identification(part)
+    _, name, _ = head_of(part)
+    if why := part.doubt():
+        return [Caveat(name, why, CURES[type(part).__name__])]
+    if not hasattr(part, "reliable") or part.records["reliable"].all():
+        return []
+    why = "k-hat, effective number of draws or error are beyond what can be trusted"
+    bad = part.records.index[~part.records["reliable"]]
+    return [Caveat(_records(name, bad), why, "take more draws, or refit")]
 
 
-def of_attribute(risk: AttributeRisk) -> list[Caveat]:
-    """Records marked unreliable, by what is wrong with their numbers."""
-    table = risk.records
-    bad = table[~table["reliable"]]
-    reasons = {
-        f"k-hat is above {GOOD_KHAT}: a few draws decide": bad["khat"] > GOOD_KHAT,
-        f"the error of the probability is above {MAX_MCSE}": ~(bad["mcse"] <= MAX_MCSE),
-        f"more than {100 * MAX_LEFT_OUT:g} % of the posterior lies outside the guesses searched": (
-            bad["left_out"] > MAX_LEFT_OUT
-        ),
-    }
-    cures = (
-        "fit again for these records alone (refit_budget), or take more draws",
-        "take more draws (target_mcse, max_doublings)",
-        "search more guesses (guess_budget)",
+def _of_attribute(risk: AttributeRisk) -> list[Caveat]:
+    """Records marked unreliable, by the first thing that is wrong with their numbers."""
+    bad = risk.records[~risk.records["reliable"]]
+    draws = "take more draws (target_mcse, max_doublings)"
+    other = "the effective number of draws is small, or the error of the log odds large"
+    if risk.modes is not None:
+        other += ", or chains of one mode disagree about these records"
+    left_out = (
+        f"more than {100 * MAX_LEFT_OUT:g} % of the posterior lies outside the guesses searched"
     )
-    found, told = [], np.zeros(len(bad), dtype=bool)
-    for (why, holds), cure in zip(reasons.items(), cures, strict=True):
-        here = holds.to_numpy() & ~told
-        told |= here
+    found = []
+    for why, cure, wrong in (
+        (
+            f"k-hat is above {GOOD_KHAT}: a few draws decide",
+            "fit again for these records alone (refit_budget), or take more draws",
+            bad["khat"] > GOOD_KHAT,
+        ),
+        (f"the error of the probability is above {MAX_MCSE}", draws, ~(bad["mcse"] <= MAX_MCSE)),
+        (left_out, "search more guesses (guess_budget)", bad["left_out"] > MAX_LEFT_OUT),
+        (other, draws, bad["khat"] == bad["khat"]),
+    ):
+        here = wrong.loc[bad.index]
         if here.any():
             found.append(Caveat(_records("Attribute risk", bad.index[here]), why, cure))
-    if not told.all():
-        why = "the effective number of draws is small, or the error of the log odds large"
-        if risk.modes is not None:
-            why += ", or chains of one mode disagree about these records"
-        found.append(Caveat(_records("Attribute risk", bad.index[~told]), why, cures[1]))
+        bad = bad[~here]
     return found
 
 
-def of_identification(risk: IdentificationRisk) -> list[Caveat]:
+def _of_identification(risk: IdentificationRisk) -> list[Caveat]:
     """Errors that cannot be told, and counts of the population that are not counted."""
     found = []
-    if risk.n_releases < 3 and risk.pooled_mcse != risk.pooled_mcse:
+    if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
         words = counted(risk.n_releases, "release")
         why = f"{words}: pooled, the error between releases cannot be told"
         found.append(Caveat("Identification risk, pooled", why, "make at least 3 releases"))
@@ -335,20 +319,6 @@ def of_identification(risk: IdentificationRisk) -> list[Caveat]:
         cure = "vary them, or give counts of the population"
         found.append(Caveat("Identification risk", why, cure))
     return found
-
-
-def of_result(part: Any) -> list[Caveat]:
-    """What a result objects to by itself; records that it marks unreliable."""
-    _, name, _ = head_of(part)
-    if why := part.doubt():
-        return [Caveat(name, why, CURES[type(part).__name__])]
-    marked = getattr(part, "reliable", None)
-    records = part.records if marked is not None else None
-    if records is None or "reliable" not in records or records["reliable"].all():
-        return []
-    bad = records.index[~records["reliable"]]
-    why = "k-hat, effective number of draws or error are beyond what can be trusted"
-    return [Caveat(_records(name, bad), why, "take more draws, or refit")]
 
 
 CURES = {
@@ -379,7 +349,4 @@ def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Caveat]:
 
 def _records(what: str, labels: Any) -> str:
     """Of which records, by label."""
-    n = len(labels)
-    shown = ", ".join(str(label) for label in labels[:NAMED])
-    more = f" and {n - NAMED:,} more" if n > NAMED else ""
-    return f"{what}, {counted(n, 'record')}: {shown}{more}"
+    return f"{what}, {counted(len(labels), 'record')}: {named(labels)}"

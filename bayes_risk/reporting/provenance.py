@@ -56,10 +56,10 @@ def in_words(described: pd.DataFrame, rows: int) -> str:
     kinds = []
     for kind, words in KINDS.items():
         levels = described["levels"][described["kind"] == kind]
-        if len(levels) and kind == "categorical":
-            low, high = int(levels.min()), int(levels.max())
-            words += f" ({low:,} levels)" if low == high else f" ({low:,} to {high:,} levels)"
-        kinds += [f"{len(levels):,} {words}"] if len(levels) else []
+        if len(levels):
+            ends = f"{levels.min():,}", f"{levels.max():,}"
+            span = f" ({' to '.join(dict.fromkeys(ends))} levels)" * (kind == "categorical")
+            kinds.append(f"{len(levels):,} {words}{span}")
     without = described["missing"][described["missing"] > 0]
     gaps = "no value is missing"
     if len(without):
@@ -70,32 +70,28 @@ def in_words(described: pd.DataFrame, rows: int) -> str:
 
 
 def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable:
-    heads = ["Column", "Kind", "Levels or distinct values", "Missing"]
-    heads += ["Synthesised"] if synthesised else []
-    rows = []
-    for name, row in zip(described.index, described.to_dict("records"), strict=True):
-        cells = (str(name), str(row["kind"]), number(row["levels"]), number(row["missing"]))
-        released = ("yes" if name in synthesised else "no",) if synthesised else ()
-        rows.append((*cells, *released))
-    return TextTable(caption="The confidential data as read.", heads=tuple(heads), rows=rows)
+    heads: tuple[str, ...] = ("Column", "Kind", "Levels or distinct values", "Missing")
+    rows: list[tuple[str, ...]] = [
+        (str(name), str(kind), number(levels), number(missing))
+        for name, kind, levels, missing in described[["kind", "levels", "missing"]].itertuples()
+    ]
+    if synthesised:
+        heads = (*heads, "Synthesised")
+        marks = ("yes" if name in synthesised else "no" for name in described.index)
+        rows = [(*row, mark) for row, mark in zip(rows, marks, strict=True)]
+    return TextTable("The confidential data as read.", heads, rows)
 
 
 def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) -> TextTable:
-    rows = [
-        (
-            str(file["name"]),
-            str(file["role"]),
-            f"{counted(file['rows'], 'record')}, {counted(file['columns'], 'column')}",
-            str(file["sha256"]) or NONE,
-        )
-        for file in files
-    ]
+    rows = []
+    for file in files:
+        size = f"{counted(file['rows'], 'record')}, {counted(file['columns'], 'column')}"
+        rows.append((str(file["name"]), str(file["role"]), size, str(file["sha256"]) or NONE))
     caption = f"{f'Run finished {in_full(finished)}. ' if finished else ''}Files read and written."
     if not_written:
         made = "release was" if not_written == 1 else f"{not_written:,} releases were"
         caption += f" The {made} made in this run and not written to a file."
-    heads = ("File", "Role", "Size", "SHA-256")
-    return TextTable(caption=caption, heads=heads, rows=rows)
+    return TextTable(caption, ("File", "Role", "Size", "SHA-256"), rows)
 
 
 def in_full(moment: str) -> str:

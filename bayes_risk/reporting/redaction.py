@@ -4,7 +4,7 @@ Which numbers may leave is said by the tables of the results (`base_result.Publi
 enough for what it hides, and no other range narrows it.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,21 +110,15 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     at_least("min_count", min_count, 3)
     if not results:
         raise InputError("redact() was given no result; give at least one")
-    kinds = [type(result).__name__ for result in results]
-    told = [(kind, _public(result)) for kind, result in zip(kinds, results, strict=True)]
-    rows = [_row(kind, one, min_count) for kind, found in told for one in found]
-    names = ["result", "measure", "records", *_ENDS, "value"]
-    return Redacted(
-        min_count=min_count,
-        table=pd.DataFrame(rows, columns=names),
-        left_out=[kind for kind, found in told if not found],
-    )
-
-
-def _public(result: Any) -> list[Public]:
-    """What the tables of a result let leave."""
-    tables = result.tables().values() if isinstance(result, Result) else ()
-    return [one for table in tables for one in table.public]
+    rows: list[dict[str, Any]] = []
+    left_out = []
+    for kind, result in ((type(result).__name__, result) for result in results):
+        tables = result.tables().values() if isinstance(result, Result) else ()
+        public = [one for table in tables for one in table.public]
+        rows += [_row(kind, one, min_count) for one in public]
+        left_out += [] if public else [kind]
+    table = pd.DataFrame(rows, columns=["result", "measure", "records", *_ENDS, "value"])
+    return Redacted(min_count=min_count, table=table, left_out=left_out)
 
 
 _ENDS = ("low", "high", "low_without", "high_without")
@@ -135,26 +129,24 @@ def _row(kind: str, measure: Public, min_count: int) -> dict[str, Any]:
     if measure.free:
         enough = measure.n >= 2 * min_count
         return row | {"value": float(f"{measure.value:.{DIGITS}g}") if enough else NAN}
-    ends: Sequence[float] = ()
+    ends: list[float] = []
     for number in (measure.value, measure.without):
         found = range_of(number, measure.n, min_count, whole=measure.whole)
-        ends = (*ends, *(found or Range(NAN, NAN)))
+        ends += found or (NAN, NAN)
     return row | dict(zip(_ENDS, ends, strict=True))
 
 
 def _written(row: dict[Hashable, Any]) -> dict[str, Any]:
     """A row as people read it: a range, and the share of the records that it is."""
-    n = row["records"]
 
-    def ends(low: float, high: float, none: str) -> str:
+    def ends(which: str, none: str) -> str:
+        low, high = row[f"low{which}"], row[f"high{which}"]
         if low != low:
             return none
-        return (
-            f"{low:,.0f} to {high:,.0f} ({plain(100 * low / n, 3)} to {plain(100 * high / n, 3)} %)"
-        )
+        shares = (plain(100 * end / row["records"], 3) for end in (low, high))
+        return f"{low:,.0f} to {high:,.0f} ({' to '.join(shares)} %)"
 
     value = row.get("value", NAN)
-    found = ends(row["low"], row["high"], "not told") if value != value else f"{value:g}"
-    without = ends(row["low_without"], row["high_without"], "")
-    kept = {"result": row["result"], "measure": row["measure"], "records": n}
-    return kept | {"found": found, "without": without}
+    found = ends("", "not told") if value != value else f"{value:g}"
+    kept = {name: row[name] for name in ("result", "measure", "records")}
+    return kept | {"found": found, "without": ends("_without", "")}

@@ -9,15 +9,12 @@ from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
-from bayes_risk.evidence.mechanism_check import MechanismCheck
-from bayes_risk.matching.exposure_result import Exposure, exposure_of
-from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
-from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 
 from .content import page
 from .provenance import origin, versions
-from .sections import HEADS, in_order
+from .sections import HEADS
 
 __all__ = ["report"]
 
@@ -82,54 +79,40 @@ def report(
         path = results.pop()
     if path is None:
         raise InputError('report() was given no path; say where: report(risk, path="report.html")')
-    attribute, identification, others = _sorted(results)
+    of = _checked(results)
+    attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
+    shown = {
+        "MechanismCheck": attribute and attribute.check,
+        "Exposure": exposure_of(identification, attribute),
+    } | of
+    verdict = None
+    if attribute is not None or identification is not None or not set(OF_MANY_AUDITS) >= set(of):
+        matching = identification or of.get("FileRisk")
+        more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
+        verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
+    found = None
+    if provenance is not None:
+        found = origin(provenance, files=[asdict(file) for file in provenance.files])
+    known = ("seed_entropy", "random_seed")
+    seeds = [
+        (f"Seed of {kind}", str(getattr(part, name)))
+        for kind, part in of.items()
+        for name in known
+        if getattr(part, name, None) is not None
+    ]
     text = page(
+        shown.values(),
         title=title,
-        verdict=_judged(attribute, identification, others, thresholds, diagnostics),
-        attribute=attribute,
-        identification=identification,
+        verdict=verdict,
         diagnostics=diagnostics or {},
-        others=others,
-        origin=None
-        if provenance is None
-        else origin(provenance, files=[asdict(file) for file in provenance.files]),
-        reproduction={"seeds": _seeds(results), "versions": versions(), "command": command},
+        origin=found,
+        reproduction={"seeds": seeds, "versions": versions(), "command": command},
     )
     return _write(Path(path), text)
 
 
-def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
-    """Seeds that made the parts, where they keep them."""
-    found = []
-    for part in parts:
-        seed = getattr(part, "seed_entropy", getattr(part, "random_seed", None))
-        if seed is not None:
-            found.append((f"Seed of {type(part).__name__}", str(seed)))
-    return found
-
-
-def _judged(
-    attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
-    others: list[Any],
-    thresholds: Thresholds | None,
-    diagnostics: Mapping[str, Any] | None,
-) -> Verdict | None:
-    """The verdict; None where all parts vary many audits, of which none is that of a release."""
-    kinds = {type(part).__name__ for part in others}
-    if attribute is None and identification is None and kinds <= set(OF_MANY_AUDITS):
-        return None
-    return judge(
-        attribute,
-        identification
-        or next((part for part in others if type(part).__name__ == "FileRisk"), None),
-        thresholds,
-        diagnostics=diagnostics,
-        **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
-    )
-
-
-def _sorted(parts: list[Any]) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
+def _checked(parts: list[Any]) -> dict[str, Any]:
+    """Results by the name of their class, one of each."""
     for part in parts:
         if not isinstance(part, Result):
             raise InputError(
@@ -138,18 +121,14 @@ def _sorted(parts: list[Any]) -> tuple[AttributeRisk | None, IdentificationRisk 
             )
     if not parts:
         raise InputError("report() was given no result; give at least one, then the path")
-    kinds = [type(part) for part in parts]
+    kinds = [type(part).__name__ for part in parts]
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise InputError(
-                f"report() was given {kinds.count(kind)} results of the kind {kind.__name__}; give "
-                "one of each kind, or write a report for each"
+                f"report() was given {kinds.count(kind)} results of the kind {kind}; give one of "
+                "each kind, or write a report for each"
             )
-    of = {type(part): part for part in parts}
-    attribute, identification = of.pop(AttributeRisk, None), of.pop(IdentificationRisk, None)
-    shown = of.pop(Exposure, None) or exposure_of(identification, attribute)
-    check = of.pop(MechanismCheck, None) or (attribute and attribute.check)
-    return attribute, identification, in_order([check, shown, *of.values()])
+    return dict(zip(kinds, parts, strict=True))
 
 
 def _write(path: Path, text: str) -> Path:

@@ -16,8 +16,9 @@ from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table
 from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.reporting.plots.canvas import own_axes
+from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparison import RISKS, UTILITIES
+from bayes_risk.studies.comparison import RISKS, UTILITIES, Comparison
 from bayes_risk.studies.sensitivity import name_of
 
 from . import plots
@@ -57,47 +58,48 @@ class Picture(NamedTuple):
     caption: str
 
 
-def picture(
-    name: str, plot: Callable[..., Axes], result: Any, caption: str, *, height: float = 2.9
-) -> Picture:
-    """Draw `plot(result, ax=...)` as inline SVG."""
-    buffer = io.StringIO()
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(6.8, height), dpi=DPI, facecolor="none")
-        plot(result, ax=own_axes(figure))
-        figure.tight_layout()
-        found = figure.subplotpars  # in round shares, so that last bits of numbers change no byte
-        sides = ("left", "right", "bottom", "top", "wspace", "hspace")
-        figure.subplots_adjust(**{side: round(getattr(found, side), 3) for side in sides})
-        # savefig would lay out, and draw, once more
-        FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
-            buffer, metadata=_NO_METADATA
-        )
-    return Picture(
-        name=name, svg=Markup(_inline(buffer.getvalue(), name, caption)), caption=caption
-    )
+class Drawing(NamedTuple):
+    """What a figure will show: ``plot`` of a result, in inches; behind which of its tables."""
+
+    name: str
+    plot: Callable[..., Axes]
+    caption: str
+    height: float = 2.9
+    after: str = ""
+
+    def of(self, result: Any) -> Picture:
+        """Draw it as inline SVG."""
+        buffer = io.StringIO()
+        with rc_context(_STYLE):
+            figure = Figure(figsize=(6.8, self.height), dpi=DPI, facecolor="none")
+            self.plot(result, ax=own_axes(figure))
+            figure.tight_layout()
+            found = figure.subplotpars  # in round shares: last bits of numbers change no byte
+            sides = ("left", "right", "bottom", "top", "wspace", "hspace")
+            figure.subplots_adjust(**{side: round(getattr(found, side), 3) for side in sides})
+            # savefig would lay out, and draw, once more
+            FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
+                buffer, metadata=_NO_METADATA
+            )
+        svg = Markup(_inline(buffer.getvalue(), self.name, self.caption))
+        return Picture(self.name, svg, self.caption)
 
 
 def _inline(svg: str, name: str, caption: str) -> str:
     """Drop prologue and namespaces (HTML needs none), scale to the page, keep ids apart."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r'<svg ([^>]*?)\s?width="[^"]*"', r"<svg \1", svg, count=1)
-    svg = re.sub(r'<svg ([^>]*?)\s?height="[^"]*"', r"<svg \1", svg, count=1)
+    for side in ("width", "height"):
+        svg = re.sub(rf'<svg ([^>]*?)\s?{side}="[^"]*"', r"<svg \1", svg, count=1)
     svg = re.sub(r'(?<=style=")[^"]*', _by_name, svg)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
-    svg = re.sub(r'href="#', f'href="#{name}-', svg)
-    label = str(Markup.escape(caption))
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    for before in (r'\bid="', r"url\(#", 'href="#'):
+        svg = re.sub(f"({before})", rf"\g<1>{name}-", svg)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{Markup.escape(caption)}" ', 1)
 
 
 def _by_name(style: re.Match[str]) -> str:
     """A style with the page's colours by name, so that the page can change them."""
-    text = style[0]
-    for colour, name in _OF_THE_PAGE.items():
-        text = text.replace(colour, name)
-    return text
+    return re.sub("#[0-9a-f]{6}", lambda hex: _OF_THE_PAGE.get(hex[0], hex[0]), style[0])
 
 
 CURVES = 4  # of a sensitivity, and of closeness to numbers
@@ -186,70 +188,59 @@ def parts_of(result: Any) -> dict[str, Any]:
     }
 
 
-def section_of(
-    part: Result, *, sentence: str = "", axes: tuple[str, ...] = (), **drawn: Any
-) -> Section:
+def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Section:
     """Make the section of a result."""
     how: Any = axes  # the result's own methods take them
-    shown = {
-        name: table for name, table in part.tables(*how).items() if table.columns or table.title
-    }
-    pictures: Callable[..., Any] = PICTURES.get(type(part).__name__, lambda _: [])
-    if axes or drawn:
-        pictures = partial(pictures, axes=axes, **drawn)
-    found = pictures(part)
+    tables = part.tables(*how)
+    drawings: Any = DRAWINGS.get(type(part).__name__, lambda _: [])
+    if isinstance(part, Comparison):
+        drawings = partial(_comparison, axes=axes, **drawn)
+    pictures: dict[str, list[Picture]] = {}
+    for drawing in drawings(part):
+        pictures.setdefault(drawing.after, []).append(drawing.of(part))
     return Section(
         *head_of(part),
-        sentence=sentence or part.sentence(*how),
-        tables=shown,
-        pictures=found if isinstance(found, dict) else {"": found},
+        sentence=part.sentence(*how),
+        tables={name: table for name, table in tables.items() if table.columns or table.title},
+        pictures=pictures,
     )
 
 
 # --- pictures by result ----------------------------------------------------------------------
 
 
-def _attribute(risk: AttributeRisk) -> dict[str, list[Picture]]:
+def _attribute(risk: AttributeRisk) -> list[Drawing]:
     """Distribution, ranks and worst records; curves of the numbers to which it brings closest."""
-    table = risk.records
+    table, names = risk.records, [str(name) for name in risk.closest().index]
     above = float((table["probability"] > table["prior"]).mean())
+    after = "by-column" if risk.by_column is not None or risk.not_by_column else "worst"
+    errors = "" if risk.is_exact else ", with two standard errors"
     captions = (
-        f"Probability that the intruder gives to the true values, all {len(table):,} records. "
-        f"The dashed line is a random guess. For {percent(above)} of records the release raises "
-        "the probability.",
+        f"Probability that the intruder gives to the true values, all {len(table):,} records. The "
+        f"dashed line is a random guess. For {percent(above)} of records the release raises the "
+        "probability.",
         "Rank of the true values among the guesses, likeliest first. Level with the dashed line, "
         "the intruder does no better than guessing at random.",
-        f"The records at highest risk{'' if risk.is_exact else ', with two standard errors'}, and "
-        "what was believed beforehand.",
+        f"The records at highest risk{errors}, and what was believed beforehand.",
     )
-    names = [str(name) for name in risk.closest().index]
-    of_how_many = (
-        f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
-    )
-    of_how_many *= len(names) > CURVES
-    curves = [
-        picture(
-            f"closeness-{place}",
-            partial(plots.plot_closeness, variable=name, relative=True),
-            risk,
+    drawings = [
+        Drawing("distribution", plots.plot_attribute_risk, captions[0], after=after),
+        Drawing("ranks", plots.plot_ranks, captions[1], after=after),
+        Drawing("worst", plots.plot_worst, captions[2], height=3.4, after=after),
+    ]
+    more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
+    for place, name in enumerate(names[:CURVES], start=1):
+        caption = (
             f"{name}: expected distance from the true value, in units of what it would be without "
             "the release. Left of the dashed line the release brings the intruder closer; to its "
-            "right it misleads." + of_how_many * (place == 1),
+            "right it misleads." + more * (place == 1 and len(names) > CURVES)
         )
-        for place, name in enumerate(names[:CURVES], start=1)
-    ]
-    told = risk.by_column is not None or risk.not_by_column
-    return {
-        "by-column" if told else "worst": [
-            picture("distribution", plots.plot_attribute_risk, risk, captions[0]),
-            picture("ranks", plots.plot_ranks, risk, captions[1]),
-            picture("worst", plots.plot_worst, risk, captions[2], height=3.4),
-        ],
-        "": curves,
-    }
+        plot = partial(plots.plot_closeness, variable=name, relative=True)
+        drawings.append(Drawing(f"closeness-{place}", plot, caption))
+    return drawings
 
 
-def _utility(found: Any) -> list[Picture]:
+def _utility(found: Any) -> list[Drawing]:
     drawn, columns = [], len(found.synthesized) + len(found.unsynthesized)
     if columns <= SQUARES:
         caption = (
@@ -257,69 +248,48 @@ def _utility(found: Any) -> list[Picture]:
             "The darker, the worse kept; 1: as by chance. Pairs of columns that were not "
             "synthesised are blank."
         )
-        height = 2.2 + 0.28 * columns
-        drawn.append(picture("pairs", plots.plot_utility, found, caption, height=height))
+        drawn.append(Drawing("pairs", plots.plot_utility, caption, 2.2 + 0.28 * columns))
     if len(found.pairs):
         caption = (
             "The pairs of columns that are worst kept together. The dashed line is a release drawn "
             "from the truth; the diamond shows how much of it is attributable to one column alone."
         )
         height = 1.3 + 0.26 * min(len(found.pairs), plots.PAIRS)
-        drawn.append(picture("worst-pairs", plots.plot_worst_pairs, found, caption, height=height))
+        drawn.append(Drawing("worst-pairs", plots.plot_worst_pairs, caption, height))
     return drawn
 
 
-def _reweighting(loop: Any) -> list[Picture]:
-    captions = (
-        "Probability of the truth in the first and in the last round, one point a record. Below "
-        "the dashed line the weights have lowered it.",
-        "What each round, by its number, made of risk and of the distance of tables from the "
-        "original's: down is safer, left is more useful.",
-    )
-    return [
-        picture("rounds", plots.plot_before_after, loop, captions[0]),
-        picture("path", plots.plot_path, loop, captions[1]),
-    ]
-
-
-def _sensitivity(found: Any) -> list[Picture]:
+def _sensitivity(found: Any) -> list[Drawing]:
     """The tornado, and the factors that move most by themselves."""
     caption = (
         "How far each factor by itself moves the mean probability of the truth from the base "
         "setting. The grey band is two standard errors of the base."
     )
-    height = 1.4 + 0.5 * len(found.factors)
-    moved = [str(name) for name in found.tornado().index if found.dataset.sizes[name] > 1]
-    return [
-        picture("tornado", plots.plot_tornado, found, caption, height=height),
-        *(_along(found, name) for name in moved[:CURVES]),
-    ]
+    drawn = [Drawing("tornado", plots.plot_tornado, caption, 1.4 + 0.5 * len(found.factors))]
+    sizes = found.dataset.sizes
+    for factor in [str(name) for name in found.tornado().index if sizes[name] > 1][:CURVES]:
+        caption = (
+            f"Mean probability of the truth along {name_of(factor)}, all else as in the base "
+            "setting; the difference from what holds without the release is attributable to the "
+            "release."
+        )
+        name = "along-" + "".join(c if c.isalnum() else "-" for c in factor)
+        numbers = found.dataset[factor].dtype.kind in "iuf"
+        height = 2.9 if numbers else 1.3 + 0.34 * sizes[factor]
+        drawn.append(Drawing(name, partial(plots.plot_factor, factor=factor), caption, height))
+    return drawn
 
 
-def _along(found: Any, factor: str) -> Picture:
-    caption = (
-        f"Mean probability of the truth along {name_of(factor)}, all else as in the base setting; "
-        "the difference from what holds without the release is attributable to the release."
-    )
-    name = "along-" + "".join(c if c.isalnum() else "-" for c in factor)
-    numbers = found.dataset[factor].dtype.kind in "iuf"
-    height = 2.9 if numbers else 1.3 + 0.34 * found.dataset.sizes[factor]
-    return picture(name, partial(plots.plot_factor, factor=factor), found, caption, height=height)
-
-
-def _matching_varied(found: Any) -> list[Picture]:
+def _matching_varied(found: Any) -> list[Drawing]:
     """A picture, where one or two settings were swept."""
     caption = (
         "Expected number of correct matches at each setting, two standard errors, and the same "
         "for an intruder without the release."
     )
-    sizes = sorted(found.dataset.sizes[name] for name in found.swept)
-    if len(sizes) > 2 or (len(sizes) == 2 and sizes[0] > len(plots.STYLES)):
-        return []
-    return [picture("matching-varied", plots.plot_sweep, found, caption, height=3.2)]
+    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)] if curves_of(found) else []
 
 
-def _comparison(found: Any, axes: tuple[str, ...] = (), **drawn: Any) -> list[Picture]:
+def _comparison(found: Comparison, axes: tuple[str, ...] = (), **drawn: Any) -> list[Drawing]:
     """The map, where risk and utility were both measured."""
     if not (set(found.measures) & set(RISKS) and set(found.measures) & set(UTILITIES)):
         return []
@@ -327,24 +297,35 @@ def _comparison(found: Any, axes: tuple[str, ...] = (), **drawn: Any) -> list[Pi
         "Each candidate's risk and utility over its replicates. A line, if there is one, joins "
         "those that no other beats in both."
     )
-
-    def draw(part: Any, ax: Any) -> Any:
-        return part.plot(*axes, ax=ax, **drawn)
-
-    return [picture("risk-utility", draw, found, caption, height=4.2)]
+    return [
+        Drawing("risk-utility", lambda part, ax: part.plot(*axes, ax=ax, **drawn), caption, 4.2)
+    ]
 
 
-def _one(name: str, plot: Any, caption: str, **how: Any) -> Callable[..., list[Picture]]:
-    return lambda found: [picture(name, plot, found, caption, **how)]
+def _membership(found: Any) -> list[Drawing]:
+    caption = (
+        "Members found, against people outside the data who are taken for members on the way. On "
+        "the dashed line the release tells nothing."
+    )
+    return [Drawing("roc", plots.plot_roc, caption)] if found.has_others else []
 
 
-_roc = _one(
-    "roc",
-    plots.plot_roc,
-    "Members found, against people outside the data who are taken for members on the way. On the "
-    "dashed line the release tells nothing.",
-)
-PICTURES: dict[str, Callable[..., Any]] = {
+def _reweighting(_: Any) -> list[Drawing]:
+    captions = (
+        "Probability of the truth in the first and in the last round, one point a record. Below "
+        "the dashed line the weights have lowered it.",
+        "What each round, by its number, made of risk and of the distance of tables from the "
+        "original's: down is safer, left is more useful.",
+    )
+    of = (("rounds", plots.plot_before_after), ("path", plots.plot_path))
+    return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
+
+
+def _one(*what: Any) -> Callable[[Any], list[Drawing]]:
+    return lambda _: [Drawing(*what)]
+
+
+DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
     "AttributeRisk": _attribute,
     "IdentificationRisk": _one(
         "matches",
@@ -359,7 +340,7 @@ PICTURES: dict[str, Callable[..., Any]] = {
         plots.plot_context,
         "Shares of records, with the release (bars), and what they are to be read against: the "
         "same in the original alone (diamonds).",
-        height=3.4,
+        3.4,
     ),
     "PrivacyLoss": _one(
         "losses",
@@ -367,7 +348,7 @@ PICTURES: dict[str, Callable[..., Any]] = {
         "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
         "guesses are ruled out and the loss is infinite.",
     ),
-    "Membership": lambda found: _roc(found) if found.has_others else [],
+    "Membership": _membership,
     "FullTableRisk": _one(
         "places",
         plots.plot_full_table,

@@ -5,7 +5,6 @@ from html import escape
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -66,12 +65,7 @@ class Bars:
         self._rich.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._rich.stop()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -154,9 +148,7 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
     _title(result, console)
     console.print(Text(found.base_sentence()))
     console.print(on_screen(found.screen(), console.width, first=20))
-    console.print(Text(found.worst_sentence()))
-    if doubt := found.doubt():
-        console.print(Text(f"{doubt}; see summary.csv.", style="yellow"))
+    _ends(found.worst_sentence(), found, "summary.csv", console)
     trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
     _end(result, notes, console, *trust)
 
@@ -164,20 +156,23 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
 def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
     found, section = result.comparison, result.study.compare
-    of = {
-        role: chosen(role, getattr(section, role), found.measures) for role in ("risk", "utility")
-    }
+    roles = ("risk", "utility")
+    of = {role: chosen(role, getattr(section, role), found.measures) for role in roles}
     _title(result, console)
     console.print(on_screen(found.screen(*of.values()), console.width, first=LEAST))
     for role, name in of.items():
-        measure = MEASURES[name]
-        better = "less" if measure.lower else "more"
-        said = f"{role.capitalize()}: {measure.words} ({better} is better)"
+        better = "less" if MEASURES[name].lower else "more"
+        said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
         console.print(Text(said, style="dim"))
-    console.print(Text(found.sentence(*of.values())))
-    if doubt := found.doubt():
-        console.print(Text(f"{doubt} See replicates.csv.", style="yellow"))
+    _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
+
+
+def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
+    """What many audits say in sum, and where those that are in doubt are told apart."""
+    console.print(Text(sentence))
+    if doubt := found.doubt():
+        console.print(Text(f"{doubt.rstrip('.')}; see {file}.", style="yellow"))
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
@@ -195,18 +190,20 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
     """A table of a result as it stands on the screen, the first column so wide at least."""
-    shown, heads = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), table.heads
-    shown.add_column(
-        heads[0], header_style="bold", overflow="ellipsis", no_wrap=True, min_width=first
+    shown, heads, rows = (
+        Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)),
+        table.heads,
+        table.rows,
     )
-    rows = table.rows
+    cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
+    shown.add_column(heads[0], header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)
     most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
     for head in heads[1:]:
-        how: dict[str, Any] = {"max_width": most, "overflow": "ellipsis"}
+        how: dict[str, Any] = {"max_width": most}
         if head != TEXT:
             how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
-        shown.add_column(head, header_style="dim", no_wrap=True, **how)
+        shown.add_column(head, header_style="dim", **cut, **how)
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))
     return shown
@@ -237,7 +234,9 @@ def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> No
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
         console.print(words, highlight=False)
-    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
+    took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
+    console.print(took, highlight=False, no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)
 
@@ -267,12 +266,5 @@ def convergence(found: Mapping[str, Any]) -> list[str]:
     """How far the chains agree, where there are chains."""
     if "max_rhat" not in found:
         return []
-    return [
-        f"largest R-hat {number(found['max_rhat'], 3)}, smallest ESS {number(found['min_ess'], 0)}"
-    ]
-
-
-def run_time(seconds: Mapping[str, float]) -> str:
-    """How long it took, stage by stage."""
-    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in seconds.items() if s >= 0.5)
-    return f"Time: {sum(seconds.values()):.0f} s" + (f" ({parts})" if parts else "")
+    rhat, ess = number(found["max_rhat"], 3), number(found["min_ess"], 0)
+    return [f"largest R-hat {rhat}, smallest ESS {ess}"]

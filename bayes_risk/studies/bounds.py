@@ -45,7 +45,13 @@ class InherentBounds(Result):
             "The scale goes from values drawn uniformly (minimum) to values redrawn among records "
             f"{by} (maximum; {self.alone:,} of {self.n:,} records are alone there and keep theirs)."
         ]
-        told += [_stands(name, self.found.loc[name]) for name in self.headlines]
+        for name in self.headlines:
+            row = self.found.loc[name]
+            low, release, high, same = (number(row[place]) for place in PLACES)
+            words = f"{begun(words_of(name))}: {release}, between {low} and {high}"
+            if not pd.isna(row["position"]):
+                words += f", at {number(row['position'], 2)} of the way"
+            told.append(f"{words} ({same} unchanged).")
         return " ".join(told)
 
     @property
@@ -56,11 +62,9 @@ class InherentBounds(Result):
     def line(self) -> str:
         """The first measure between the ends."""
         name = [*self.headlines, *self.found.index][0]
-        row = self.found.loc[name]
-        return (
-            f"{words_of(name)} {number(row['release'])}, between {number(row['minimum'])} (uniform "
-            f"values) and {number(row['maximum'])} (redrawn within patterns)"
-        )
+        low, release, high, _ = (number(self.found.at[name, place]) for place in PLACES)
+        between = f"between {low} (uniform values) and {high} (redrawn within patterns)"
+        return f"{words_of(name)} {release}, {between}"
 
     def tables(self) -> dict[str, Table]:
         """Each measure at both ends, of the release between them, and unchanged."""
@@ -90,14 +94,6 @@ def words_of(measure: str) -> str:
     name, _, target = measure.partition(" (")
     written = MEANINGS[name].written
     return f"{written} of {target[:-1]}" if target else written
-
-
-def _stands(name: str, row: Any) -> str:
-    where = "" if pd.isna(row["position"]) else f", at {number(row['position'], 2)} of the way"
-    return (
-        f"{begun(words_of(name))}: {number(row['release'])}, between {number(row['minimum'])} and "
-        f"{number(row['maximum'])}{where} ({number(row['unchanged'])} unchanged)."
-    )
 
 
 def numbers_of(found: Mapping[str, Any]) -> dict[str, Number]:

@@ -130,23 +130,18 @@ def read_candidates(given: Any) -> dict[str, Candidate | Brought]:
 
 
 def _read(value: Any) -> Candidate | Brought:
-    if isinstance(value, Candidate):
-        return value
-    if isinstance(value, Release):
-        return Brought(None, [value])
-    if isinstance(value, pd.DataFrame):
-        return Brought(None, [[value]])
+    fit = None
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "synthesize"):
-        fit, release = value
-        if not isinstance(release, Release):
-            raise InputError(f"beside a fit stands {_named(release)}; give (fit, Release)")
-        return Brought(fit, [release])
-    if isinstance(value, list | tuple) and value:
-        if all(isinstance(table, pd.DataFrame) for table in value):
-            return Brought(None, [list(value)])
-        if all(isinstance(release, Release) for release in value):
-            return Brought(None, list(value))
-    return Candidate(value)
+        fit, value = value
+        if not isinstance(value, Release):
+            raise InputError(f"beside a fit stands {_named(value)}; give (fit, Release)")
+    files = [value] if isinstance(value, Release | pd.DataFrame) else value
+    if isinstance(files, list | tuple) and files:
+        if all(isinstance(table, pd.DataFrame) for table in files):
+            return Brought(fit, [list(files)])
+        if all(isinstance(release, Release) for release in files):
+            return Brought(fit, list(files))
+    return value if isinstance(value, Candidate) else Candidate(value)
 
 
 def _named(value: Any) -> str:
@@ -161,6 +156,9 @@ class Number(NamedTuple):
     beside: float
 
 
+ABSENT = Number(NAN, NAN, NAN)
+
+
 class Audit(NamedTuple):
     """What is measured of every candidate; None: not measured."""
 
@@ -171,29 +169,27 @@ class Audit(NamedTuple):
     n_jobs: int
 
     def measure(
-        self, fit: Any, release: Files, seeds: Sequence[int], own: Options, progress: Any
+        self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
     ) -> dict[str, Number]:
-        """Every number of one release; seeds of the attribute audit, and of utility."""
-        found: dict[str, Number] = {}
-        if self.attribute is not None and fit is not None:
-            assert isinstance(release, Release)
-            options = sorted_guesses({**self.attribute, **own}, release.synthesized)
-            options |= {"random_seed": seeds[0], "n_jobs": self.n_jobs, "progress": progress}
-            found |= of_attribute(attribute_risk(fit, release, **options))
-        return found | self.measure_files(release, seeds[1])
+        """Every number of one release; seeds of the attribute audit, and of utility.
 
-    def measure_files(self, files: Files, random_seed: int) -> dict[str, Number]:
-        """Every number that the released files alone give."""
+        Without a fit those that the released files alone give.
+        """
         found: dict[str, Number] = {}
+        declared = isinstance(files, Release)
+        how = {"n_jobs": self.n_jobs}
+        if self.attribute is not None and fit is not None:
+            options = sorted_guesses({**self.attribute, **own}, files.synthesized)
+            options |= {"random_seed": seeds[0], "progress": progress, **how}
+            found |= of_attribute(attribute_risk(fit, files, **options))
         if self.identification is not None:
             given = self.identification
-            options = given(files) if callable(given) else given
-            if isinstance(files, Release):
-                options = sorted_keys(options, files.synthesized)
+            options = dict(given(files) if callable(given) else given)
+            options = sorted_keys(options, files.synthesized) if declared else options
             found |= of_identification(identification_risk(self.original, files, **options))
         if self.utility is not None:
-            options = {**self.utility, "random_seed": random_seed, "n_jobs": self.n_jobs}
-            if isinstance(files, Release):
+            options = {**self.utility, "random_seed": seeds[1], **how}
+            if declared:
                 options.pop("synthesized", None)  # the release says it
             found |= of_utility(utility(self.original, files, **options))
         return found
@@ -412,9 +408,6 @@ def compare(
                 found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
-    ends = None
-    if bounds is not False:
-        ends = _ends(audit, random_seed, bounds, list(last.values()))
     known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
     measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
     shape = (len(names), max(sizes.values()))
@@ -423,9 +416,11 @@ def compare(
     for (name, r), of in found.items():
         c = names.index(name)
         seeds[c, r] = seeds_of(random_seed, name, r)
-        for measure in known.intersection(of.numbers, measures):
-            parts[:, c, r, measures.index(measure)] = of.numbers[measure]
-    absent = Number(NAN, NAN, NAN)
+        parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
+    ends = None
+    if bounds is not False:
+        three = _ends(audit, random_seed, bounds, list(last.values()))
+        ends = np.array([[row.get(name, ABSENT).value for name in measures] for row in three])
     return Comparison(
         names=names,
         measures=measures,
@@ -436,9 +431,7 @@ def compare(
         replicates_of=tuple(sizes.values()),
         m=tuple(last[name].m for name in names),
         synthesized=tuple(last[name].synthesized for name in names),
-        ends=None
-        if ends is None
-        else np.array([[row.get(name, absent).value for name in measures] for row in ends]),
+        ends=ends,
         random_seed=random_seed,
     )
 
@@ -492,4 +485,4 @@ def _ends(
     seeds = seeds_of(random_seed, "bounds", 0)
     ends = release_bounds(audit.original, random_seed=seeds[1], **usual | options)
     three = (ends.minimum, ends.maximum, ends.unchanged)
-    return [audit.measure_files(release, seeds[3]) for release in three]
+    return [audit.measure(None, release, seeds[2:]) for release in three]

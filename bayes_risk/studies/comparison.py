@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,16 @@ import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, percent_error, plain
+from bayes_risk._core.formats import (
+    NONE,
+    PLUS_MINUS,
+    counted,
+    error,
+    number,
+    percent,
+    percent_error,
+    plain,
+)
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw
 
@@ -26,64 +36,60 @@ class Measure(NamedTuple):
 
     words: str
     kind: str
-    lower: bool = True
+    lower: bool
 
 
+_TRUTH = "probability of the truth"
 _MODELS = {
     "main": "main effects",
     "interactions": "main effects and interactions",
     "cart": "a tree",
 }
-_TABLES = {"margins": "single columns", "pairs": "pairs of columns"}
-_PROBABILITY = "probability of the truth"
-
+_PROPENSITY = {
+    "pmse": "pMSE",
+    "ratio": "ratio of pMSE to chance",
+    "standardized": "standardised pMSE",
+    "specks": "SPECKS",
+}
+_DISTANCES = {
+    "total_variation": "total variation",
+    "hellinger": "Hellinger distance",
+    "worst_ratio": "worst ratio of pMSE to chance",
+}
+_MATCHES = {
+    "expected_match_risk": "expected correct matches",
+    "true_match_rate": "true match rate",
+    "false_match_rate": "false match rate",
+}
+_WORDS = {
+    ATTRIBUTE: {
+        "mean_probability": f"{_TRUTH}, mean over records",
+        "gain": f"what the release adds to the {_TRUTH}",
+        "median_probability": f"{_TRUTH}, median over records",
+        "q95_probability": f"{_TRUTH}, 95 % of records below",
+        "max_probability": f"{_TRUTH}, worst record",
+        "share_ranked_first": "share of records whose truth ranks first",
+        "mean_rank": "mean rank of the truth",
+        "unreliable": "records whose numbers are unreliable",
+    },
+    IDENTIFICATION: _MATCHES
+    | {f"mean_{k}": f"{v}, mean over data sets" for k, v in _MATCHES.items()},
+    UTILITY: {
+        **{f"{k}_{m}": f"{v} ({of})" for k, v in _PROPENSITY.items() for m, of in _MODELS.items()},
+        **{f"margins_{k}": f"{v} of single columns" for k, v in _DISTANCES.items()},
+        **{f"pairs_{k}": f"{v} of pairs of columns" for k, v in _DISTANCES.items()},
+        "pairs_mutual_information": "largest difference of mutual information",
+        "pairs_correlation": "largest difference of correlations",
+        "interval_overlap": "overlap of confidence intervals, mean",
+        "lowest_interval_overlap": "overlap of confidence intervals, lowest",
+        "largest_standardized_difference": "largest standardised difference of estimates",
+    },
+}
+_HIGHER = ("mean_rank", "false_match_rate", "interval_overlap")  # is better, or ends so
 MEASURES: dict[str, Measure] = {
-    "mean_probability": Measure(f"{_PROBABILITY}, mean over records", ATTRIBUTE),
-    "gain": Measure(f"what the release adds to the {_PROBABILITY}", ATTRIBUTE),
-    "median_probability": Measure(f"{_PROBABILITY}, median over records", ATTRIBUTE),
-    "q95_probability": Measure(f"{_PROBABILITY}, 95 % of records below", ATTRIBUTE),
-    "max_probability": Measure(f"{_PROBABILITY}, worst record", ATTRIBUTE),
-    "share_ranked_first": Measure("share of records whose truth ranks first", ATTRIBUTE),
-    "mean_rank": Measure("mean rank of the truth", ATTRIBUTE, lower=False),
-    "unreliable": Measure("records whose numbers are unreliable", ATTRIBUTE),
-    "expected_match_risk": Measure("expected correct matches", IDENTIFICATION),
-    "true_match_rate": Measure("true match rate", IDENTIFICATION),
-    "false_match_rate": Measure("false match rate", IDENTIFICATION, lower=False),
-    "mean_expected_match_risk": Measure(
-        "expected correct matches, mean over data sets", IDENTIFICATION
-    ),
-    "mean_true_match_rate": Measure("true match rate, mean over data sets", IDENTIFICATION),
-    "mean_false_match_rate": Measure(
-        "false match rate, mean over data sets", IDENTIFICATION, lower=False
-    ),
-    **{
-        f"{name}_{model}": Measure(f"{words} ({told})", UTILITY)
-        for name, words in {
-            "pmse": "pMSE",
-            "ratio": "ratio of pMSE to chance",
-            "standardized": "standardised pMSE",
-            "specks": "SPECKS",
-        }.items()
-        for model, told in _MODELS.items()
-    },
-    **{
-        f"{table}_{name}": Measure(f"{words} of {told}", UTILITY)
-        for table, told in _TABLES.items()
-        for name, words in {
-            "total_variation": "total variation",
-            "hellinger": "Hellinger distance",
-            "worst_ratio": "worst ratio of pMSE to chance",
-        }.items()
-    },
-    "pairs_mutual_information": Measure("largest difference of mutual information", UTILITY),
-    "pairs_correlation": Measure("largest difference of correlations", UTILITY),
-    "interval_overlap": Measure("overlap of confidence intervals, mean", UTILITY, lower=False),
-    "lowest_interval_overlap": Measure(
-        "overlap of confidence intervals, lowest", UTILITY, lower=False
-    ),
-    "largest_standardized_difference": Measure(
-        "largest standardised difference of estimates", UTILITY
-    ),
+    name: Measure(words, kind, not name.endswith(_HIGHER))
+    for kind, named in _WORDS.items()
+    for name, words in named.items()
 }
 RISKS = tuple(name for name, measure in MEASURES.items() if measure.kind != UTILITY)
 UTILITIES = tuple(name for name, measure in MEASURES.items() if measure.kind == UTILITY)
@@ -138,6 +144,7 @@ SHOWN = (
     *("ratio_cart", "pmse_cart", "pairs_worst_ratio", "interval_overlap"),
 )
 KINDS = ("points", "rectangles", "boxes")
+ENDS = ("minimum", "maximum", "unchanged")
 SEEDS = ("fit", "release", "attribute", "utility")
 
 
@@ -201,7 +208,7 @@ class Comparison(Result):
         """The measures of releases at the ends of the scale; None: not asked for."""
         if self.ends is None:
             return None
-        index = pd.Index(["minimum", "maximum", "unchanged"], name="release")
+        index = pd.Index(ENDS, name="release")
         return pd.DataFrame(self.ends, index, list(self.measures)).dropna(axis=1, how="all")
 
     def summary(self) -> pd.DataFrame:
@@ -213,10 +220,15 @@ class Comparison(Result):
         ``null``, of utility what a release drawn from the truth has; ``replicates``.
         """
         rows: dict[tuple[str, str], list[float]] = {}
-        for c, name in enumerate(self.names):
-            for k, measure in enumerate(self.measures):
-                if not np.isnan(self.values[c, :, k]).all():
-                    rows[name, measure] = self._row(c, k)
+        for (c, name), (k, measure) in product(enumerate(self.names), enumerate(self.measures)):
+            x = self.values[c, :, k]
+            x = x[~np.isnan(x)]
+            if R := len(x):
+                sd = float(x.std(ddof=1)) if R > 1 else float("nan")
+                error = sd / np.sqrt(R) if R > 1 else _mean(self.errors[c, :, k])
+                sides = [_mean(self.beside[c, :, k]), float("nan")]
+                sides = sides[::-1] if MEASURES[measure].kind == UTILITY else sides
+                rows[name, measure] = [float(x.mean()), sd, float(error), *sides, R]
         columns = ["mean", "sd", "mcse", "baseline", "null", "replicates"]
         index = pd.MultiIndex.from_tuples(list(rows), names=["candidate", "measure"])
         table = pd.DataFrame(list(rows.values()), index, columns)
@@ -246,7 +258,7 @@ class Comparison(Result):
             "synthesized": ("candidate", np.array(text, dtype=str)),
         }
         if self.ends is not None:
-            coords["release"] = np.array(["minimum", "maximum", "unchanged"], dtype=str)
+            coords["release"] = np.array(ENDS, dtype=str)
         seeds = ((*dims, "stage"), self.seeds)
         return xr.Dataset(data | {"seed": seeds}, coords, {"random_seed": str(self.random_seed)})
 
@@ -278,8 +290,8 @@ class Comparison(Result):
         names = [name for name, points in found.items() if len(points)]
         if not names:
             raise InputError(f"no candidate has both {of[0]!r} and {of[1]!r}; choose others")
-        losses, at = [found[name] for name in names], [self.measures.index(name) for name in of]
-        errors = np.array([[self._row(self.names.index(name), k)[2] for k in at] for name in names])
+        losses, mcse = [found[name] for name in names], self.summary()["mcse"]
+        errors = np.array([[mcse[name, measure] for measure in of] for name in names])
         means = np.array([points.mean(axis=0) for points in losses])
         rng = np.random.default_rng(self.random_seed)
         drawn = [
@@ -355,9 +367,26 @@ class Comparison(Result):
     def sentence(self, risk: str | None = None, utility: str | None = None) -> str:
         """The result in plain words, of measures as in `pareto`; by default the usual."""
         if not self._has_map:
-            return f"{len(self.names)} candidates, {_counted(self.replicates_of)}."
+            return f"{self._counted()}."
         of = self._axes(risk, utility)
-        return front_sentence(self.pareto(*of), of) + self._unlike(of[0])
+        table, words = self.pareto(*of), " against ".join(MEASURES[name].words for name in of)
+        front = [str(name) for name in table.index[table["on_front"]]]
+        if len(table) == 1:
+            told = f"A single candidate, {front[0]}: nothing to compare it with ({words})."
+        else:
+            every = "" if len(front) < len(table) else " (every candidate)"
+            told = f"On the front of {words}: {'; '.join(front)}{every}."
+            if doubt := [str(name) for name in table.index[table["in_doubt"]]]:
+                told += f" In doubt, given the errors: {'; '.join(doubt)}."
+        base = np.array([_mean(x) for x in self.beside[:, :, self.measures.index(of[0])]])
+        base = base[~np.isnan(base)]
+        if not len(base) or np.allclose(base, base[0], rtol=0.01):
+            return told
+        return (
+            f"{told} Without the release this risk is {number(base.min())} to "
+            f"{number(base.max())}, as the candidates leave different things to be guessed: read "
+            "each beside its baseline."
+        )
 
     def doubt(self) -> str:
         """Candidates with records whose attribute risk is unreliable, and how many; or nothing."""
@@ -407,63 +436,28 @@ class Comparison(Result):
         )
 
     def __repr__(self) -> str:
-        head = f"Comparison: {len(self.names)} candidates, {_counted(self.replicates_of)}"
         if not self._has_map:
-            return f"{head}\n\n{self.summary()[['mean', 'mcse']].to_string(float_format=plain)}"
-        table = self.pareto().drop(columns="dominated_by")
-        doubt = f"\n{self.doubt()}" if self.doubt() else ""
-        return f"{head}\n{self.sentence()}{doubt}\n\n{table.to_string(float_format=plain)}"
+            table = self.summary()[["mean", "mcse"]].to_string(float_format=plain)
+            return f"Comparison: {self._counted()}\n\n{table}"
+        table = self.pareto().drop(columns="dominated_by").to_string(float_format=plain)
+        told = "\n".join(filter(None, [self.sentence(), self.doubt()]))
+        return f"Comparison: {self._counted()}\n{told}\n\n{table}"
+
+    def _counted(self) -> str:
+        low, high = min(self.replicates_of), max(self.replicates_of)
+        each = (
+            f"{low} to {high} replicates" if low < high else f"{counted(low, 'replicate')} of each"
+        )
+        return f"{len(self.names)} candidates, {each}"
 
     @property
     def _has_map(self) -> bool:
         """Whether both risk and utility were measured."""
         return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
 
-    def _unlike(self, risk: str) -> str:
-        """Baselines that differ between candidates, if they do."""
-        k = self.measures.index(risk)
-        base = np.array([_mean(of) for of in self.beside[:, :, k]])
-        base = base[~np.isnan(base)]
-        if not len(base) or np.allclose(base, base[0], rtol=0.01):
-            return ""
-        return (
-            f" Without the release this risk is {number(base.min())} to {number(base.max())}, as "
-            "the candidates leave different things to be guessed: read each beside its baseline."
-        )
-
-    def _row(self, c: int, k: int) -> list[float]:
-        x = self.values[c, :, k]
-        x = x[~np.isnan(x)]
-        sd = float(x.std(ddof=1)) if len(x) > 1 else float("nan")
-        beside, utility = _mean(self.beside[c, :, k]), MEASURES[self.measures[k]].kind == UTILITY
-        sides = [float("nan"), beside] if utility else [beside, float("nan")]
-        error = sd / np.sqrt(len(x)) if len(x) > 1 else _mean(self.errors[c, :, k])
-        return [float(x.mean()), sd, float(error), *sides, len(x)]
-
     def _axes(self, risk: str | None, utility: str | None) -> tuple[str, str]:
         """The measures of the map."""
         return chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
-
-
-def front_sentence(table: pd.DataFrame, of: tuple[str, str]) -> str:
-    """Who is on the front, and of whom that is in doubt."""
-    front = [str(name) for name in table.index[table["on_front"]]]
-    words = f"{MEASURES[of[0]].words} against {MEASURES[of[1]].words}"
-    if len(table) == 1:
-        return f"A single candidate, {front[0]}: nothing to compare it with ({words})."
-    beaten = len(table) - len(front)
-    told = f"On the front of {words}: {'; '.join(front)}"
-    told += "." if beaten else " (every candidate)."
-    doubt = [str(name) for name in table.index[table["in_doubt"]]]
-    if doubt:
-        told += f" In doubt, given the errors: {'; '.join(doubt)}."
-    return told
-
-
-def _counted(replicates: tuple[int, ...]) -> str:
-    if len(set(replicates)) == 1:
-        return f"{replicates[0]} replicate{'s' * (replicates[0] > 1)} of each"
-    return f"{min(replicates)} to {max(replicates)} replicates"
 
 
 def _mean(values: Array) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
@@ -71,8 +71,7 @@ class FirstStudy(Result):
         return f"{self.n:,} records: " + ", ".join(f"{n} {what}" for what, n in counts.items())
 
     def __repr__(self) -> str:
-        names, taken, why = self.columns.index, self.columns["taken for"], self.columns["why"]
-        rows = {str(c): (what, y) for c, what, y in zip(names, taken, why, strict=True)}
+        rows = {str(c): (what, why) for c, what, why in self.columns.itertuples()}
         return "\n".join([*self.said, self.sentence(), *(f"  {x}" for x in _aligned(rows))])
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -115,9 +114,7 @@ def study_of(
     >>> study_of(table).columns["taken for"].to_dict()
     {'id': 'label', 'sex': 'key', 'job': 'synthesised'}
     """
-    said: list[str] = []
-    na: list[str] = []
-    dialect = Dialect(",")
+    said, na, dialect = list[str](), list[str](), Dialect(",")
     if isinstance(data, pd.DataFrame):
         df, file = checked_table(data), Path("data.csv" if path is None else path)
     else:
@@ -142,14 +139,13 @@ def _words(df: pd.DataFrame) -> list[str]:
     """What fields of a CSV mean missing: words among numbers, negative codes among others."""
     found: dict[str, None] = {}
     for name in df:
-        column, words = df[name], dict[str, None]()
+        column = df[name]
         if holds_text(column):
             word = word_among_numbers(column)
             if word is not None and (word in NO_NUMBER or column.nunique() > FEW):
-                words[word] = None
+                found[word] = None
             if (column == "NA").any():
-                words["NA"] = None
-        found |= words
+                found["NA"] = None
     codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
     return [*found, *(text for c in sorted(codes) for text in (f"{c:g}", f"{c:.1f}"))]
 
@@ -220,8 +216,17 @@ class _Draft:
         columns = pd.DataFrame.from_dict(rows, orient="index", columns=["taken for", "why"])
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
+        families = {c: _family(self.told[c]) for c in mixed}
+        whole = [c for c in mixed if _whole(self.told[c])]
         grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
-        text = _template().render(
+        page = Environment(
+            loader=PackageLoader("bayes_risk.studies", package_path="."),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            keep_trailing_newline=True,
+        )
+        page.filters |= {"shown": _shown, "key": toml_key, "value": toml_value}
+        text = page.get_template("first_study.toml.j2").render(
             **vars(self),
             said=said,
             columns=_aligned(rows),
@@ -232,16 +237,10 @@ class _Draft:
                 if trees and c in self.used and k.taken == "codes"
             },
             why=WHY[self.model],
-            families={c: f'"{_family(self.told[c])}"' for c in mixed},
-            rounded={
-                c: 1
-                for c in mixed
-                if self.kinds[c].missing
-                and _whole(self.told[c])
-                and _family(self.told[c]) != "count"
-            },
+            families={c: f'"{family}"' for c, family in families.items()},
+            rounded={c: 1 for c in whole if self.kinds[c].missing and families[c] != "count"},
             missing_numbers={
-                c: f"{code:g}" for c in mixed if (code := self.kinds[c].code) is not None
+                c: f"{code:g}" for c in families if (code := self.kinds[c].code) is not None
             },
             targets=TARGETS,
             grids={c: grid for c, (grid, _) in grids.items()}
@@ -253,26 +252,14 @@ class _Draft:
     def _taken(self, name: str) -> tuple[str, str]:
         kind = self.kinds[name]
         absent = f"; missing for {kind.missing:,}" if kind.missing else ""
+        why = kind.why + absent
         if kind.taken == "label":
             return "label", kind.why
         if kind.taken == "out":
-            return "left out", kind.why + absent
+            return "left out", why
         if name in self.later:
-            return "left out", f"{kind.why}{absent}: for later, so that the first run is short"
-        place = "key" if name in self.keys else "synthesised" if name in self.made else "kept"
-        return place, kind.why + absent
-
-
-def _template() -> Template:
-    """The study file, with places for what is chosen."""
-    found = Environment(
-        loader=PackageLoader("bayes_risk.studies", package_path="."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    found.filters |= {"shown": _shown, "key": toml_key, "value": toml_value}
-    return found.get_template("first_study.toml.j2")
+            return "left out", f"{why}: for later, so that the first run is short"
+        return "key" if name in self.keys else "synthesised" if name in self.made else "kept", why
 
 
 WHY = {
@@ -296,11 +283,8 @@ def _named(words: str, name: str) -> bool:
 def _family(x: pd.Series) -> str:
     if _whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
         return "count"
-    return "lognormal" if x.min() > 0 and float(x.to_numpy().std()) and _skewed(x) else "normal"
-
-
-def _skewed(x: pd.Series) -> bool:
-    return float(x.mean() - x.median()) > 0.1 * float(x.std())
+    skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
+    return "lognormal" if x.min() > 0 and skewed else "normal"
 
 
 def _whole(x: pd.Series) -> bool:

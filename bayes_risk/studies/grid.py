@@ -1,7 +1,7 @@
 """Many audits over a grid of settings: labels, values, and evidence under other hyper-priors."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from inspect import signature
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import xarray as xr
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.data.base_result import Result
 from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.contract import Under, drawn
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
@@ -51,6 +52,17 @@ def listed(name: str, values: Any, right: str = "a list of at least one value") 
     return list(values)
 
 
+def checked_over(over: Any, names: Sequence[str], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is to be varied, some of the names; none of it is also among the options ``beside``."""
+    if not isinstance(over, Mapping) or not over:
+        raise InputError('over is empty; name what to vary, e.g. over={"m": [1, 2, 5]}')
+    for name in over:
+        one_of("over", name, names)
+        if name in beside:
+            raise InputError(f"{name!r} stands in over and beside it; give it once")
+    return over
+
+
 def own_label(value: Any) -> Any:
     """A value in the words it has for itself, else the value."""
     words = getattr(value, "in_words", None)
@@ -64,24 +76,37 @@ def value_in_words(factor: str, value: Any) -> str:
     return plain(value, 3) if isinstance(value, float) else str(value)
 
 
-def measured(dataset: xr.Dataset, measure: str) -> xr.DataArray:
-    """One measure of a dataset of settings."""
-    if measure not in dataset:
-        raise InputError(f"measure={measure!r}; give one of {list(dataset)}")
-    return dataset[measure]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Varied(Result):
+    """Numbers of many audits, labelled by the settings that were varied."""
+
+    dataset: xr.Dataset
+
+    @property
+    def factors(self) -> list[str]:
+        """What was varied."""
+        return [str(name) for name in self.dataset.dims if name != "rule"]
+
+    def checked(self, measure: str) -> xr.Dataset:
+        """The dataset, which has a measure."""
+        if measure not in self.dataset:
+            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
+        return self.dataset
+
+    def _told(self) -> str:
+        sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
+        return f"Settings: {sizes}.\n{self.sentence()}"
 
 
-def worst_setting(
-    dataset: xr.Dataset, measure: str, varied: Sequence[str], beside: Mapping[str, str]
-) -> dict[str, Any]:
+def worst_of(dataset: xr.Dataset, measure: str, beside: Mapping[str, str | None]) -> dict[str, Any]:
     """Where a measure is largest: labels of what is varied, its value, what stands beside it."""
-    values = measured(dataset, measure)
+    values = dataset[measure]
     if bool(values.isnull().all()):
         raise InputError(f"{measure!r} is NaN for every setting; choose another measure")
     there = dataset.isel({str(k): int(v) for k, v in values.argmax(...).items()})
-    found = {name: there[name].item() for name in varied}
+    found = {str(name): there[name].item() for name in values.dims}
     columns = {measure: measure, **beside}
-    return found | {name: float(there[column]) for name, column in columns.items()}
+    return found | {name: float(there[of]) for name, of in columns.items() if of is not None}
 
 
 # --- settings of attribute risk
@@ -124,13 +149,8 @@ class Swept(NamedTuple):
 
 def swept(fit: Any, release: Release, over: Any, base: Any, options: Mapping[str, Any]) -> Swept:
     """Read the factors; every message names the one that is wrong."""
-    if not isinstance(over, Mapping) or not over:
-        raise InputError('over is empty; name what to vary, e.g. over={"m": [1, 2, 5]}')
     axes: Dimensions = {}
-    for name, values in over.items():
-        one_of("over", name, FACTORS)
-        if name in options:
-            raise InputError(f"{name!r} stands in over and beside it; give it once")
+    for name, values in checked_over(over, FACTORS, options).items():
         axes |= _axes(name, values, fit, release)
     if "intruder" in axes and {"knows_records", "knows_columns"} & set(axes):
         raise InputError(
@@ -316,7 +336,12 @@ class Declarations:
         khat, under = np.nan, self._under(model, release, how)
         if under is not None:
             found = gather(self.fit, release, memory=self.memory, under=under, **how)
-            khat = self._khat(under, found)
+            can = self.fit.capabilities(found.encoded, Intruder())
+            posterior = needed(can.sampled).informed(found.encoded)
+            few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
+            ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
+            # of the ratio of priors alone, the largest of all parts
+            khat = max((float(pareto_smoothed(r[:, None])[1][0]) for r in ratios), default=0.0)
             limit = khat_threshold(self.fit.n_draws)
             if khat <= limit and float((found.found.khat <= limit).mean()) >= ENOUGH:
                 return Gathered(found, khat, False)
@@ -333,14 +358,6 @@ class Declarations:
             return None  # a refit costs nothing
         offered: Under | None = can.reweighted.under(model)
         return offered
-
-    def _khat(self, under: Under, found: AttributeEvidence) -> float:
-        """k-hat of the ratio of priors alone, the largest of all parts."""
-        can = self.fit.capabilities(found.encoded, Intruder())
-        posterior = needed(can.sampled).informed(found.encoded)
-        few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
-        ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
-        return max((float(pareto_smoothed(r[:, None])[1][0]) for r in ratios), default=0.0)
 
     def _fitted(self, model: Any) -> tuple[Any, Memory]:
         key = repr(model)
@@ -379,14 +396,10 @@ def check_hyper(fit: Any, names: list[str]) -> None:
             f"{type(fit).__name__} has no declaration whose hyper-parameters could be changed; "
             "leave 'hyper' out"
         )
-    known = [f.name for f in fields(model)]
+    known = [f.name for f in fields(model)] + [POWER] * hasattr(model, "power_scaled")
     for name in names:
-        if name == POWER and not hasattr(model, "power_scaled"):
-            raise InputError(
-                f"{type(model).__name__} cannot power-scale its hyper-priors; name one of {known}"
-            )
-        if name != POWER and name not in known:
+        if name not in known:
             raise InputError(
                 f"over['hyper'] names {name!r}, which {type(model).__name__} does not have; give "
-                f"one of {[*known, POWER]}"
+                f"one of {known}"
             )

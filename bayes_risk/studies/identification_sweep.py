@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number, percent, plain, two_errors
-from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import Result, Table, draw, spread, value
-from bayes_risk.matching.input import Released, declared_columns
+from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.data.base_result import Table, draw, spread, value
+from bayes_risk.matching.input import Released, checked_keys, declared_columns
 from bayes_risk.matching.input import listed as list_tables
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
@@ -23,13 +23,14 @@ from bayes_risk.matching.words import COLUMNS
 
 from .grid import (
     Dimensions,
+    Varied,
+    checked_over,
     every_setting,
     labels_of,
     listed,
-    measured,
     own_label,
     shape_of,
-    worst_setting,
+    worst_of,
 )
 
 if TYPE_CHECKING:
@@ -37,96 +38,52 @@ if TYPE_CHECKING:
 
 LABELLED = ("targets", "population", "shape", "closed", "missing", "fallback")
 DEFAULTS: dict[str, Any] = {"strategy": "always", "shape": "box", "closed": True, "fallback": True}
+OF = "radius of "
 
 
-class Base(NamedTuple):
-    """What is the same in all calls, unless it is swept."""
-
-    releases: Any
-    known: list[str]
-    synthesized: list[str]
-    options: Mapping[str, Any]
-
-    @property
-    def keys(self) -> list[str]:
-        """All keys."""
-        return [*self.known, *self.synthesized]
-
-
-def checked_base(
-    releases: Any, known: Any, synthesized: Any, options: Mapping[str, Any], over: Any
-) -> Base:
-    """Lists of names; radii and rules for missing values belong to keys."""
-    for what, names in (("known", known), ("synthesized", synthesized)):
-        if isinstance(names, str):
-            raise InputError(f"{what}={names!r}; give a list of column names")
-    base = Base(releases, list(known), list(synthesized), options)
-    if not isinstance(over, Mapping) or not over:
-        raise InputError("over is empty; name what to sweep, e.g. over={'m': [1, 2, 5]}")
-    radius = over.get("radius", {})
-    if "radius" in over and (not isinstance(radius, Mapping) or not radius):
-        raise InputError(f"over['radius']={radius!r}; give a dict of column to a list")
-    missing = options.get("missing")
-    named = {
-        "radius": [*radius, *(options.get("radius") or {})],
-        "missing": list(missing) if isinstance(missing, Mapping) else [],
-    }
-    for what, columns in named.items():
-        for column in columns:
-            if column not in base.keys:
-                raise InputError(f"{what} names {column!r}, which is no key ({base.keys})")
-    return base
-
-
-def axes_of(base: Base, over: Mapping[str, Any]) -> Dimensions:
+def axes_of(keys: Sequence[str], over: Mapping[str, Any]) -> Dimensions:
     """Label and value of every setting, by dimension."""
     axes: Dimensions = {}
     for name, values in over.items():
-        if name in base.options:
-            raise InputError(f"{name!r} stands in over and beside it; give it once")
         if name == "radius":
+            if not isinstance(values, Mapping) or not values:
+                raise InputError(f"over['radius']={values!r}; give a dict of column to a list")
             for column, radii in values.items():
-                axes[f"radius of {column}"] = [(own_label(r), r) for r in listed(column, radii)]
+                axes[f"{OF}{column}"] = [(own_label(r), r) for r in listed(column, radii)]
         elif name == "known":
-            axes[name] = [(", ".join(s), s) for s in _subsets(values, base.keys)]
-        elif name in ("m", "strategy"):
-            axes[name] = [(value, value) for value in listed(name, values)]
+            axes[name] = [(", ".join(s), s) for s in _subsets(values, keys)]
         elif name in LABELLED:
             labelled = isinstance(values, Mapping)
             pairs = values.items() if labelled else [(v, v) for v in listed(name, values)]
             axes[name] = [(str(label), value) for label, value in pairs]
         else:
-            names = ["radius", "known", "m", "strategy", *LABELLED]
-            raise InputError(f"over names {name!r}; what can be swept is {names}")
+            axes[name] = [(value, value) for value in listed(name, values)]
     return axes
 
 
-def _call(base: Base, setting: Mapping[str, Any]) -> dict[str, Any]:
+def _call(base: Mapping[str, Any], setting: Mapping[str, Any]) -> dict[str, Any]:
     """One combination; what belongs to keys that are not known now is left out."""
-    swept = {k: v for k, v in setting.items() if not k.startswith("radius of ")}
-    radius = dict(base.options.get("radius") or {})
-    radius |= {k.removeprefix("radius of "): v for k, v in setting.items() if k not in swept}
-    keys = swept.pop("known", base.keys)
-    m = swept.pop("m", None)
-    call = {**DEFAULTS, **base.options, **swept}
-    call["releases"] = base.releases if m is None else _first_releases(base.releases, m)
-    call["known"] = [c for c in base.known if c in keys]
-    call["synthesized"] = [c for c in base.synthesized if c in keys]
-    call["radius"] = {name: r for name, r in radius.items() if name in keys} or None
-    if isinstance(call.get("missing"), Mapping):
-        call["missing"] = {
-            name: how
-            for name, how in call["missing"].items()
-            if name in keys or name not in base.keys
-        }
-    call["population"] = _over(call.get("population"), keys, base.keys)
+    swept = {k: v for k, v in setting.items() if not k.startswith(OF)}
+    radius = {k.removeprefix(OF): v for k, v in setting.items() if k.startswith(OF)}
+    every = [*base["known"], *base["synthesized"]]
+    keys, m = swept.pop("known", every), swept.pop("m", None)
+    gone = set(every) - set(keys)
+    call = {"population": None, "missing": "level", **base, **swept}
+    call["radius"] = {**(base.get("radius") or {}), **radius}
+    for name in ("radius", "missing"):
+        if isinstance(call[name], Mapping):
+            call[name] = {column: how for column, how in call[name].items() if column not in gone}
+    for name in ("known", "synthesized"):
+        call[name] = [column for column in base[name] if column not in gone]
+    if m is not None:
+        call["releases"] = _first_releases(base["releases"], m)
+    if call["population"] is not None and gone:
+        call["population"] = _summed(call["population"], keys, every)
     return call
 
 
-def _over(population: Any, keys: Sequence[str], every: Sequence[str]) -> Any:
+def _summed(population: Any, keys: Sequence[str], every: Sequence[str]) -> Any:
     """A population by the keys known now: summed over those that are not."""
-    if population is None or set(keys) == set(every):
-        return population
     each = [population] if isinstance(population, Population) else population
     if not isinstance(each, Sequence) or not all(isinstance(one, Population) for one in each):
         raise InputError(
@@ -140,22 +97,20 @@ def _over(population: Any, keys: Sequence[str], every: Sequence[str]) -> Any:
 def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
     """Refuse choices that change nothing in any call; where they do in some, others do without."""
     for name in ("strategy", "shape", "closed"):
-        refused, works = [], False
+        refused, works, error = [], False, None
         for call in calls:
-            choices = checked_choices(**{k: call[k] for k in DEFAULTS})
-            alone = choices._replace(**{k: DEFAULTS[k] for k in DEFAULTS if k != name})
+            alone = checked_choices(**{k: call[k] for k in DEFAULTS})
+            alone = alone._replace(**{k: v for k, v in DEFAULTS.items() if k != name})
+            certain = call["population"] is None
             try:
-                check_effects(
-                    alone,
-                    population=call["population"] is not None,
-                    n_radii=len(call["radius"] or {}),
-                )
+                check_effects(alone, population=not certain, n_radii=len(call["radius"]))
                 works |= call[name] != DEFAULTS[name]
-            except InputError as error:
-                refused.append((call, error))
-        if refused and not works:
-            raise refused[0][1]
-        for call, _ in refused:
+            except InputError as found:
+                refused.append(call)
+                error = error or found
+        if error is not None and not works:
+            raise error
+        for call in refused:
             call[name] = DEFAULTS[name]
 
 
@@ -167,21 +122,18 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
     for column in (c for subset in subsets for c in subset):
         if column not in keys:
-            raise InputError(
-                f"over['known'] names {column!r}, which is neither known nor synthesized "
-                f"({list(keys)})"
-            )
+            raise InputError(f"over['known'] names {column!r}, which is no key ({list(keys)})")
     return subsets
 
 
 def _first_releases(releases: Any, m: Any) -> Any:
-    tables = list_tables(releases)
-    most = releases.n_releases if isinstance(releases, Replicates) else len(tables)
+    tables, drawn = list_tables(releases), isinstance(releases, Replicates)
+    most = releases.n_releases if drawn else len(tables)
     if not most:
         raise InputError("over: 'm', and the tables were drawn given no release; leave 'm' out")
-    if isinstance(m, bool) or not isinstance(m, int | np.integer) or not 1 <= m <= most:
-        raise InputError(f"over: 'm' has {m!r}; give whole numbers from 1 to {most}")
-    if isinstance(releases, Replicates):
+    if at_least("over: m", m, 1) > most:
+        raise InputError(f"over: m={m!r}, and there are {most} releases; give at most so many")
+    if drawn:
         return releases.of_first(int(m))
     if declared_columns(releases) is not None:
         return SimpleNamespace(datasets=tables[:m], synthesized=releases.synthesized)
@@ -200,7 +152,7 @@ SWEPT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class IdentificationSweep(Result):
+class IdentificationSweep(Varied):
     """Measures of identification risk, labelled by the settings that were swept.
 
     Attributes
@@ -213,12 +165,12 @@ class IdentificationSweep(Result):
         the release) and ``n`` (targets).
     """
 
-    dataset: xr.Dataset
+    MOST_ROWS: ClassVar[int] = 20
 
     @property
     def swept(self) -> list[str]:
         """What was swept."""
-        return [str(name) for name in self.dataset.dims if name != "rule"]
+        return self.factors
 
     def worst(self, measure: str = RISK, rule: str = "pooled") -> dict[str, Any]:
         """The settings at which a measure is largest, by name, and its value there.
@@ -233,8 +185,7 @@ class IdentificationSweep(Result):
         rule : {"pooled", "mean"}
         """
         beside = ("mcse", "baseline") if measure == RISK else ()
-        dataset = self._by(measure, rule)
-        return worst_setting(dataset, measure, self.swept, dict(zip(beside, beside, strict=True)))
+        return worst_of(self._by(measure, rule), measure, dict(zip(beside, beside, strict=True)))
 
     def summary(self, rule: str = "pooled") -> pd.DataFrame:
         """One row a setting: expected match risk, its error, the baseline, the other measures."""
@@ -247,8 +198,9 @@ class IdentificationSweep(Result):
         worst = self.worst()
         at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
         return (
-            f"The expected number of correct matches is largest, {number(worst[RISK], 1)} "
-            f"({number(worst['baseline'], 1)} without the release), at {at}."
+            f"The expected number of correct matches is largest, {number(worst[RISK], 1)}"
+            f"{in_brackets(worst['mcse'], digits=1)} against {number(worst['baseline'], 1)} "
+            f"without the release, at {at}."
         )
 
     def tables(self) -> dict[str, Table]:
@@ -282,27 +234,12 @@ class IdentificationSweep(Result):
 
     def _by(self, measure: str, rule: str) -> xr.Dataset:
         """The dataset by one rule, which has the measure."""
-        measured(self.dataset, measure)
-        if rule not in ("pooled", "mean"):
-            raise InputError(f'rule={rule!r}; give "pooled" or "mean"')
-        return self.dataset.sel(rule=rule)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{len(self.dataset[name])} of {name}" for name in self.swept)
-        worst = self.worst()
-        settings = ", ".join(f"{name} = {worst[name]}" for name in self.swept)
-        error = "unknown" if np.isnan(worst["mcse"]) else two_errors(worst["mcse"], digits=1)
-        return (
-            f"IdentificationSweep: {sizes}\nlargest expected match risk {number(worst[RISK], 1)} ± "
-            f"{error} (without the release {number(worst['baseline'], 1)}) at {settings}"
-            f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: plain(v))}"
-        )
+        return self.checked(measure).sel(rule=one_of("rule", rule, ("pooled", "mean")))
 
 
 def _swept(name: str) -> str:
     """What was varied, in words."""
-    text = SWEPT.get(name, name)
-    return text[0].upper() + text[1:]
+    return begun(SWEPT.get(name, name))
 
 
 def _setting(value: Any) -> str:
@@ -368,24 +305,23 @@ def identification_sweep(
     >>> sweep.worst()["radius of pay"]
     0.2
     """
-    base = checked_base(releases, known, synthesized, options, over)
-    axes = axes_of(base, over)
+    every = checked_keys(original, known, synthesized)
+    base = {**DEFAULTS, **options} | dict(zip(("known", "synthesized"), every, strict=True))
+    base["releases"] = releases
+    factors = ("radius", "known", "m", "strategy", *LABELLED)
+    axes = axes_of([*every[0], *every[1]], checked_over(over, factors, options))
     calls = [
         _call(base, {name: axes[name][place][1] for name, place in setting.items()})
         for setting in every_setting(axes)
     ]
     _settle_effects(calls)
     found = [matched(original, **call) for call in calls]
-    dims, shape = list(axes), shape_of(axes)
-    tables = [risk.summary().loc[["pooled", "mean"], list(COLUMNS)] for risk in found]
-    values = np.stack([t.to_numpy(float) for t in tables]).reshape(*shape, 2, len(COLUMNS))
-    data: dict[str, Any] = {
-        name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(COLUMNS)
-    }
-    errors = [risk.expected_match_risk_mcse[["pooled", "mean"]].to_numpy() for risk in found]
-    data["mcse"] = ([*dims, "rule"], np.stack(errors).reshape(*shape, 2))
+    dims, shape, names, rules = list(axes), shape_of(axes), [*COLUMNS, "mcse"], ["pooled", "mean"]
+    tables = [risk.summary().loc[rules, names].to_numpy(float) for risk in found]
+    values = np.reshape(tables, (*shape, len(rules), len(names)))
+    data: dict[str, Any] = {name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(names)}
     without = [risk.baseline_expected_match_risk for risk in found]
     data["baseline"] = (dims, np.reshape(without, shape))
     data["n"] = (dims, np.reshape([risk.n for risk in found], shape))
-    coords = labels_of(axes) | {"rule": ["pooled", "mean"]}
+    coords = labels_of(axes) | {"rule": rules}
     return IdentificationSweep(dataset=xr.Dataset(data, coords))

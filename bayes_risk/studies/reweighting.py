@@ -7,8 +7,9 @@ assume: `docs/sensitivity.md`.
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +24,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes, Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
@@ -140,36 +141,27 @@ class Reweighting(Drawn):
         one); ``mean_weight`` and ``min_weight`` of all records; ``margins`` and ``pairs``, mean
         distances of tables from the original; ``unreliable`` records.
         """
+        names = ["mean_probability", "mcse", "max_probability", "max_mcse"]
         rows = []
         for one in self.rounds:
             found, p = measures(one.risk), one.risk.records["probability"]
-            rows.append(
-                {
-                    **{name: found[name] for name in ("mean_probability", "mcse")},
-                    "max_probability": found["max_probability"],
-                    "mcse_max": found["max_mcse"],
-                    "above": np.nan if self.until is None else int((p > self.until).sum()),
-                    "mean_weight": float(one.weights.mean()),
-                    "min_weight": float(one.weights.min()),
-                    **one.utility,
-                    "unreliable": int(found["unreliable"]),
-                }
-            )
-        return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
+            above = np.nan if self.until is None else int((p > self.until).sum())
+            weight = {"mean_weight": one.weights.mean(), "min_weight": one.weights.min()}
+            own = {name: found[name] for name in names} | {"above": above} | weight
+            rows.append(own | dict(one.utility) | {"unreliable": int(found["unreliable"])})
+        table = pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
+        return table.rename(columns={"max_mcse": "mcse_max"})
 
     def sentence(self) -> str:
         """The result in plain words."""
         rows = self.summary()
         first, last = rows.iloc[0], rows.iloc[-1]
-        risk, worst, margins, pairs = (
-            (number(first[name]), number(last[name]))
-            for name in ("mean_probability", "max_probability", "margins", "pairs")
-        )
+        names = ("mean_probability", "max_probability", "margins", "pairs")
+        risk, worst, margins, pairs = ((number(first[k]), number(last[k])) for k in names)
         above = ""
         if self.until is not None:
-            above = (
-                f"; above {self.until:g}: {first['above']:.0f} records, then {last['above']:.0f}"
-            )
+            counts = f"{first['above']:.0f} records, then {last['above']:.0f}"
+            above = f"; above {self.until:g}: {counts}"
         return (
             f"Stopped after round {len(rows) - 1}: {self.reason}. The truth's probability went "
             f"from {risk[0]} to {risk[1]} on average and from {worst[0]} to {worst[1]} in the "
@@ -250,12 +242,8 @@ class Reweighting(Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, why it stopped, and the rounds."""
-        return {
-            "sentence": self.sentence(),
-            "reason": self.reason,
-            "until": self.until,
-            "rounds": self.summary(),
-        }
+        own = {"reason": self.reason, "until": self.until, "rounds": self.summary()}
+        return {"sentence": self.sentence(), **own}
 
 
 def _with_error(row: Mapping[str, Any], column: str, mcse: str) -> str:
@@ -296,33 +284,29 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     (NaN where there is one column). Numbers are cut at the original's deciles.
     """
     made = [j for j, c in enumerate(data.columns) if c in list(release.synthesized)]
-    p = len(data.columns)
-    pairs = [pair for pair in combinations(range(p), 2) if set(pair) & set(made)]
-    found: dict[str, list[float]] = {"margins": [], "pairs": []}
-    for l in range(release.m):
-        y, z, sizes = _cells(data, release.codes(data, l))
-        found["margins"] += [total_variation(y[:, j], z[:, j], sizes[j]) for j in made]
-        found["pairs"] += [
-            total_variation(
-                y[:, j] * sizes[k] + y[:, k], z[:, j] * sizes[k] + z[:, k], sizes[j] * sizes[k]
-            )
-            for j, k in pairs
+    sizes, edges = [int(levels) for levels in data.n_levels], dict[int, Array]()
+    for j, levels in enumerate(sizes):
+        if not levels:
+            edges[j] = group_edges(data.codes[:, j], PARTS)
+            sizes[j] = len(edges[j]) + 1
+
+    def cells(codes: Codes) -> list[Ints]:
+        """A cell number of every record, column by column."""
+        return [
+            group_of(column, edges[j]) if j in edges else column.astype(np.int64)
+            for j, column in enumerate(codes.T)
         ]
+
+    pairs = [p for p in combinations(range(len(sizes)), 2) if set(p) & set(made)]
+    found: dict[str, list[float]] = {"margins": [], "pairs": []}
+    y = cells(data.codes)
+    for l in range(release.m):
+        z = cells(release.codes(data, l))
+        found["margins"] += [total_variation(y[j], z[j], sizes[j]) for j in made]
+        for j, k in pairs:
+            old, new = (x[j] * sizes[k] + x[k] for x in (y, z))
+            found["pairs"].append(total_variation(old, new, sizes[j] * sizes[k]))
     return {name: float(np.mean(values)) if values else np.nan for name, values in found.items()}
-
-
-def _cells(data: Microdata, released: Codes) -> tuple[Ints, Ints, list[int]]:
-    """Original and release as cell numbers (n, p), and how many cells each column has."""
-    columns = []
-    for j, levels in enumerate(data.n_levels):
-        y, z = data.codes[:, j], released[:, j]
-        if levels:
-            columns.append((y.astype(np.int64), z.astype(np.int64), int(levels)))
-            continue
-        edges = group_edges(y, PARTS)
-        columns.append((group_of(y, edges), group_of(z, edges), len(edges) + 1))
-    ys, zs, sizes = zip(*columns, strict=True)
-    return np.column_stack(ys), np.column_stack(zs), list(sizes)
 
 
 Rule = Callable[[AttributeRisk, Array], Array]
@@ -434,22 +418,31 @@ def reweight(
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
     rule = _checked_rule(model, df, until, share, weights_from)
-    n_rounds, options = at_least("rounds", rounds, 1), _checked(fit, synthesis, audit)
+    n_rounds, given = at_least("rounds", rounds, 1), {"fit": fit, "synthesis": synthesis}
+    for name, options in (given | {"audit": audit}).items():
+        if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
+            raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
     rng = np.random.default_rng(random_seed)
     audit_seed = int(rng.integers(2**31))  # the same targets in every round
     done: list[Round] = []
-    weights = np.ones(len(df))
+    weights, reason = np.ones(len(df)), None
     for r, child in enumerate(rng.spawn(n_rounds + 1)):
+        tell = None if progress is None else partial(_tell, progress, r)
+        fit_rng, release_rng = child.spawn(2)
         with within("round"):
-            fitted, found = _round(model, df, weights, (child, audit_seed), options, progress, r)
-        done.append(found)
-        reason = None
-        if until is not None and (found.risk.records["probability"] > until).mean() <= share:
+            own = {"weights": weights, "random_seed": fit_rng, "progress": tell}
+            fitted = model.fit(df, **own, **(fit or {}))
+            release = fitted.synthesize(random_seed=release_rng, **(synthesis or {}))
+            how = {"random_seed": audit_seed, "progress": tell, **(audit or {})}
+            risk = attribute_risk(fitted, release, **how)
+        utility = table_distances(fitted.microdata, release)
+        done.append(Round(weights=weights, risk=risk, release=release, utility=utility))
+        if until is not None and (risk.records["probability"] > until).mean() <= share:
             kept = "no record" if share == 0 else f"at most {100 * share:g} % of the records"
             reason = f"the threshold holds: {kept} above {until:g}"
-        if reason is None and r < n_rounds:
+        elif r < n_rounds:
             index = fitted.microdata.index
-            new = _reweighted(rule, found.risk, weights, index, until if r else None)
+            new = _reweighted(rule, risk, weights, index, until if r else None)
             if (new == weights).all():
                 reason = "no weight changes any more: give a lower floor"
             weights = new
@@ -475,8 +468,7 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
             f"{type(model).__name__} takes no record weights; give a model whose fit does: "
             f"{TAKE_THEM}"
         )
-    if not hasattr(df, "columns"):
-        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    checked_table(df)
     if until is not None and not 0 < checked_number("until", until) < 1:
         raise InputError(f"until={until!r} is no probability above 0 and below 1")
     if not 0 <= checked_number("share", share) < 1:
@@ -493,13 +485,9 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
     return rule
 
 
-def _checked(*given: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Options of fit, synthesis and audit."""
-    options = [dict(g or {}) for g in given]
-    for name, one in zip(("fit", "synthesis", "audit"), options, strict=True):
-        if ours := sorted({"random_seed", "progress", "weights"} & set(one)):
-            raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
-    return options
+def _tell(progress: Progress, r: int, stage: str, done: int, total: int) -> None:
+    """Name the round of a stage."""
+    progress(f"round {r}, {stage}", done, total)
 
 
 def _reweighted(
@@ -513,27 +501,3 @@ def _reweighted(
         change = risk.records["probability"].to_numpy() > above
     out[rows[change]] = (np.ones(len(rows)) if new is None else new)[change]
     return out
-
-
-def _round(
-    model: Any,
-    df: Any,
-    weights: Array,
-    seeds: tuple[np.random.Generator, int],
-    options: Sequence[dict[str, Any]],
-    progress: Progress | None,
-    r: int,
-) -> tuple[Any, Round]:
-    """One round: the fit, and what it led to."""
-
-    def stage_of_round(stage: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"round {r}, {stage}", done, total)
-
-    tell = None if progress is None else stage_of_round
-    fit_rng, release_rng = seeds[0].spawn(2)
-    fitted = model.fit(df, weights=weights, random_seed=fit_rng, progress=tell, **options[0])
-    release = fitted.synthesize(random_seed=release_rng, **options[1])
-    risk = attribute_risk(fitted, release, random_seed=seeds[1], progress=tell, **options[2])
-    utility = table_distances(fitted.microdata, release)
-    return fitted, Round(weights=weights, risk=risk, release=release, utility=utility)

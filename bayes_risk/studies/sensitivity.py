@@ -13,7 +13,7 @@ from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
 from bayes_risk._core.progress import shows_progress
-from bayes_risk.data.base_result import Result, Table, draw, spread
+from bayes_risk.data.base_result import Table, draw, spread
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import measures
@@ -23,14 +23,14 @@ from .grid import (
     Declarations,
     Setting,
     Swept,
+    Varied,
     audit_of,
     labels_of,
-    measured,
     no_progress,
     shape_of,
     swept,
     value_in_words,
-    worst_setting,
+    worst_of,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ BESIDE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Sensitivity(Result):
+class Sensitivity(Varied):
     """Attribute risk under many settings of what the intruder believes, knows and is told.
 
     Attributes
@@ -72,13 +72,7 @@ class Sensitivity(Result):
         The setting around which factors were varied.
     """
 
-    dataset: xr.Dataset
     base: Mapping[str, Any]
-
-    @property
-    def factors(self) -> list[str]:
-        """What was varied."""
-        return [str(name) for name in self.dataset.dims]
 
     def summary(self) -> pd.DataFrame:
         """One row a setting that was computed; columns are the variables of the dataset."""
@@ -95,9 +89,8 @@ class Sensitivity(Result):
         measure : str
             A variable of the dataset.
         """
-        beside = zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False)
-        found = {name: column for name, column in beside if column is not None}
-        return worst_setting(self.dataset, measure, self.factors, found)
+        beside = dict(zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False))
+        return worst_of(self.checked(measure), measure, beside)
 
     def along(self, factor: str) -> xr.Dataset:
         """The dataset along one factor, the others at their base."""
@@ -117,7 +110,7 @@ class Sensitivity(Result):
         measure : str
             A variable of the dataset.
         """
-        measured(self.dataset, measure)
+        self.checked(measure)
         rows = {name: self._row(name, measure) for name in self.factors}
         frame = pd.DataFrame.from_dict(rows, orient="index")
         return frame.sort_values("range", ascending=False, kind="stable")
@@ -135,7 +128,7 @@ class Sensitivity(Result):
             A variable of the dataset.
         ax : matplotlib Axes, optional
         """
-        measured(self.dataset, measure)
+        self.checked(measure)
         if factor is None:
             return draw("plot_tornado", self, measure=measure, ax=ax)
         return draw("plot_factor", self, factor, measure=measure, ax=ax)
@@ -240,16 +233,9 @@ class Sensitivity(Result):
         }
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
-        at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
-        base = self.dataset.sel(dict(self.base))
-        risk, without = float(base[RISK]), float(base["baseline"])
         table = self.tornado().to_string(float_format=plain)
-        return (
-            f"Sensitivity: {sizes}\nThe intruder gives the truth {number(risk)} on average "
-            f"({number(without)} without the release) at {at}.\nOne factor at a time:"
-            f"\n\n{table}"
-        )
+        at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
+        return f"Sensitivity\n{self._told()}\nOne factor at a time from {at}:\n\n{table}"
 
 
 def name_of(factor: str) -> str:
@@ -346,10 +332,14 @@ def sensitivity(
         random_seed = int(np.random.default_rng().integers(2**31))
     how = {**options, "random_seed": random_seed}
     declared = Declarations(fit, refit, random_seed, reweight=reweight)
-    groups, rows = _groups(factors, one_at_a_time), dict[Place, dict[str, float]]()
-    done, total, tell = 0, sum(map(len, groups)), how.get("progress") or no_progress
+    groups: dict[Any, list[Setting]] = {}  # settings that differ in m alone, the largest m first
+    for setting in factors.settings(one_at_a_time=one_at_a_time):
+        groups.setdefault(tuple((k, v) for k, v in setting.items() if k != "m"), []).append(setting)
+    rows: dict[Place, dict[str, float]] = {}
+    done, total, tell = 0, sum(map(len, groups.values())), how.get("progress") or no_progress
     tell("settings", done, total)
-    for group in groups:
+    for group in groups.values():
+        group.sort(key=lambda setting: -setting.get("m", 0))
         with within("setting"):
             rows |= _measured(factors, group, declared, release, how)
         done += len(group)
@@ -363,15 +353,6 @@ def sensitivity(
     attrs = {"one_at_a_time": int(one_at_a_time), "random_seed": str(random_seed)}
     base = {name: coords[name][place] for name, place in factors.base.items()}
     return Sensitivity(dataset=xr.Dataset(data, coords, attrs), base=base)
-
-
-def _groups(factors: Swept, one_at_a_time: bool) -> list[list[Setting]]:
-    """Settings that differ in m alone, together, the largest m first."""
-    groups: dict[tuple[Any, ...], list[Setting]] = {}
-    for setting in factors.settings(one_at_a_time=one_at_a_time):
-        key = tuple((k, v) for k, v in setting.items() if k != "m")
-        groups.setdefault(key, []).append(setting)
-    return [sorted(group, key=lambda s: -s.get("m", 0)) for group in groups.values()]
 
 
 def _measured(

@@ -23,7 +23,7 @@ from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import redact
-from bayes_risk.reporting.sections import in_order, parts_of
+from bayes_risk.reporting.sections import parts_of
 from bayes_risk.reporting.verdicts.reasons import known_for_certain
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import chosen
@@ -183,13 +183,14 @@ def render_study(
             synthesised=() if release is None else release.synthesized,
             not_written=0 if there or release is None else release.m,
         )
+    parts = [part]
+    if part is None:
+        parts = [result.attribute, result.identification, *parts_of(result).values()]
     return page(
+        parts,
         title=result.study.title,
         verdict=getattr(result, "verdict", None),
-        attribute=getattr(result, "attribute", None),
-        identification=getattr(result, "identification", None),
         diagnostics=result.diagnostics,
-        others=in_order(parts_of(result).values()) if part is None else [part],
         reproduction={
             "command": record["command"],
             "seeds": [("Random seed", str(result.random_seed))],

@@ -17,7 +17,6 @@ from bayes_risk.release.provenance import Provenance, data_file, describe, relea
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.provenance import origin
-from bayes_risk.reporting.sections import in_order
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
 
 TITLE = "Identification risk of a released file"
@@ -115,10 +114,9 @@ def run_identify(
 def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> None:
     verdict, exposure, settings = result.verdict, result.risk.exposure, made["settings"]
     text = page(
+        [result.risk, exposure, result.rows],
         title=TITLE,
         verdict=verdict,
-        attribute=None,
-        identification=result.risk,
         diagnostics={},
         origin=origin(
             result.provenance,
@@ -126,7 +124,6 @@ def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> Non
             finished=made["finished"],
             synthesised=settings["synthesized"],
         ),
-        others=in_order([exposure, result.rows]),
         reproduction={"seeds": [], "versions": made["versions"], "command": made["command"]},
     )
     said = {

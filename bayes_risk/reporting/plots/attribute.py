@@ -20,21 +20,24 @@ from bayes_risk.risk.result import AttributeRisk
 from .canvas import (
     BLUE,
     COLOURS,
-    EDGES,
     GREY,
     MANY_POINTS,
     ORANGE,
     VERMILION,
     as_text,
     axes_of,
+    beside,
     legend,
-    log_counts,
+    marks,
+    rows,
+    shares,
     styled,
     upper,
 )
 
 GOOD_KHAT = 0.7
 WITH_ERRORS = "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)"
+PROBABILITY = "probability the intruder gives to the true values"
 MANY_PLACES, LABELLED = 40, 8
 
 
@@ -43,23 +46,14 @@ def plot_attribute_risk(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs
 
     Counts are on a log scale, so that a single record at high risk can be seen among thousands.
     """
-    axes = axes_of(ax)
-    table = risk.records
+    axes, table, chance = axes_of(ax), risk.records, random_guess(risk)
     top = upper(table[["probability", "prior"]].to_numpy().max())
-    edges = [top * edge for edge in EDGES]
-    style = styled(kwargs, bins=edges, color=BLUE, label="with the release")
-    axes.hist(table["probability"], **style)
-    chance = random_guess(risk)
-    axes.axvline(
-        chance, color=VERMILION, ls="--", label=f"random guess (1 in {number(round(1 / chance))})"
-    )
-    if not np.allclose(table["prior"], chance):
-        axes.hist(
-            table["prior"], bins=edges, histtype="step", color=ORANGE, label="without the release"
-        )
-    log_counts(axes)
-    axes.set(xlim=(0, top), xlabel="probability the intruder gives to the true values")
-    return legend(axes)
+    before = None if np.allclose(table["prior"], chance) else table["prior"]
+    style = styled({}, color=ORANGE, label="without the release")
+    shares(axes, table["probability"], top, kwargs, before, **style)
+    label = f"random guess (1 in {number(round(1 / chance))})"
+    axes.axvline(chance, color=VERMILION, ls="--", label=label)
+    return legend(axes, xlabel=PROBABILITY)
 
 
 def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -68,9 +62,12 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
     A truth level with others counts in equal parts at each of the places they share. The line is
     what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
     """
-    axes = axes_of(ax)
-    counts = _rank_counts(risk)
-    expected = _expected_counts(risk)
+    axes, table, G = axes_of(ax), risk.records, risk.n_guesses
+    first, ties = table["rank"].to_numpy() - 1, table["ties"].to_numpy()
+    share, last = 1 / (1 + ties), np.minimum(first + 1 + ties, G)
+    starts, ends = (np.bincount(place, share, minlength=G + 1) for place in (first, last))
+    counts, each = np.cumsum(starts - ends)[:-1], risk.guesses_each
+    expected = np.bincount(each - 1, 1 / each, minlength=G)[::-1].cumsum()[::-1]
     told = "rank of the true values among the guesses (1: likeliest)"
     many = len(counts) > MANY_PLACES
     if many:
@@ -80,17 +77,15 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
         told += ", first of each bar"
     places = np.arange(1, len(counts) + 1)
     axes.bar(places, counts, **styled(kwargs, width=0.8, color=BLUE, label="with the release"))
-    edges = np.arange(0.5, len(counts) + 1)
     chance = styled({}, baseline=None, color=VERMILION, ls="--", lw=1.5)
-    axes.stairs(expected, edges, **chance, label="random guess")
-    axes.set(xlabel=told, ylabel="records")
+    axes.stairs(expected, np.arange(0.5, len(counts) + 1), **chance, label="random guess")
     axes.set_xlim(0.4, len(counts) + 0.6)
     if many:
         shown = np.flatnonzero((places <= LABELLED) | (places % 2 == 1))  # large numbers need room
         axes.set_xticks(places[shown], [f"{place:,}" for place in first[shown]])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return legend(axes)
+    return legend(axes, xlabel=told, ylabel="records")
 
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -101,21 +96,15 @@ def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kw
     k : int
         Number of records.
     """
-    axes = axes_of(ax)
-    table = risk.worst(k).iloc[::-1]
-    places = np.arange(len(table))
-    error = 2 * table["mcse"].fillna(0)
-    within = [error.clip(upper=table["probability"]), error.clip(upper=1 - table["probability"])]
+    axes, table = axes_of(ax), risk.worst(k)
+    p, error = table["probability"], 2 * table["mcse"].fillna(0)
+    within = [error.clip(upper=p), error.clip(upper=1 - p)]
     style = styled(kwargs, fmt="o", color=BLUE, capsize=3, clip_on=False, label=WITH_ERRORS)
-    axes.errorbar(table["probability"], places, xerr=within, **style)
-    before = styled({}, color=ORANGE, ms=5, clip_on=False, label="without the release")
-    axes.plot(table["prior"], places, "D", **before)
-    axes.set_yticks(places, [as_text(v) for v in table.index])
-    top = upper((table["probability"] + error).max(), table["prior"].max())
-    axes.set(
-        xlim=(0, top), ylabel="record", xlabel="probability the intruder gives to the true values"
-    )
-    return legend(axes)
+    axes.errorbar(p, range(len(table)), xerr=within, **style)
+    beside(axes, table["prior"], ms=5, clip_on=False)
+    rows(axes, map(as_text, table.index))
+    top = upper((p + error).max(), table["prior"].max())
+    return legend(axes, xlim=(0, top), ylabel="record", xlabel=PROBABILITY)
 
 
 def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -123,44 +112,21 @@ def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: A
 
     To the right of the line, weights rest on too few draws; records marked unreliable are crosses.
     """
-    axes = axes_of(ax)
-    used = np.unique(risk.case)
-    khat, mcse, good = risk.khat[used], risk.mcse[used], risk.reliable[used]
-    style = styled(kwargs, ls="none", ms=4, rasterized=len(used) > MANY_POINTS)
-    sound = styled(style, color=BLUE, alpha=0.4, mew=0, label="reliable")
-    axes.plot(khat[good], mcse[good], "o", **sound)
-    if not good.all():
-        doubtful = {"color": VERMILION, "label": "unreliable"}
-        axes.plot(khat[~good], mcse[~good], "x", **(style | doubtful))
+    axes, used = axes_of(ax), np.unique(risk.case)
+    good = risk.reliable[used]
+    groups = [(good, BLUE, "o", "reliable", {"alpha": 0.4, "mew": 0})]
+    groups += [(~good, VERMILION, "x", "unreliable", {})] * (not good.all())
+    many = len(used) > MANY_POINTS
+    marks(axes, risk.khat[used], risk.mcse[used], kwargs, *groups, ms=4, rasterized=many)
     axes.axvline(GOOD_KHAT, color=GREY, ls=":", label=f"k-hat = {GOOD_KHAT}")
-    axes.set(xlabel="Pareto k-hat of the weights", ylabel="Monte Carlo error\nof the probability")
     axes.set_ylim(bottom=0)
-    return legend(axes)
+    error = "Monte Carlo error\nof the probability"
+    return legend(axes, xlabel="Pareto k-hat of the weights", ylabel=error)
 
 
 def random_guess(risk: AttributeRisk) -> float:
     """One over the (median) number of guesses that are counted for a target."""
     return float(1 / np.median(risk.guesses_each))
-
-
-def _expected_counts(risk: AttributeRisk) -> Array:
-    """Number of records that guessing at random would put at each place; shape (G,)."""
-    each, times = np.unique(risk.guesses_each, return_counts=True)
-    counts = np.zeros(risk.n_guesses)
-    for size, records in zip(each, times, strict=True):
-        counts[:size] += records / size
-    return counts
-
-
-def _rank_counts(risk: AttributeRisk) -> Array:
-    """Number of records at each place, ties in equal parts; shape (G,)."""
-    table = risk.records
-    counts = np.zeros(risk.n_guesses + 1)
-    share = 1 / (1 + table["ties"].to_numpy())
-    start = table["rank"].to_numpy() - 1
-    np.add.at(counts, start, share)
-    np.add.at(counts, np.minimum(start + 1 + table["ties"].to_numpy(), risk.n_guesses), -share)
-    return np.cumsum(counts)[:-1]
 
 
 def plot_closeness(
@@ -183,22 +149,20 @@ def plot_closeness(
         In units of the same error without the release, which does not tell the number itself. (On a
         grid of percentages the absolute curve without the release is that of the true values.)
     """
-    axes = axes_of(ax)
-    table, name = risk.closeness(variable), "expected_absolute_error"
-    after, before = table[name], table[f"{name}_prior"]
-    axes.set(ylabel="share of records", ylim=(0, 1.02))
+    axes, table = axes_of(ax), risk.closeness(variable)
+    after, before = (table[f"expected_absolute_error{which}"] for which in ("", "_prior"))
+    known = styled({}, color=ORANGE, ls="--", label="without the release")
     style = styled(kwargs, color=BLUE, zorder=3, label="with the release")
     if relative:
-        ratio = (after / before.where(before > 0)).fillna(1.0)
-        axes.ecdf(ratio, **style)
-        axes.axvline(1, color=ORANGE, ls="--", label="without the release")
-        axes.set_xlabel(f"distance from the true {as_text(variable)}, without the release = 1")
+        told = f"distance from the true {as_text(variable)}, without the release = 1"
+        axes.ecdf((after / before.where(before > 0)).fillna(1.0), **style)
+        axes.axvline(1, **known)
     else:
+        told = f"expected distance from the true {as_text(variable)}"
         axes.ecdf(after, **style)
-        axes.ecdf(before, color=ORANGE, ls="--", label="without the release")
-        axes.set_xlabel(f"expected distance from the true {as_text(variable)}")
+        axes.ecdf(before, **known)
     axes.set_xlim(left=0)
-    return legend(axes)
+    return legend(axes, ylabel="share of records", ylim=(0, 1.02), xlabel=told)
 
 
 BESIDE = {"mean_probability": ("mcse", "baseline"), "max_probability": ("max_mcse", "max_baseline")}
@@ -225,17 +189,14 @@ def plot_priors(
             f"measure={measure!r} is not drawn from these columns; give one of {list(BESIDE)} and "
             "the table of evidence.compare({...})"
         )
-    axes, places = axes_of(ax), np.arange(len(compared))
-    error, baseline = BESIDE[measure]
+    axes, (error, baseline) = axes_of(ax), BESIDE[measure]
     spread = 2 * compared[error].fillna(0).to_numpy()
     style = styled(kwargs, height=0.6, color=BLUE, capsize=2, label=WITH_ERRORS)
-    axes.barh(places, compared[measure], xerr=spread, **style)
-    axes.plot(compared[baseline], places, "D", color=ORANGE, ms=5, label="without the release")
-    axes.set_yticks(places, [as_text(name) for name in compared.index])
-    axes.set(ylabel="prior", xlabel=f"probability of the truth, {WORDS[measure]}")
+    axes.barh(range(len(compared)), compared[measure], xerr=spread, **style)
+    beside(axes, compared[baseline], ms=5)
+    rows(axes, map(as_text, compared.index))
     axes.set_xlim(left=0)
-    axes.invert_yaxis()
-    return legend(axes)
+    return legend(axes, ylabel="prior", xlabel=f"probability of the truth, {WORDS[measure]}")
 
 
 TIE = 1e-9
@@ -270,17 +231,18 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     all bins to one side says less than as many departures to both.
     """
     at_least("bins", bins, 1)
+    top = risk.log_probability.max(axis=0)
+    level = risk.log_probability >= top - TIE
+    true = np.take_along_axis(level, risk.truth[None], axis=0)[0]
     kept = risk.case[~risk.disclosed[risk.case]]
-    confidence, right = (values[kept] for values in _likeliest(risk))
+    confidence, right = np.exp(top)[kept], (true / level.sum(axis=0))[kept]
     place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    rows = {}
-    for b in np.unique(place):
-        here = place == b
-        n, k = int(here.sum()), float(right[here].sum())
-        rows[b / bins] = (confidence[here].mean(), k / n, *_interval(k, n), n)
-    columns = ["predicted", "frequency", "low", "high", "records"]
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("bin")
-    return table.astype({"records": "int64"})
+    each = pd.DataFrame({"predicted": confidence, "frequency": right}).groupby(place / bins)
+    table, n = each.mean().rename_axis("bin"), each.size()
+    k = each["frequency"].sum()
+    low = np.where(k == 0, 0.0, beta.ppf(TAIL, k + 0.5, n - k + 0.5))
+    high = np.where(k == n, 1.0, beta.ppf(1 - TAIL, k + 0.5, n - k + 0.5))
+    return table.assign(low=low, high=high, records=n)
 
 
 def plot_calibration(
@@ -307,22 +269,8 @@ def plot_calibration(
             f"{n:,}", (at, height), (6, -11), textcoords="offset points", fontsize="small"
         )
     axes.set(xlim=(0, 1.05), ylim=(0, 1.05))
-    axes.set(xlabel="probability of the likeliest guess", ylabel="share of records\nwhere it is so")
-    return legend(axes)
-
-
-def _likeliest(risk: AttributeRisk) -> tuple[Array, Array]:
-    """Probability of the likeliest guess, and the share of it that is the truth; shapes (U,)."""
-    top = risk.log_probability.max(axis=0)
-    level = risk.log_probability >= top - TIE
-    true = np.take_along_axis(level, risk.truth[None], axis=0)[0]
-    return np.exp(top), true / level.sum(axis=0)
-
-
-def _interval(k: float, n: int) -> tuple[float, float]:
-    low = 0.0 if k == 0 else float(beta.ppf(TAIL, k + 0.5, n - k + 0.5))
-    high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 0.5, n - k + 0.5))
-    return low, high
+    told = "probability of the likeliest guess"
+    return legend(axes, xlabel=told, ylabel="share of records\nwhere it is so")
 
 
 MANY_BARS = 10
@@ -351,50 +299,40 @@ def plot_posterior(
     axes = axes_of(ax)
     if variable is None and len(risk.variables) == 1:
         variable = risk.variables[0].name
+    names = [v.name for v in risk.variables if variable in (None, v.name)]
     table = risk.posterior(label, variable)
-    if variable is not None and not _categories(risk, variable):
-        _stems(axes, table, kwargs)
-        return legend(axes)
-    names = [v.name for v in risk.variables] if variable is None else [variable]
-    _bars(axes, table, names, kwargs)
-    return legend(axes, side="right")
+    if variable is None or any(v.n_levels for v in risk.variables if v.name == variable):
+        return _bars(axes, table, names, kwargs)
+    return _stems(axes, table, kwargs)
 
 
-def _categories(risk: AttributeRisk, variable: str) -> bool:
-    return next(v.n_levels for v in risk.variables if v.name == variable) > 0
-
-
-def _stems(axes: Axes, table: pd.DataFrame, given: dict[str, Any]) -> None:
+def _stems(axes: Axes, table: pd.DataFrame, given: dict[str, Any]) -> Axes:
     """Probabilities over the values of a number; those before the release are a line."""
-    values, true = table.iloc[:, 0], table["is_truth"]
-    for which, colour, marker, label in (
-        (~true, BLUE, "o", "with the release"),
-        (true, VERMILION, "*", "the truth"),
-    ):
-        heights = table["probability"][which]
-        axes.vlines(values[which], 0, heights, color=colour, lw=2)
-        size = 6 if marker == "o" else 12
-        style = styled(given, color=colour, ms=size, label=label, zorder=3)
-        axes.plot(values[which], heights, marker, **style)
+    values, p, true = table.iloc[:, 0], table["probability"], table["is_truth"]
+    for which, colour in ((~true, BLUE), (true, VERMILION)):
+        axes.vlines(values[which], 0, p[which], color=colour, lw=2)
+    guesses = (~true, BLUE, "o", "with the release", {"ms": 6})
+    truth = (true, VERMILION, "*", "the truth", {"ms": 12})
+    marks(axes, values, p, given, guesses, truth, zorder=3)
     axes.plot(values, table["prior"], "--", color=ORANGE, label="without the release")
-    axes.set(xlabel=as_text(str(values.name)), ylabel="probability")
     axes.set_ylim(bottom=0)
+    return legend(axes, xlabel=as_text(str(values.name)), ylabel="probability")
 
 
-def _bars(axes: Axes, table: pd.DataFrame, variables: list[str], given: dict[str, Any]) -> None:
+def _bars(axes: Axes, table: pd.DataFrame, variables: list[str], given: dict[str, Any]) -> Axes:
     """Probabilities of the likeliest guesses, from the top."""
     ordered = table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
-    shown = ordered[(ordered.index < MANY_BARS) | ordered["is_truth"]]
-    places, true = np.arange(len(shown)), shown["is_truth"].to_numpy()
-    p = shown["probability"].to_numpy()
-    axes.barh(places[~true], p[~true], **styled(given, color=BLUE, label="with the release"))
-    axes.barh(places[true], p[true], color=VERMILION, hatch="//", ec="white", label="the truth")
-    axes.plot(shown["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
-    axes.set_yticks(places, [_guess(row) for row in shown[variables].to_numpy(dtype=object)])
+    shown = ordered[(ordered.index < MANY_BARS) | ordered["is_truth"]].reset_index(drop=True)
+    p, true = shown["probability"], shown["is_truth"]
+    others = styled(given, color=BLUE, label="with the release")
+    axes.barh(p.index[~true], p[~true], **others)
+    axes.barh(p.index[true], p[true], color=VERMILION, hatch="//", ec="white", label="the truth")
+    beside(axes, shown["prior"], ms=5)
+    rows(axes, map(_guess, shown[variables].to_numpy(dtype=object)))
     hidden = f" ({len(shown)} of {len(table):,} guesses shown)" if len(shown) < len(table) else ""
-    axes.set(xlabel=f"probability{hidden}", ylabel=as_text(", ".join(variables)))
     axes.set_xlim(left=0)
-    axes.invert_yaxis()
+    axes.set(xlabel=f"probability{hidden}", ylabel=as_text(", ".join(variables)))
+    return legend(axes, side="right")
 
 
 def _guess(values: npt.NDArray[np.object_]) -> str:
@@ -438,28 +376,22 @@ def plot_geography(
     """
     axes, at = axes_of(ax), _places(risk, x, y, places)
     p = risk.records["probability"].to_numpy()
-    draw = _hexagons if len(p) > MANY_POINTS else _points
-    drawn = draw(axes, at, p, kwargs)
+    if len(p) > MANY_POINTS:
+        what = "highest probability of a truth"
+        usual = {"gridsize": HEXAGONS, "linewidths": 0.2, "reduce_C_function": np.max}
+        drawn: Any = axes.hexbin(*at.T, **styled(kwargs, cmap=COLOURS, vmin=0, C=p, **usual))
+    else:
+        what, size = "probability of the truth", 10 + 70 * p / max(p.max(), 1e-12)
+        usual = {"ec": GREY, "lw": 0.4, "s": size}
+        drawn = axes.scatter(*at.T, **styled(kwargs, cmap=COLOURS, vmin=0, c=p, **usual))
     first = np.argsort(-p, kind="stable")[:worst]
-    ring = styled({}, ls="none", mfc="none", mec=VERMILION, ms=13, mew=1.5)
     if len(first):
+        ring = styled({}, ls="none", mfc="none", mec=VERMILION, ms=13, mew=1.5)
         axes.plot(*at[first].T, "o", label=f"the {len(first)} records at highest risk", **ring)
         legend(axes)
-    what = "highest probability of a truth" if draw is _hexagons else "probability of the truth"
     axes.figure.colorbar(drawn, ax=axes, label=what)
     axes.set(xlabel=as_text(x), ylabel=as_text(y))
     return axes
-
-
-def _points(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
-    size = 10 + 70 * p / max(p.max(), 1e-12)
-    style = styled(given, cmap=COLOURS, vmin=0, ec=GREY, lw=0.4, c=p, s=size)
-    return axes.scatter(at[:, 0], at[:, 1], **style)
-
-
-def _hexagons(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
-    style = styled(given, cmap=COLOURS, gridsize=HEXAGONS, vmin=0, linewidths=0.2)
-    return axes.hexbin(at[:, 0], at[:, 1], **styled(style, reduce_C_function=np.max, C=p))
 
 
 def _places(risk: AttributeRisk, x: str, y: str, places: pd.DataFrame | None) -> Array:

@@ -1,7 +1,7 @@
-"""What all pictures share: colours that every eye tells apart, bare axes, legends, labels."""
+"""What all pictures share: colours that every eye tells apart, bare axes, marks, rows, legends."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from matplotlib import rcParams
@@ -49,11 +49,12 @@ def styled(given: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
     return usual | dict(given)
 
 
-def legend(axes: Axes, *, side: str = "left", columns: int = 3) -> Axes:
+def legend(axes: Axes, *, side: str = "left", columns: int = 3, **words: Any) -> Axes:
     """Above the plot in a figure of ours, flush with a side; inside the axes in another's.
 
-    There a title, or the next axes, may stand above them.
+    There a title, or the next axes, may stand above them. ``words``: labels and limits of the axes.
     """
+    axes.set(**words)
     if axes.figure.get_label() != OWN:
         axes.legend(loc="best", fontsize="small", framealpha=0.85)
         return axes
@@ -64,11 +65,40 @@ def legend(axes: Axes, *, side: str = "left", columns: int = 3) -> Axes:
     return axes
 
 
-def log_counts(axes: Axes) -> None:
-    """Counts of records on a log scale, so that one among thousands is seen."""
-    axes.set_yscale("log")
+def marks(
+    axes: Axes, x: Any, y: Any, given: Mapping[str, Any], *groups: tuple[Any, ...], **usual: Any
+) -> None:
+    """Points of groups, each of them: which points, colour, marker, label, and other keywords."""
+    for which, colour, marker, label, *more in groups:
+        own = usual | (more[0] if more else {})
+        axes.plot(x[which], y[which], marker, **styled(given, color=colour, label=label, **own))
+
+
+def rows(axes: Axes, labels: Iterable[str]) -> None:
+    """Label rows, the first on top."""
+    names = list(labels)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+
+
+def beside(axes: Axes, values: Any, label: str = "without the release", **how: Any) -> None:
+    """Diamonds in the rows of bars: what these are to be read against."""
+    axes.plot(values, range(len(values)), "D", color=ORANGE, label=label, **how)
+
+
+def shares(
+    axes: Axes, values: Any, top: float, given: Mapping[str, Any], without: Any = None, **how: Any
+) -> None:
+    """Records by a probability from 0 to a top, counted on a log scale: one of thousands is seen.
+
+    Beside them, as a line, the same ``without`` the release, if there is any.
+    """
+    edges = [top * edge for edge in EDGES]
+    axes.hist(values, **styled(given, bins=edges, color=BLUE, label="with the release"))
+    if without is not None:
+        axes.hist(without, bins=edges, histtype="step", **how)
+    axes.set(yscale="log", xlim=(0, top), ylabel="records (log scale)")
     axes.set_ylim(bottom=0.7)
-    axes.set_ylabel("records (log scale)")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     few_ticks(axes.yaxis)
 

@@ -2,11 +2,10 @@
 
 import textwrap
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -28,10 +27,12 @@ from .canvas import (
     VERMILION,
     as_text,
     axes_of,
+    beside,
     few_ticks,
     ink,
     legend,
     paper,
+    rows,
     styled,
 )
 
@@ -40,13 +41,6 @@ LEFT, RIGHT = "\N{LEFTWARDS ARROW}", "\N{RIGHTWARDS ARROW}"
 DOWN, UP = "\N{DOWNWARDS ARROW}", "\N{UPWARDS ARROW}"
 REACH = 1.0  # how far, in spans of the candidates, an end of the scale may stretch the map
 EDGE = 0.08  # of a span, beside the outermost mark
-
-
-class Look(NamedTuple):
-    """Colour and marker of a candidate."""
-
-    colour: str
-    marker: str
 
 
 def plot_risk_utility(
@@ -80,43 +74,54 @@ def plot_risk_utility(
     for name, colour, marker in looks:
         points = found.points(name, *of)
         if len(points):
-            look = Look(colour, marker)
-            _candidate(axes, points, look, kind, whiskers, table.loc[[name]].iloc[0])
+            look = styled({}, color=colour, marker=marker, ls="")
+            errors = table.loc[name, ["utility_mcse", "risk_mcse"]].to_numpy(float)
+            _candidate(axes, points, look, kind, whiskers, errors)
             # the mean carries the name
-            style = styled(kwargs, marker=marker, color=colour, ms=8, ls="", zorder=4)
-            style = styled(style, mec=paper(), mew=1.0, label=_plain(name))
-            axes.plot(*points.mean(axis=0), **style)
-    _front(axes, table)
+            style = styled(kwargs, **look, ms=8, zorder=4, mec=paper(), mew=1.0)
+            axes.plot(*points.mean(axis=0), **styled(style, label=_plain(name)))
+    front = table[table["on_front"]]  # the most useful first; below and before them nobody stands
+    if len(front) > 1:
+        steps = styled({}, drawstyle="steps-post", color=ink(), ls="--", lw=1, zorder=1)
+        axes.plot(front["utility"], front["risk"], label="Pareto front", **steps)
     _level(axes, found, of)
     axes.margins(EDGE)
     if bounds:
         _ends(axes, found, of)
-    axes.set_ylabel("\n".join(_label(of[0], (DOWN, UP))))
     axes.set_xlabel("      ".join(_label(of[1], (LEFT, RIGHT))))
     axes.locator_params(axis="x", nbins=6)
     longest = max(map(len, axes.get_legend_handles_labels()[1]))
-    return legend(axes, columns=4 if longest <= 13 else 3 if longest <= 20 else 2)
+    columns = 4 if longest <= 13 else 3 if longest <= 20 else 2
+    return legend(axes, columns=columns, ylabel="\n".join(_label(of[0], (DOWN, UP))))
 
 
 def _candidate(
-    axes: Axes, points: Array, look: Look, kind: str, whiskers: float | None, row: pd.Series
+    axes: Axes,
+    points: Array,
+    look: dict[str, Any],
+    kind: str,
+    whiskers: float | None,
+    errors: Array,
 ) -> None:
     """Replicates, and their rectangle, box or error."""
-    alone, middle = len(points) == 1, points.mean(axis=0)
-    if kind != "points" and not alone:
-        _rectangle(axes, points, look)
-    if kind == "boxes" and not alone:
-        ends = whisker_ends(points, whiskers)
-        _whiskers(axes, points, ends, look)
-        shown = points[((points < ends[0]) | (points > ends[1])).any(axis=1)]
-    else:
-        shown = points if not alone else points[:0]
-    small = styled({}, color=look.colour, marker=look.marker, ls="", ms=4, zorder=2)
-    axes.plot(*shown.T, alpha=0.55, mew=0, **small)
+    alone, shown, colour = len(points) == 1, points, look["color"]
+    if alone:
+        shown = points[:0]
+    elif kind != "points":
+        (low, high), how = quartiles(points), styled({}, color=colour, lw=1.2, zorder=1.5)
+        for fill, alpha in ((True, 0.18), (False, 1.0)):
+            axes.add_patch(Rectangle(tuple(low), *(high - low), fill=fill, alpha=alpha, **how))
+        if kind == "boxes":
+            ends = whisker_ends(points, whiskers)
+            x, y = np.median(points, axis=0)  # each whisker at the median of the other measure
+            for a, b in ((low, ends[0]), (high, ends[1]), (low, high)):
+                axes.plot([a[0], b[0]], [y, y], **how)
+                axes.plot([x, x], [a[1], b[1]], **how)
+            shown = points[((points < ends[0]) | (points > ends[1])).any(axis=1)]
+    axes.plot(*shown.T, alpha=0.55, mew=0, ms=4, zorder=2, **look)
     if kind == "points" or alone:
-        x, y = float(middle[0]), float(middle[1])
-        across, up = 2 * np.nan_to_num([row["utility_mcse"], row["risk_mcse"]])
-        axes.errorbar(x, y, xerr=across, yerr=up, color=look.colour, lw=1, capsize=2, zorder=3)
+        (x, y), (across, up) = points.mean(axis=0), 2 * np.nan_to_num(errors)
+        axes.errorbar(x, y, xerr=across, yerr=up, color=colour, lw=1, capsize=2, zorder=3)
 
 
 def quartiles(points: Array) -> Array:
@@ -127,48 +132,12 @@ def quartiles(points: Array) -> Array:
 def whisker_ends(points: Array, whiskers: float | None) -> Array:
     """Where whiskers end, low and high, of both measures, shape (2, 2).
 
-    Smallest and largest value; or the last values within so many interquartile ranges of the
-    quartiles.
+    At the last values, or the last within so many interquartile ranges of the quartiles.
     """
-    if whiskers is None:
-        return np.array([points.min(axis=0), points.max(axis=0)])
     low, high = quartiles(points)
-    reach = whiskers * (high - low)
+    reach = np.inf if whiskers is None else whiskers * (high - low)
     inside = np.where((points >= low - reach) & (points <= high + reach), points, np.nan)
     return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
-
-
-def _rectangle(axes: Axes, points: Array, look: Look) -> None:
-    low, high = quartiles(points)
-    wide, tall = high - low
-    for fill, alpha in ((True, 0.18), (False, 1.0)):
-        axes.add_patch(
-            Rectangle(
-                (float(low[0]), float(low[1])), float(wide), float(tall), fill=fill, alpha=alpha,
-                color=look.colour, lw=1.2, zorder=1.5,
-            )
-        )  # fmt: skip
-
-
-def _whiskers(axes: Axes, points: Array, ends: Array, look: Look) -> None:
-    """From the sides of the rectangle, at the median of the other measure."""
-    (low, high), middle = quartiles(points), np.median(points, axis=0)
-    how = styled({}, color=look.colour, lw=1.2, zorder=1.5)
-    for side, end in ((low, ends[0]), (high, ends[1])):
-        axes.plot([side[0], end[0]], [middle[1]] * 2, **how)
-        axes.plot([middle[0]] * 2, [side[1], end[1]], **how)
-    axes.plot([low[0], high[0]], [middle[1]] * 2, **how)
-    axes.plot([middle[0]] * 2, [low[1], high[1]], **how)
-
-
-def _front(axes: Axes, table: pd.DataFrame) -> None:
-    """Steps between the candidates of the front: below and before them nobody stands."""
-    front = table[table["on_front"]]  # the most useful first
-    if len(front) > 1:
-        axes.plot(
-            front["utility"], front["risk"], drawstyle="steps-post", color=ink(), ls="--", lw=1,
-            zorder=1, label="Pareto front",
-        )  # fmt: skip
 
 
 def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
@@ -194,29 +163,19 @@ def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     low = np.fmin(seen[0], np.nanmin(np.vstack([near, seen[:1]]), axis=0) - EDGE * span)
     high = np.fmax(seen[1], np.nanmax(np.vstack([near, seen[1:]]), axis=0) + EDGE * span)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
-    for name, true in zip(table.index, at, strict=True):
-        _end(axes, str(name), true, np.clip(true, low, high))
-
-
-def _end(axes: Axes, name: str, true: Array, shown: Array) -> None:
-    """One of them, its true place in numbers if it is not there."""
-    beyond = ""
-    for off, (low, high) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
-        beyond += low if off < 0 else high if off > 0 else ""
-    told = f"{name} {beyond} ({number(true[0])}, {number(true[1])})" if beyond else name
-    left, right = axes.get_xlim()
-    share = (shown[0] - left) / (right - left)
-    side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
-    axes.plot(*shown, marker="*", ms=10, ls="", color=ink(), mfc=paper(), zorder=5, clip_on=False)
-    axes.annotate(
-        told,
-        (float(shown[0]), float(shown[1])),
-        xytext=(0, 8),
-        textcoords="offset points",
-        ha=side,
-        fontsize=8,
-        zorder=5,
-    )
+    for name, true, shown in zip(table.index, at, np.clip(at, low, high), strict=True):
+        told, (x, y) = str(name), map(float, shown)
+        beyond = ""
+        for off, (less, more) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
+            beyond += less if off < 0 else more if off > 0 else ""
+        if beyond:  # its true place in numbers
+            told += f" {beyond} ({number(true[0])}, {number(true[1])})"
+        share = (x - low[0]) / (high[0] - low[0])
+        side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
+        mark = styled({}, marker="*", ms=10, ls="", color=ink(), mfc=paper(), clip_on=False)
+        axes.plot(x, y, zorder=5, **mark)
+        style = styled({}, textcoords="offset points", ha=side, fontsize=8, zorder=5)
+        axes.annotate(told, (x, y), xytext=(0, 8), **style)
 
 
 def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
@@ -255,8 +214,10 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     axes.set_xticks(places, [as_text(name) for name in names], rotation=90)
     axes.set_yticks(places, [as_text(name) for name in names])
     axes.invert_yaxis()
-    if len(names) <= NUMBERED:
-        _write(axes, ratios, float(np.sqrt(top)))
+    for row, column in np.argwhere(np.isfinite(ratios)) if len(names) <= NUMBERED else ():
+        ratio = ratios[row, column]  # readable on its square
+        style = styled({}, color="white" if ratio > top**0.5 else "black", fontsize=8)
+        axes.text(column + 0.5, row + 0.5, plain(ratio, 2), ha="center", va="center", **style)
     bar = axes.figure.colorbar(mesh, ax=axes, label="pMSE over chance (S_pMSE)")
     bar.set_ticks([step for step in STEPS if step <= top], labels=None, minor=False)
     bar.ax.yaxis.set_major_formatter("{x:g}")
@@ -276,15 +237,6 @@ def ratios_of(found: Utility) -> Array:
     return grid
 
 
-def _write(axes: Axes, ratios: Array, dark: float) -> None:
-    """The numbers, readable on their square."""
-    for row, column in np.argwhere(np.isfinite(ratios)):
-        ratio = ratios[row, column]
-        colour = "white" if ratio > dark else "black"
-        where = (column + 0.5, row + 0.5)
-        axes.text(*where, plain(ratio, 2), fontsize=8, ha="center", va="center", color=colour)
-
-
 def plot_worst_pairs(
     found: Utility, *, k: int = PAIRS, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
@@ -298,43 +250,30 @@ def plot_worst_pairs(
     k : int
         Number of pairs.
     """
-    axes, table = axes_of(ax), found.pairs.head(k)
-    places = np.arange(len(table))
-    ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
+    axes, table, alone = axes_of(ax), found.pairs.head(k), found.margins["ratio"]
     style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
-    axes.barh(places, ratio - LEAST, left=LEAST, **style)
-    alone = [_alone(found, pair) for pair in table.index]
-    axes.plot(alone, places, "D", color=ORANGE, ms=5, label="the worse column alone")
+    ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
+    axes.barh(range(len(table)), ratio - LEAST, left=LEAST, **style)
+    worse = [max(LEAST, *(alone[name] for name in pair if name in alone)) for pair in table.index]
+    beside(axes, worse, "the worse column alone", ms=5)
     axes.axvline(1, color=VERMILION, ls="--", label="drawn from the truth")
     axes.set_xscale("log")
     axes.set_xlim(left=LEAST)
     axes.xaxis.set_major_formatter("{x:g}")
     few_ticks(axes.xaxis)
-    axes.set_yticks(
-        places, [f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index]
-    )
-    axes.set_xlabel("pMSE over chance (S_pMSE)")
-    axes.invert_yaxis()
-    return legend(axes)
-
-
-def _alone(found: Utility, pair: tuple[str, str]) -> float:
-    """Largest ratio of the synthesised columns of a pair by themselves."""
-    margins = found.margins["ratio"]
-    return max(max(float(margins[name]) for name in pair if name in margins.index), LEAST)
+    rows(axes, (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index))
+    return legend(axes, xlabel="pMSE over chance (S_pMSE)")
 
 
 def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with."""
     table = found.summary()
-    table = table[[measure in DRAWN for _, measure in found.rows]].iloc[::-1]
-    axes, places = axes_of(ax), np.arange(len(table))
+    table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
-    axes.barh(places, table["value"], **style)
-    axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
-    axes.set_yticks(places, [as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index])
-    axes.set(xlim=(0, 1), xlabel="share of records")
-    return legend(axes)
+    axes.barh(range(len(table)), table["value"], **style)
+    beside(axes, table["compare"], "with the original")
+    rows(axes, (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index))
+    return legend(axes, xlim=(0, 1), xlabel="share of records")
 
 
 WORDS = {
@@ -342,6 +281,7 @@ WORDS = {
     **{"knows_records": "records known", "knows_columns": "columns known"},
     "m": "data sets released (m)",
 }
+TWO_ERRORS = "\N{PLUS-MINUS SIGN} 2 s.e."
 WIDE = 26  # characters of a label on one line
 LETTER = 0.0095  # of the width of the axes
 WIDTH, NAMES = 8.6, 2.0  # inches: of a figure of ours, and of the names at its left
@@ -369,15 +309,18 @@ def plot_tornado(
     _side(axes, table, "low", spread, kwargs)
     _side(axes, table, "high", spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
-    _error_band(axes, found, base, measure)
+    error = BESIDE.get(measure, (None, None))[0]
+    band = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
+    if band > 0:
+        style = styled({}, color=GREY, alpha=0.2, lw=0, zorder=0, label=TWO_ERRORS)
+        axes.axvspan(base - band, base + band, **style)
     axes.set_yticks(places, [_factor(name, found) for name in table.index])
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
     axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
     if table["low"].min() >= 0:  # nothing below 0 but labels
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
-    axes.set_xlabel(_named(measure))
-    return legend(axes, side="right", columns=2)  # labels take the left
+    return legend(axes, side="right", columns=2, xlabel=_named(measure))  # labels take the left
 
 
 def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict[str, Any]) -> None:
@@ -390,25 +333,10 @@ def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict
     style = styled(given, height=0.55, color=colour, hatch=hatch, ec="white", label=label)
     axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
     for place in moved:
-        axes.annotate(
-            _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place]),
-            (float(ends[place]), float(place)),
-            xytext=(-4 if left else 4, 0),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=8,
-        )
-
-
-def _error_band(axes: Axes, found: Sensitivity, base: float, measure: str) -> None:
-    error = BESIDE.get(measure, (None, None))[0]
-    spread = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
-    if spread > 0:
-        axes.axvspan(
-            base - spread, base + spread, color=GREY, alpha=0.2, lw=0, zorder=0,
-            label="\N{PLUS-MINUS SIGN} 2 s.e.",
-        )  # fmt: skip
+        text = _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place])
+        style = styled({}, ha="right" if left else "left", va="center", fontsize=8)
+        at, off = (float(ends[place]), float(place)), (-4 if left else 4, 0)
+        axes.annotate(text, at, xytext=off, textcoords="offset points", **style)
 
 
 def plot_factor(
@@ -417,72 +345,43 @@ def plot_factor(
     """A measure along one factor, the others at their base; two standard errors, the baseline."""
     line = found.along(factor)
     line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})
-    numbers = line[factor].dtype.kind in "iuf"
-    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * line.sizes[factor]))
-    (_curve if numbers else _bars)(axes, line, (factor, measure), found, kwargs)
+    at, values, base = line[factor].to_numpy(), line[measure].to_numpy(), found.base[factor]
+    numbers, is_base, words = at.dtype.kind in "iuf", at == base, _named(measure)
+    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
+    names = BESIDE.get(measure, (None, None))
+    mcse, baseline = (None if name is None else line[name].to_numpy() for name in names)
+    spread = np.zeros(len(at)) if mcse is None else 2 * np.nan_to_num(mcse)
+    known, label = bool(spread.any()), "with the release"
+    label += f" ({TWO_ERRORS})" * known
+    if numbers:
+        style = styled(kwargs, color=BLUE, marker="o", ms=4, capsize=3, label=label)
+        axes.errorbar(at, values, yerr=spread if known else None, **style)
+        if baseline is not None:
+            axes.plot(at, baseline, ":", color=ORANGE, label="without the release")
+        mark = styled({}, color=VERMILION, ms=7, label="base", zorder=3)
+        axes.plot(at[is_base], values[is_base], "D", **mark)
+        if at.dtype.kind in "iu":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        low, high = axes.get_ylim()
+        if low >= 0:
+            axes.set_ylim(0, 1.12 * high)  # room for the mark of the base
+        share = "share of " if factor == "knows_records" else ""
+        axes.set(xlabel=share + _named(factor), ylabel="\n".join(textwrap.wrap(words, 30)))
+    else:
+        own = "the same, base setting"
+        for those, colour, hatch, told in (
+            (~is_base, BLUE, "", label), (is_base, VERMILION, "//", own),
+        ):  # fmt: skip
+            style = styled(kwargs, height=0.6, color=colour, hatch=hatch, ec="white", label=told)
+            style = styled(style, capsize=2, xerr=spread[those] if known else None)
+            axes.barh(np.flatnonzero(those), values[those], **style)
+        if baseline is not None:
+            beside(axes, baseline, ms=5)
+        rows(axes, map(_lines, at))
+        axes.set(xlabel=words, ylabel=_named(factor))
+        if axes.get_xlim()[0] > 0:
+            axes.set_xlim(left=0)
     return legend(axes, side="right", columns=2)  # labels take the left
-
-
-def _curve(
-    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
-) -> None:
-    factor, measure = what
-    at = line[factor].to_numpy()
-    error, baseline = _beside(line, measure)
-    label = "with the release" + _two_errors(error)
-    style = styled(given, color=BLUE, marker="o", ms=4, capsize=3, label=label)
-    axes.errorbar(at, line[measure], yerr=error, **style)
-    here = float(found.base[factor])
-    if baseline is not None:
-        axes.plot(at, baseline, ":", color=ORANGE, label="without the release")
-    axes.plot(
-        [here], line[measure].sel({factor: here}), "D", color=VERMILION, ms=7, label="base",
-        zorder=3,
-    )  # fmt: skip
-    if line[factor].dtype.kind in "iu":
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    share = "share of " if factor == "knows_records" else ""
-    axes.set(xlabel=share + _named(factor), ylabel="\n".join(textwrap.wrap(_named(measure), 30)))
-    low, high = axes.get_ylim()
-    if low >= 0:
-        axes.set_ylim(0, 1.12 * high)  # room for the mark of the base
-
-
-def _bars(
-    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
-) -> None:
-    factor, measure = what
-    places, labels = np.arange(line.sizes[factor]), line[factor].to_numpy()
-    error, baseline = _beside(line, measure)
-    is_base = labels == found.base[factor]
-    for those, colour, hatch, label in (
-        (~is_base, BLUE, "", "with the release" + _two_errors(error)),
-        (is_base, VERMILION, "//", "the same, base setting"),
-    ):
-        spread = None if error is None else error[those]
-        style = styled(given, height=0.6, color=colour, hatch=hatch, ec="white", label=label)
-        style = styled(style, capsize=2, xerr=spread)
-        axes.barh(places[those], line[measure].to_numpy()[those], **style)
-    if baseline is not None:
-        axes.plot(baseline, places, "D", color=ORANGE, ms=5, label="without the release")
-    axes.set_yticks(places, [_lines(label) for label in labels])
-    axes.invert_yaxis()
-    axes.set_xlabel(_named(measure))
-    axes.set_ylabel(_named(factor))
-    if axes.get_xlim()[0] > 0:
-        axes.set_xlim(left=0)
-
-
-def _beside(line: xr.Dataset, measure: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-    error, baseline = BESIDE.get(measure, (None, None))
-    spread = None if error is None else 2 * np.nan_to_num(line[error].to_numpy())
-    if spread is not None and not spread.any():
-        spread = None
-    return spread, None if baseline is None else line[baseline].to_numpy()
-
-
-def _two_errors(error: np.ndarray | None) -> str:
-    return "" if error is None else " (\N{PLUS-MINUS SIGN} 2 s.e.)"
 
 
 def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from bayes_risk.studies.reweighting import Reweighting
 
 from .canvas import (
     BLUE,
-    EDGES,
     GREEN,
     GREY,
     ORANGE,
@@ -25,7 +24,8 @@ from .canvas import (
     axes_of,
     few_ticks,
     legend,
-    log_counts,
+    marks,
+    shares,
     styled,
 )
 
@@ -53,24 +53,23 @@ def plot_roc(
     if log:
         axes.set(xscale="log", yscale="log")
     axes.set(xlim=(low, 1), ylim=(low, 1.02))
-    axes.set(xlabel="people outside the data taken for members", ylabel="members found")
-    return legend(axes)
+    told = "people outside the data taken for members"
+    return legend(axes, xlabel=told, ylabel="members found")
 
 
 def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Share of records whose loss is at most so much; infinite losses are never reached."""
-    table, axes = found.records, axes_of(ax)
-    loss = np.sort(table["privacy_loss"].to_numpy())
-    finite = loss[np.isfinite(loss)]
-    share = np.arange(1, len(finite) + 1) / len(loss)
-    axes.step(finite, share, **styled(kwargs, where="post", color=BLUE, label="with the release"))
-    if table["low"].notna().any():
-        low = np.sort(table["low"].dropna().clip(lower=0))
-        share = np.arange(1, len(low) + 1) / len(loss)
-        axes.step(low, share, where="post", color=ORANGE, ls=":", label="bias the other way")
+    axes, loss, low = axes_of(ax), found.records["privacy_loss"], found.records["low"].dropna()
+    curves = [(loss[np.isfinite(loss)], styled(kwargs, color=BLUE, label="with the release"))]
+    if len(low):
+        other = styled({}, color=ORANGE, ls=":", label="bias the other way")
+        curves.append((low.clip(lower=0), other))
+    for values, style in curves:
+        share = np.arange(1, len(values) + 1) / len(loss)
+        axes.step(np.sort(values), share, **styled(style, where="post"))
     axes.axvline(0, color=VERMILION, ls="--", label="without the release")
-    axes.set(xlabel="realised privacy loss", ylabel="share of records", ylim=(0, 1.02))
-    return legend(axes)
+    axes.set_ylim(0, 1.02)
+    return legend(axes, xlabel="realised privacy loss", ylabel="share of records")
 
 
 def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -78,18 +77,15 @@ def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: An
 
     Below the line the release has brought the truth nearer to the front.
     """
-    axes = axes_of(ax)
-    before, after = risk.prior_rank[risk.case], risk.rank[risk.case]
-    style = styled(kwargs, color=BLUE, ms=4, alpha=0.5, mew=0, label="record")
-    axes.loglog(before, after, "o", **style)
-    ends = [1.0, float(max(before.max(), after.max()))]
-    axes.loglog(ends, ends, color=VERMILION, ls="--", label="nothing learnt")
-    axes.set(
-        xlabel=f"rank of the truth among {int(risk.n_values.max()):,} values without the release",
-        ylabel="rank with the release",
-    )
-    few_ticks(axes.xaxis, axes.yaxis)
-    return legend(axes)
+    axes, before, after = axes_of(ax), risk.prior_rank[risk.case], risk.rank[risk.case]
+    group = (slice(None), BLUE, "o", "record")
+    marks(axes, before, after, kwargs, group, ms=4, alpha=0.5, mew=0)
+    ends = (1.0, float(max(before.max(), after.max())))
+    among = f"among {int(risk.n_values.max()):,} values without the release"
+    return _both_log(
+        axes, ends, "nothing learnt", VERMILION,
+        xlabel=f"rank of the truth {among}", ylabel="rank with the release",
+    )  # fmt: skip
 
 
 def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -98,47 +94,37 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
     On the line the truth is the intruder's first guess. Hollow triangles: the rank is not certain.
     """
     axes, table = axes_of(ax), found.records
-    for certain, colour, marker, label in (
-        (True, BLUE, "o", "rank of the truth certain"),
-        (False, VERMILION, "v", "rank not certain"),
-    ):
-        some = table[table["found"] == certain]
-        face = colour if certain else "none"
-        style = styled(kwargs, color=colour, mfc=face, ms=4, label=label)
-        axes.loglog(some["best"], some["probability"], marker, **style)
-    ends = [float(table[["best", "probability"]].to_numpy().min()), 1.0]
-    axes.loglog(ends, ends, color=GREY, ls="--", label="the truth is the likeliest")
+    best, p, certain = table["best"], table["probability"], table["found"].astype(bool)
+    sure = (certain, BLUE, "o", "rank of the truth certain", {"mfc": BLUE})
+    other = (~certain, VERMILION, "v", "rank not certain", {"mfc": "none"})
+    marks(axes, best, p, kwargs, sure, other, ms=4)
     share = "" if found.exact else ", at most"
-    axes.set(
+    return _both_log(
+        axes, (float(min(best.min(), p.min())), 1.0), "the truth is the likeliest", GREY,
         xlabel=f"probability of the likeliest of {found.n_values:,} values{share}",
         ylabel=f"probability of the truth{share}",
-    )
+    )  # fmt: skip
+
+
+def _both_log(axes: Axes, ends: tuple[float, float], label: str, colour: str, **words: Any) -> Axes:
+    """Log scales, and the line on which both axes show the same."""
+    axes.loglog(ends, ends, color=colour, ls="--", label=label)
     few_ticks(axes.xaxis, axes.yaxis)
-    return legend(axes)
+    return legend(axes, **words)
 
 
 def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Probability of the truth in the first and last round, one point a record."""
-    axes, table = axes_of(ax), result.records
+    axes, table, rose = axes_of(ax), result.records, result.records["rose"]
     top = 1.05 * float(table[["before", "after"]].to_numpy().max())
-    rose = table["rose"]
-    for which, colour, marker, label in (
-        (~rose, BLUE, ".", "records"),
-        (rose, VERMILION, "^", "moderate, and risen beyond the error"),
-    ):
-        some = table[which]
-        style = styled(kwargs, color=colour, ms=4, label=label, alpha=0.5)
-        axes.plot(some["before"], some["after"], marker, **style)
+    risen = (rose, VERMILION, "^", "moderate, and risen beyond the error")
+    groups = ((~rose, BLUE, ".", "records"), risen)
+    marks(axes, table["before"], table["after"], kwargs, *groups, ms=4, alpha=0.5)
     axes.plot([0, top], [0, top], "--", color=GREY, label="no change")
     if result.until is not None:
         axes.axhline(result.until, color=ORANGE, label="threshold")
-    axes.set(
-        xlim=(0, top),
-        ylim=(0, top),
-        xlabel="probability of the truth, all weights 1",
-        ylabel="reweighted",
-    )
-    return legend(axes)
+    axes.set(xlim=(0, top), ylim=(0, top))
+    return legend(axes, xlabel="probability of the truth, all weights 1", ylabel="reweighted")
 
 
 def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -160,28 +146,30 @@ def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> 
     if result.until is not None:
         axes.axhline(result.until, color=ORANGE, ls="--", label="threshold")
     what = "pairwise tables" if distance == "pairs" else "margins"
-    axes.set(xlabel=f"distance of {what} from the original's", ylabel="probability of the truth")
     axes.set_ylim(bottom=0)
-    return legend(axes)
+    told = f"distance of {what} from the original's"
+    return legend(axes, xlabel=told, ylabel="probability of the truth")
 
 
 def plot_match_probabilities(
     ident: IdentificationRisk, *, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
     """Distribution over records of the probability of a correct match, pooled over releases."""
-    axes = axes_of(ax)
-    table = ident.records
-    style = styled(kwargs, bins=EDGES, color=BLUE, label="with the release")
-    axes.hist(table["probability"], **style)
+    axes, table = axes_of(ax), ident.records
     alone = styled({}, color=VERMILION, ls="--", label="by the unsynthesised keys alone")
-    axes.hist(table["baseline"], bins=EDGES, histtype="step", **alone)
-    log_counts(axes)
-    axes.set(xlim=(0, 1), xlabel="probability that the intruder's match is the target")
-    return legend(axes)
+    shares(axes, table["probability"], 1.0, kwargs, table["baseline"], **alone)
+    return legend(axes, xlabel="probability that the intruder's match is the target")
 
 
 HATCHES = ("", "//", "..", "xx")
 STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
+
+
+def curves_of(sweep: IdentificationSweep) -> list[str]:
+    """Settings of the axis, numbers first, and of the curves; none: more than a plot shows."""
+    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
+    many = len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES))
+    return [] if many else over
 
 
 def plot_sweep(
@@ -205,11 +193,10 @@ def plot_sweep(
     InputError
         More than two settings, or more than four curves.
     """
-    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
-    if len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES)):
+    if not (over := curves_of(sweep)):
         raise InputError(
-            f"{len(over)} settings were swept ({', '.join(over)}): a plot shows one, or one for up "
-            "to four values of another; select from .dataset and plot that"
+            f"{len(sweep.swept)} settings were swept ({', '.join(sweep.swept)}): a plot shows one, "
+            "or one for up to four values of another; select from .dataset and plot that"
         )
     axes, chosen, first = axes_of(ax), sweep.dataset.sel(rule=rule), over[0]
     numbers, names = chosen[first].dtype.kind in "iuf", [str(v) for v in chosen[first].to_numpy()]
@@ -240,9 +227,8 @@ def plot_sweep(
         if max(map(len, names)) > 8:
             for text in axes.get_xticklabels():
                 text.set(rotation=30, horizontalalignment="right")
-    axes.set(ylabel=measure.replace("_", " "), xlabel=first)
     axes.set_ylim(bottom=0)
-    return legend(axes, columns=2)
+    return legend(axes, columns=2, ylabel=measure.replace("_", " "), xlabel=first)
 
 
 def _error(part: xr.Dataset, measure: str) -> np.ndarray | None:

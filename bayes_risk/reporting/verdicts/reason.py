@@ -7,13 +7,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import begun
 from bayes_risk._core.validate import number
 from bayes_risk.risk.result import AttributeRisk
 
 Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive"]
 Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inconclusive"]
-
+# the worst first
+RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
+USE: tuple[Usefulness, ...] = (
+    "less useful than wanted",
+    "usefulness inconclusive",
+    "useful enough",
+)
 
 FROM = {  # thresholds that are no shares, and the least that they can be
     "attribute_odds_factor": 1,
@@ -68,6 +76,10 @@ class Thresholds:
                 raise InputError(f"{name}={limit!r} is no threshold; give a number {right}")
 
 
+NAMED = 10  # labels of records that are written out
+Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """One sentence of the verdict."""
@@ -80,35 +92,72 @@ class Reason:
 
 def against(measure: str, sentence: str) -> Reason:
     """A risk is too high."""
-    return Reason(measure=measure, outcome="above your thresholds", sentence=sentence)
+    return Reason(measure=measure, outcome=RISK[0], sentence=sentence)
 
 
-def doubt(measure: str, sentence: str, cure: str) -> Reason:
+def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
     """Inconclusive; ``cure``: a name in `CURES`, which `judge` puts into words."""
-    return Reason(measure=measure, outcome="inconclusive", sentence=sentence, cure=cure)
+    return Reason(measure=measure, outcome=of[1], sentence=sentence, cure=cure)
 
 
 def no_objection(measure: str, sentence: str) -> Reason:
     """A risk is low enough."""
-    return Reason(measure=measure, outcome="within your thresholds", sentence=sentence)
+    return Reason(measure=measure, outcome=RISK[2], sentence=sentence)
+
+
+def not_measured(measure: str, of: Scale = RISK) -> Reason:
+    """What the agency wants to know and nobody computed."""
+    text = f"{begun(measure)} was not measured, so nothing is said of it."
+    return doubt(measure, text, measure, of)
 
 
 def limited(
-    measure: str, above: tuple[str, int], maybe: tuple[str, int], all_clear: str, cure: str
+    measure: str,
+    sure: Flags,
+    maybe: Flags,
+    words: str,
+    cure: str,
+    *,
+    verbs: tuple[str, str] = ("multiplies", "may multiply"),
+    what: str = "audited records",
 ) -> Reason:
-    """Numbers of records surely and perhaps above a limit, in words that begin with the number."""
-    if above[1]:
-        return against(measure, f"{above[0]}.")
-    if maybe[1]:
-        text = f"{maybe[0]}: the error of the computation leaves it open."
+    """Records surely and perhaps above a limit; ``words``: with a place for the verb of each."""
+    some, more = int(sure.sum()), int(maybe.sum())
+    surely, perhaps = (
+        f"For {out_of(count, len(sure), what)} {words.format(verb)}"
+        for count, verb in zip((some, more), verbs, strict=True)
+    )
+    if more and not some:
+        text = f"{perhaps}: the error of the computation leaves it open."
         return doubt(measure, text, cure)
-    return no_objection(measure, all_clear)
+    return (against if some else no_objection)(measure, f"{surely}.")
+
+
+def compared(
+    measure: str,
+    found: tuple[float, float],
+    limit: float,
+    text: str,
+    cure: str = "",
+    of: Scale = RISK,
+) -> Reason:
+    """A number and its error against the most that it may be."""
+    value, error = found
+    if not (surely := value - error > limit) and not value + error <= limit:
+        return doubt(measure, f"{text}, and the error leaves it open.", cure, of)
+    return Reason(measure=measure, outcome=of[0 if surely else 2], sentence=f"{text}.")
 
 
 def out_of(count: int, all_of: int, what: str = "audited records") -> str:
     """How many out of how many: ``3 of the 200 audited records``."""
     number_of = "none" if not count else f"{count:,}"
     return f"{number_of} of the {all_of:,} {what}"
+
+
+def named(labels: Any) -> str:
+    """Records by their labels, of many the first."""
+    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+    return ", ".join(str(label) for label in labels[:NAMED]) + more
 
 
 def times(log_factor: float) -> str:
@@ -119,8 +168,8 @@ def times(log_factor: float) -> str:
 
 CHAINS = 4  # of which Student's t wants 3.3 standard errors
 CURES = {  # settings have one name in study files and in Python
-    "attribute": "measure attribute risk",
-    "identification": "measure identification risk",
+    "attribute risk": "measure attribute risk",
+    "identification risk": "measure identification risk",
     "chains": "chains = {chains} of the model",
     "modes differ": "another random_seed, for a release whose data sets are made in one mode",
     "draws": "draws = {draws} of the model",
@@ -169,16 +218,11 @@ def settings_that_settle(
     times the draws.
     """
     draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
+    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
+    there = error[np.isfinite(error) & (error > 0)]
     return {
         "chains": str(CHAINS if chains < CHAINS else 2 * chains),
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
-        "target_mcse": _half_of(risk),
+        "target_mcse": f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05",
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
     }
-
-
-def _half_of(risk: AttributeRisk | None) -> str:
-    """Half of the error of the log evidence that 95 % of the pairs are below, to one digit."""
-    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
-    there = error[np.isfinite(error) & (error > 0)]
-    return f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05"

@@ -1,17 +1,17 @@
-"""Reasons of the verdict: attribute risk, chains, models, membership, what files show, use."""
+"""Rules of the verdict: both risks, chains, models, membership, what files show, use."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure
+from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
@@ -19,76 +19,118 @@ from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .reason import (
+    USE,
     Reason,
     Thresholds,
-    Usefulness,
     against,
+    compared,
     doubt,
     limited,
+    named,
     no_objection,
+    not_measured,
     out_of,
     times,
 )
 
-Array = Any  # one number a record: a column of a table, or an array (n,)
-NAMED = 10  # records given away that the verdict names
+BALANCE, ORIGINAL = "balance of the evidence", "original released"
+DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+MAY_MEAN = {
+    "shared": "all files come from one draw of the parameters, or from a point estimate of them",
+    "unbalanced": (
+        "files made by another mechanism than the one audited, records synthesised from their own "
+        "classes audited as new, or a fit that was stopped early"
+    ),
+}
 
 
-def of_attribute(
-    risk: AttributeRisk | None, limits: Thresholds, width: float, *, identical: bool = False
-) -> list[Reason]:
-    """What attribute risk says; ``width``: how many standard errors are allowed for.
+class Case(NamedTuple):
+    """What a verdict is about: results, thresholds, diagnostics of the chains they rest on."""
 
-    ``identical``: some records came out as they were, so that to say "all were replaced" misleads.
+    limits: Thresholds
+    chains: Mapping[str, Any]
+    attribute: AttributeRisk | None
+    identification: IdentificationRisk | None
+    exposure: Exposure | None
+    rows: RowCorrespondence | None
+    membership: Membership | None
+    utility: Utility | None
+
+    @property
+    def width(self) -> float:
+        """How many standard errors are allowed for."""
+        return standard_errors(self.chains, self.limits.rhat)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the check says that the model assumed did not make the files."""
+        check = None if self.attribute is None else self.attribute.check
+        return check is not None and check.failed
+
+
+def reasons_of(case: Case) -> Iterator[Reason]:
+    """All of them; where the model is rejected, those alone that rest on none of its numbers.
+
+    That its evidence is out of balance may say why; that it is in balance says nothing.
     """
+    stand = ("disclosed", "attribute risk", "membership")  # the last two: nobody computed them
+    for rule in RULES:
+        for one in rule(case):
+            out = one.measure in stand or (one.measure == BALANCE and one.cure)
+            if out or not (case.rejected and rule in OF_THE_MODEL):
+                yield one
+
+
+# --- attribute risk and identification risk --------------------------------------------------
+
+
+def _attribute(case: Case) -> Iterator[Reason]:
+    """What is certain, lifted above the level, or multiplied; not replaced; and unreliable."""
+    risk = case.attribute
     if risk is None:
-        text = "Attribute risk was not measured, so nothing is said of it."
-        return [doubt("attribute risk", text, "attribute")]
-    return [
-        *_given_away(risk),  # first: the screen shows two reasons
-        _probability(risk, limits, width),
-        _bayes_factor(risk, limits, width),
-        *_not_replaced(risk, identical),
-        _reliability(risk, limits.share_unreliable),
-    ]
+        if case.identification is None:
+            yield not_measured("attribute risk")
+        return
+    yield from _given_away(risk)  # first: the screen shows two reasons
+    yield _raised(risk, case.limits, case.width, level=True)
+    yield _raised(risk, case.limits, case.width, level=False)
+    n, count = len(risk.index), int(risk.records["disclosed"].sum())
+    if count:
+        text = f"{begun(out_of(count, n))}: values not replaced, so that anyone can read them."
+        yield against("disclosed", text)
+    elif case.exposure is None or not case.exposure.identical.any():  # else "all" would mislead
+        yield no_objection("disclosed", f"The values of all {n:,} audited records were replaced.")
+    doubtful, limit = ~risk.records["reliable"].to_numpy(), case.limits.share_unreliable
+    count, share, measure = int(doubtful.sum()), float(doubtful.mean()), "unreliable records"
+    text = f"The numbers of {out_of(count, n)}{f' ({percent(share)})' * bool(count)} are marked "
+    if share > limit:
+        text += f"unreliable, more than the {percent(limit)} allowed."
+        yield doubt(measure, text, _cure(risk, doubtful))
+    else:
+        allowed = f"; {percent(limit)} are allowed" * bool(count)
+        yield no_objection(measure, f"{text}unreliable{allowed}.")
 
 
 def known_for_certain(risk: AttributeRisk) -> list[str]:
     """Names of the variables that the release gives away for certain, one text per target."""
     known = risk.certain()
     names = known.columns.astype(str)
-    rows, row_of = np.unique(known.to_numpy(), axis=0, return_inverse=True)
-    texts = [", ".join(names[row]) for row in rows]
-    return [texts[k] for k in row_of.ravel()]
+    return [", ".join(names[row]) for row in known.to_numpy()]
 
 
-def _not_replaced(risk: AttributeRisk, identical: bool) -> list[Reason]:
-    """Records whose values were not replaced at all; a replaced value can equal the true one."""
-    count, all_of = int(risk.records["disclosed"].sum()), len(risk.index)
-    if count:
-        text = f"{begun(out_of(count, all_of))}: values not replaced, so that anyone can read them."
-        return [against("disclosed", text)]
-    text = f"The values of all {all_of:,} audited records were replaced."
-    return [] if identical else [no_objection("disclosed", text)]
-
-
-def _given_away(risk: AttributeRisk) -> list[Reason]:
+def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     """Records, by name, for which the release leaves no value but the true one possible."""
     known = risk.certain()
     labels = known.index[known.any(axis=1)]
     if not len(labels):
-        return []
-    shown = ", ".join(str(label) for label in labels[:NAMED])
-    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+        return
     names = known.columns[known.any(axis=0)].astype(str)
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
-    return [
-        against(
-            "certain disclosure",
-            f"For {out_of(len(labels), len(known))} the release leaves only the true value of "
-            f"{which} possible; known for certain: {shown}{more}.",
-        )
-    ]
+    text = (
+        f"For {out_of(len(labels), len(known))} the release leaves only the true value of {which}"
+    )
+    text += f" possible; known for certain: {named(labels)}."
+    yield against("certain disclosure", text)
 
 
 class Counted(NamedTuple):
@@ -103,103 +145,64 @@ class Counted(NamedTuple):
     little: Flags
 
 
-def _probability(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
-    """Records that the release lifts above the level; of those above it before see the change."""
+def _counted(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Counted:
+    """Records whose odds the release raises by too much, those that it lifts above the level.
+
+    What was not replaced has a reason of its own.
+    """
+    of = {str(name): column.to_numpy() for name, column in risk.records.items()}
+    limit, change = limits.attribute_probability, limits.attribute_log_bayes_factor
+    change = math.log(limits.attribute_odds_factor) if level else change
+    sure, maybe = _over(of["log_bayes_factor"], width * of["mcse_log_bayes_factor"], change)
+    before = (of["prior"] > limit) & level
+    if level:
+        above, either = _over(of["probability"], width * of["mcse"], limit)
+        if risk.modes is not None:  # what another audit would find, in every mode left open
+            above, either = above & (of["low"] > limit), either | (of["high"] > limit)
+        sure, maybe = sure & above, maybe & either
+    open_ = ~of["disclosed"]
+    sure = open_ & ~before & of["reliable"] & sure
+    maybe = open_ & ~before & ~sure & maybe
+    apart = open_ & ~sure & ~maybe & (of["probability"] > limit) & level
+    return Counted(sure, maybe, apart & before, apart & ~before)
+
+
+def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Reason:
+    """Records by `_counted`, under the prior under which most count: surely, then perhaps.
+
+    Of those above the level without the release the change is judged.
+    """
+    found = {
+        name: _counted(one, limits, width, level=level)
+        for name, one in {"": risk, **risk.priors}.items()
+    }
+    name, marks = max(found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]])
     limit, factor = limits.attribute_probability, limits.attribute_odds_factor
-
-    def counted(one: AttributeRisk) -> Counted:
-        table = one.records
-        above, either = _over(table["probability"], width * table["mcse"], limit)
-        if one.modes is not None:  # what another audit would find, in every mode that is left open
-            low, high = table["low"].to_numpy(), table["high"].to_numpy()
-            above, either = above & (low > limit), either | (high > limit)
-        raised, perhaps = _raised(table, math.log(factor), width)
-        before = table["prior"].to_numpy() > limit
-        open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
-        sure = open_ & ~before & table["reliable"].to_numpy() & above & raised
-        maybe = open_ & ~before & ~sure & either & perhaps
-        over = open_ & ~sure & ~maybe & (table["probability"].to_numpy() > limit)
-        return Counted(sure, maybe, over & before, over & ~before)
-
-    words = f"the release {{}} the probability of the true values above {limit:g}, and their odds "
-    words += f"by more than a factor {factor:g}"
-    name, found = _worse(risk, counted)
-    reason = _limited(
-        risk, "probability of the truth", words, ("raises", "may raise"), found, width
-    )
-    apart = _apart(found, limit, factor, f"under the {name or 'flat'} prior " * bool(risk.priors))
-    return replace(reason, sentence=f"{_under(risk, name, reason)}{apart}")
-
-
-def _apart(found: Counted, limit: float, factor: float, under: str) -> str:
-    """What is said of records above the limit, but not through the release; ``under`` a prior."""
-    n, said = len(found.before), ""
-    for marks, words in (
-        (found.before, f"above {limit:g} without the release: not attributable to it"),
-        (found.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
+    measure, verbs = "log Bayes factor", ("multiplies", "may multiply")
+    by = times(limits.attribute_log_bayes_factor)
+    words = f"the release {{}} the odds of the true values by more than {by}"
+    if level:
+        measure, verbs = "probability of the truth", ("raises", "may raise")
+        words = f"the release {{}} the probability of the true values above {limit:g}, and their "
+        words += f"odds by more than a factor {factor:g}"
+    cure = _cure(risk, marks.maybe, width)
+    reason = limited(measure, marks.sure, marks.maybe, words, cure, verbs=verbs)
+    said, prior = reason.sentence, f"under the {name or 'flat'} prior"
+    if risk.priors:
+        both = f"under the flat prior and under the {' and '.join(risk.priors)} one"
+        which = both if reason.outcome == "within your thresholds" else prior
+        said = f"{begun(which)}: {said[0].lower()}{said[1:]}"
+    for those, words in (
+        (marks.before, f"above {limit:g} without the release: not attributable to it"),
+        (marks.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
     ):
-        count = int(marks.sum())
-        verb = "is" if count == 1 else "are"
-        said += f" {begun(f'{under}{out_of(count, n)}')} {verb} {words}." if count else ""
-    return said
+        if count := int(those.sum()):
+            who = f"{prior} " * bool(risk.priors) + out_of(count, len(those))
+            said += f" {begun(who)} {'is' if count == 1 else 'are'} {words}."
+    return replace(reason, sentence=said)
 
 
-def _bayes_factor(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
-    """Records whose odds the release raises by too much, wherever it raises them to."""
-    limit = limits.attribute_log_bayes_factor
-
-    def counted(one: AttributeRisk) -> Counted:
-        table = one.records
-        raised, perhaps = _raised(table, limit, width)
-        open_ = ~table["disclosed"].to_numpy()
-        sure = open_ & table["reliable"].to_numpy() & raised
-        none = np.zeros(len(table), dtype=bool)
-        return Counted(sure, open_ & ~sure & perhaps, none, none)
-
-    words = f"the release {{}} the odds of the true values by more than {times(limit)}"
-    name, found = _worse(risk, counted)
-    verbs = ("multiplies", "may multiply")
-    reason = _limited(risk, "log Bayes factor", words, verbs, found, width)
-    return replace(reason, sentence=_under(risk, name, reason))
-
-
-def _worse(risk: AttributeRisk, counted: Callable[[AttributeRisk], Counted]) -> tuple[str, Counted]:
-    """The prior under which most records count: surely, then perhaps, then not."""
-    found = {name: counted(risk.priors[name] if name else risk) for name in ("", *risk.priors)}
-    return max(found.items(), key=lambda pair: tuple(int(marks.sum()) for marks in pair[1]))
-
-
-def _under(risk: AttributeRisk, name: str, reason: Reason) -> str:
-    """The sentence, with the prior that it holds under where there are several."""
-    if not risk.priors:
-        return reason.sentence
-    if reason.outcome == "within your thresholds":
-        which = f"under the flat prior and under the {' and '.join(risk.priors)} one"
-    else:
-        which = f"under the {name or 'flat'} prior"
-    return f"{begun(which)}: {reason.sentence[0].lower()}{reason.sentence[1:]}"
-
-
-def _limited(
-    risk: AttributeRisk,
-    measure: str,
-    words: str,
-    verbs: tuple[str, str],
-    found: Counted,
-    width: float,
-) -> Reason:
-    """The reason of records marked as surely and perhaps above a limit."""
-    n, some, more = len(risk.index), int(found.sure.sum()), int(found.maybe.sum())
-    return limited(
-        measure,
-        (f"For {out_of(some, n)} {words.format(verbs[0])}", some),
-        (f"For {out_of(more, n)} {words.format(verbs[1])}", more),
-        f"For {out_of(0, n)} {words.format(verbs[0])}.",
-        _cure(risk, found.maybe, width),
-    )
-
-
-def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
+def _over(value: Any, error: Any, limit: float) -> tuple[Flags, Flags]:
     """Which values are surely above a limit, and which surely or perhaps.
 
     A number without an error (NaN) can be a doubt, but decides nothing.
@@ -207,11 +210,6 @@ def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
     value, error = np.asarray(value), np.asarray(error)
     with np.errstate(invalid="ignore"):
         return value - error > limit, value + np.nan_to_num(error) > limit
-
-
-def _raised(table: pd.DataFrame, limit: float, width: float) -> tuple[Flags, Flags]:
-    """Records whose log odds the release raises by more than a limit; NaN: settled beforehand."""
-    return _over(table["log_bayes_factor"], width * table["mcse_log_bayes_factor"], limit)
 
 
 def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
@@ -228,21 +226,39 @@ def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
 
 
-def _reliability(risk: AttributeRisk, limit: float) -> Reason:
-    reliable = risk.records["reliable"].to_numpy()
-    count, share = int((~reliable).sum()), float((~reliable).mean())
-    text = f"The numbers of {out_of(count, len(reliable))} ({percent(share)}) are marked unreliable"
-    if not count:
-        return no_objection("unreliable records", f"{text.replace(' (0.0 %)', '')}.")
-    if share > limit:
-        text = f"{text}, more than the {percent(limit)} allowed."
-        return doubt("unreliable records", text, _cure(risk, ~reliable))
-    return no_objection("unreliable records", f"{text}; {percent(limit)} are allowed.")
+def _identification(case: Case) -> Iterator[Reason]:
+    """Unique and correct matches, pooled or per release, whichever are more."""
+    risk, limit = case.identification, case.limits.true_match_rate
+    if risk is None:
+        if case.attribute is None:
+            yield not_measured("identification risk")
+        return
+    rate = float(risk.summary()["true_match_rate"].max())
+    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
+    alone = risk.baseline_true_matches
+    kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
+    text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
+    yield compared("true match rate", (rate, 0.0), limit, text)
 
 
-NOT_MEASURED = ("attribute risk", "membership")  # reasons of what nobody computed
-BALANCE = "balance of the evidence"
-DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+def _rows(case: Case) -> Iterator[Reason]:
+    """Whether matches were counted for the right records, where that was looked at."""
+    rows, measure = case.rows, "correspondence of rows"
+    if rows is not None and not rows.unmatched:
+        yield no_objection(measure, rows.sentence())
+    elif rows is not None:
+        for cure, text in (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown())):
+            if text:
+                little = "Where rows do not correspond, few matches say little."
+                yield doubt(measure, f"{text} {little}", cure)
+
+
+# --- chains and models -----------------------------------------------------------------------
+
+
+def _chains(case: Case) -> Iterator[Reason]:
+    if case.attribute is not None or case.membership is not None:  # matching rests on none
+        yield from of_chains(case.chains, case.limits.rhat)
 
 
 def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
@@ -251,54 +267,26 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
     The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
     it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
     """
-    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
     if limit is None or math.isinf(limit) or "max_rhat" not in diagnostics:
         return []
-    chains = int(diagnostics.get("chains", 1))
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    chains, measure = int(diagnostics.get("chains", 1)), "agreement of the chains"
     if chains == 1:
         text = "The fit has one chain, so that nobody can tell whether it has settled."
-        return [doubt("agreement of the chains", text, "chains")]
-    if not rhat > limit:
-        text = f"The chains of the fit agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)."
-        return [no_objection("agreement of the chains", text)] if rhat == rhat else []
-    wanted = DRAWS_A_CHAIN * chains
-    worst = f"largest R-hat {rhat:.3f}, above {limit:g}"
-    if ess >= wanted:
-        text = f"The chains of the fit hold enough draws ({worst}, but {ess:,.0f} effective draws)."
-        return [no_objection("agreement of the chains", text)]
-    width = standard_errors(diagnostics, limit)
-    text = (
-        f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
-        f"are wanted): {width:.1f} standard errors were allowed for instead of 2."
-    )
-    return [no_objection("agreement of the chains", text)]
-
-
-def of_rows(rows: RowCorrespondence | None) -> list[Reason]:
-    """Whether matches were counted for the right records, where that was looked at."""
-    measure = "correspondence of rows"
-    if rows is None:
-        return []
-    if not rows.unmatched:
-        return [no_objection(measure, rows.sentence())]
-    little = "Where rows do not correspond, few matches say little."
-    found = (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown()))
-    return [doubt(measure, f"{text} {little}", cure) for cure, text in found if text]
-
-
-def of_modes(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the chains of an audit led by the release are of the mode that made it."""
-    found = None if risk is None else risk.modes
-    if found is None:
-        return []
-    measure, text = "agreement of the chains", f"{begun(found.sentence())}."
-    if len(found.used) < 2:
-        text = f"{text[:-1]}: nobody can tell how much chains of that mode differ."
         return [doubt(measure, text, "chains")]
-    if len(found.elsewhere):
-        text = f"{text[:-1]}: what it gives away was computed in a mode that did not make it."
-        return [doubt(measure, text, "modes differ")]
-    return [no_objection(measure, text)]
+    if math.isnan(rhat):
+        return []
+    width, worst = standard_errors(diagnostics, limit), f"largest R-hat {rhat:.3f}, above {limit:g}"
+    if rhat <= limit:
+        text = f"agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)"
+    elif width == 2:
+        text = f"hold enough draws ({worst}, but {ess:,.0f} effective draws)"
+    else:
+        text = (
+            f"disagree ({worst}, and {ess:,.0f} effective draws where {DRAWS_A_CHAIN * chains} are "
+            f"wanted): {width:.1f} standard errors were allowed for instead of 2"
+        )
+    return [no_objection(measure, f"The chains of the fit {text}.")]
 
 
 def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
@@ -323,136 +311,102 @@ def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> floa
     return float(t.ppf(norm.cdf(2.0), chains - 1))
 
 
-def of_mechanism(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
-    if risk is None or not risk.assumed:
-        return []
-    if rejected(risk) and risk.check is not None:
-        text = f"{risk.check.sentence()} What was computed under it is not judged."
-        return [doubt("synthesis model", text, "model rejected")]
-    text = (
-        "The synthesis model is assumed, not verified, and could not be checked."
-        if risk.check is None
-        else risk.check.sentence()
-    )
-    if risk.check is not None and risk.check.kept_models:
-        return [no_objection("synthesis model", text)]
-    text = f"{text} Under another model the numbers would be others."
-    return [doubt("synthesis model", text, "mechanism")]
-
-
-def rejected(risk: AttributeRisk | None) -> bool:
-    """Whether the check says that the model assumed did not make the files."""
-    return risk is not None and risk.check is not None and risk.check.failed
-
-
-def standing(risk: AttributeRisk | None, reasons: Sequence[Reason]) -> list[Reason]:
-    """Reasons that stand: where the model is rejected, those that rest on none of its numbers.
-
-    That its evidence is out of balance may say why; that it is in balance says nothing.
-    """
-    if not rejected(risk):
-        return list(reasons)
-    stand = ("disclosed", *NOT_MEASURED)
-    return [r for r in reasons if r.measure in stand or (r.measure == BALANCE and r.cure)]
-
-
-def of_balance(risk: AttributeRisk | None) -> list[Reason]:
-    """Whether the evidence is in balance; nothing where it cannot be told."""
-    found = None if risk is None else risk.balance
-    if found is None or found.outcome == "says nothing":
-        return []
-    if found.outcome == "balanced":
-        return [no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")]
-    may = MEANS_SHARED if found.outcome == "shared" else MEANS_UNBALANCED
-    text = f"The evidence is out of balance. {found.sentence()} It may mean: {may}."
-    return [doubt(BALANCE, text, found.outcome)]
-
-
-MEANS_SHARED = "all files come from one draw of the parameters, or from a point estimate of them"
-MEANS_UNBALANCED = (
-    "files made by another mechanism than the one audited, records synthesised from their own "
-    "classes audited as new, or a fit that was stopped early"
-)
-
-
-def of_membership(found: Membership | None, limits: Thresholds, width: float = 2.0) -> list[Reason]:
-    """Whether it can be told who is in the data, where the agency has set a threshold."""
-    asked = (limits.membership_auc, limits.membership_log_bayes_factor)
-    if asked == (None, None):
-        return []
+def _modes(case: Case) -> Iterator[Reason]:
+    """Whether the chains of an audit led by the release are of the mode that made it."""
+    found = None if case.attribute is None else case.attribute.modes
+    measure = "agreement of the chains"
     if found is None:
-        text = "Membership has a threshold and was not measured, so nothing is said of it."
-        return [doubt("membership", text, "membership")]
-    reasons = [] if asked[0] is None else [_told_apart(found, asked[0], width)]
-    return reasons + ([] if asked[1] is None else [_members(found, asked[1], width)])
+        return
+    text = begun(found.sentence())
+    if len(found.used) < 2:
+        text += ": nobody can tell how much chains of that mode differ."
+        yield doubt(measure, text, "chains")
+    elif len(found.elsewhere):
+        text += ": what it gives away was computed in a mode that did not make it."
+        yield doubt(measure, text, "modes differ")
+    else:
+        yield no_objection(measure, f"{text}.")
 
 
-def _told_apart(found: Membership, limit: float, width: float) -> Reason:
-    """The area under the curve; its error is over the persons asked about, and over the draws."""
+def _mechanism(case: Case) -> Iterator[Reason]:
+    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
+    risk, measure = case.attribute, "synthesis model"
+    if risk is None or not risk.assumed:
+        return
+    text = "The synthesis model is assumed, not verified, and could not be checked."
+    text = text if risk.check is None else risk.check.sentence()
+    if case.rejected:
+        text = f"{text} What was computed under it is not judged."
+        yield doubt(measure, text, "model rejected")
+    elif risk.check is not None and risk.check.kept_models:
+        yield no_objection(measure, text)
+    else:
+        text = f"{text} Under another model the numbers would be others."
+        yield doubt(measure, text, "mechanism")
+
+
+def _balance(case: Case) -> Iterator[Reason]:
+    """Whether the evidence is in balance; nothing where it cannot be told."""
+    found = None if case.attribute is None else case.attribute.balance
+    if found is None or found.outcome == "says nothing":
+        return
+    if found.outcome == "balanced":
+        yield no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")
+    else:
+        text = f"The evidence is out of balance. {found.sentence()} It may mean: "
+        yield doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)
+
+
+# --- membership and use ----------------------------------------------------------------------
+
+
+def _membership(case: Case) -> Iterator[Reason]:
+    """Whether it can be told who is in the data, where the agency has set a threshold."""
+    found, auc = case.membership, case.limits.membership_auc
+    factor = case.limits.membership_log_bayes_factor
+    if found is None:
+        if auc is not None or factor is not None:
+            yield not_measured("membership")
+        return
     measure = "membership, area under the curve"
-    if not found.has_others:
+    if auc is not None and not found.has_others:
         text = "Nobody outside the data was asked about, so that members cannot be told apart."
-        return doubt(measure, text, "others")
-    row = found.summary().to_dict("index")["auc"]
-    value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
-    asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
-    text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in 100"
-    allowed = f"{100 * limit:g} are allowed"
-    if value - error > limit:
-        return against(measure, f"{text}; {allowed}.")
-    if not value + error <= limit:
-        text = f"{text}; {allowed}, and the error leaves open if it is more."
-        return doubt(measure, text, "membership error")
-    return no_objection(measure, f"{text}; {allowed}.")
+        yield doubt(measure, text, "others")
+    elif auc is not None:  # its error is over the persons asked about, and over the draws
+        row = found.summary().to_dict("index")["auc"]
+        value = float(row["value"])
+        error = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
+        asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
+        text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in "
+        text += f"100; {100 * auc:g} are allowed"
+        yield compared(measure, (value, error), auc, text, "membership error")
+    if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
+        who = found.member
+        surely, either = _over(found.log_bayes_factor[who], case.width * found.mcse[who], factor)
+        sure = found.reliable[who] & surely
+        words = f"the release {{}} the odds of being in the data by more than {times(factor)}"
+        measure, asked = "membership, log Bayes factor", "members asked about"
+        yield limited(measure, sure, either & ~sure, words, "draws", what=asked)
 
 
-def _members(found: Membership, limit: float, width: float) -> Reason:
-    """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
-    who = found.member
-    surely, either = _over(found.log_bayes_factor[who], width * found.mcse[who], limit)
-    sure = found.reliable[who] & surely
-    n, some, more = len(sure), int(sure.sum()), int((either & ~sure).sum())
-    words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
-    return limited(
-        "membership, log Bayes factor",
-        (f"For {out_of(some, n, MEMBERS)} {words.format('multiplies')}", some),
-        (f"For {out_of(more, n, MEMBERS)} {words.format('may multiply')}", more),
-        f"For {out_of(0, n, MEMBERS)} {words.format('multiplies')}.",
-        "draws",
-    )
-
-
-MEMBERS = "members asked about"
-
-
-def of_usefulness(found: Utility | None, limits: Thresholds) -> list[Reason]:
+def _usefulness(case: Case) -> Iterator[Reason]:
     """Whether the release is as useful as the agency wants it, by the measures it has named."""
-    wanted = limits.utility or {}
-    if wanted and found is None:
-        text = "Utility has a threshold and was not measured, so nothing is said of it."
-        return [_of_use("utility", "usefulness inconclusive", text, "utility")]
-    return [] if found is None else [_useful(found, name, x) for name, x in wanted.items()]
-
-
-def _useful(found: Utility, name: str, limit: float) -> Reason:
-    rows, lower = found.summary(), MEASURES[name].lower
-    words = MEASURES[name].words
-    value = float(rows["value"].get(name, float("nan")))
-    if math.isnan(value):
-        text = f"Not measured: {words}, of which a threshold was set."
-        return _of_use(name, "usefulness inconclusive", text, "measure")
-    error = 2 * error_of_null(found, name)
-    low, high = (value - error, value + error) if lower else (-value - error, -value + error)
-    most = limit if lower else -limit
-    wanted = f"at {'most' if lower else 'least'} {limit:g} is wanted"
-    text = f"{begun(words)}: {number(value)}; {wanted}"
-    if low > most:
-        return _of_use(name, "less useful than wanted", f"{text}.")
-    if high > most:
-        text = f"{text}, and the error of the computation leaves it open."
-        return _of_use(name, "usefulness inconclusive", text, "permutations")
-    return _of_use(name, "useful enough", f"{text}.")
+    found, wanted = case.utility, case.limits.utility or {}
+    if found is None:
+        yield from [not_measured("utility", USE)] * bool(wanted)
+        return
+    values = found.summary()["value"]
+    for name, limit in wanted.items():
+        words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
+        value = float(values.get(name, np.nan))
+        if math.isnan(value):
+            text = f"Not measured: {words}, of which a threshold was set."
+            yield doubt(name, text, "measure", USE)
+            continue
+        most = "most" if sign > 0 else "least"
+        text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
+        off = (sign * value, 2 * error_of_null(found, name))
+        yield compared(name, off, sign * limit, text, "permutations", USE)
 
 
 def error_of_null(found: Utility, name: str) -> float:
@@ -471,84 +425,65 @@ def error_of_null(found: Utility, name: str) -> float:
     return 0.0
 
 
-def _of_use(measure: str, outcome: Usefulness, sentence: str, cure: str = "") -> Reason:
-    return Reason(measure=measure, outcome=outcome, sentence=sentence, cure=cure)
+# --- what files show without a model: exact counts -------------------------------------------
 
 
-ORIGINAL = "original released"
+def _originals(case: Case) -> Iterator[Reason]:
+    if (found := case.exposure) is not None:
+        for l in map(int, np.flatnonzero(found.same_as_original)):
+            all_of = f"all of its {int(found.n_released[l]):,} records are equal"
+            yield against(ORIGINAL, f"{_file(found, l)} is the original itself: {all_of}.")
 
 
-def of_exposure(
-    exposure: Exposure | None, limits: Thresholds, moved: Sequence[tuple[int, str]] = ()
-) -> list[Reason]:
-    """Originals, identical records, values of single records, replicated uniques; exact counts.
-
-    ``moved``: file, counted from 1, and column that were kept and stand in another order.
-    """
-    if exposure is None:
-        return []
-    return [
-        *_originals(exposure),
-        *_identical(exposure, limits.identical_records),
-        *_unique_values(exposure, limits.unique_values, moved),
-        *_replicated(exposure, limits.replicated_uniques),
-    ]
-
-
-def _originals(found: Exposure) -> list[Reason]:
-    which = np.flatnonzero(found.same_as_original)
-    text = "{} is the original itself: all of its {:,} records are equal."
-    return [
-        against(ORIGINAL, text.format(_file(found, l), int(found.n_released[l])))
-        for l in map(int, which)
-    ]
-
-
-def _identical(found: Exposure, limit: float) -> list[Reason]:
+def _identical(case: Case) -> Iterator[Reason]:
     """Records equal to that of their own row which nobody else equals; doubles say nothing.
 
     Records that were not replaced are known to be equal: they are left out of both numbers.
     """
-    if not found.corresponds.any():
-        return []
+    found = case.exposure
+    if found is None or not found.corresponds.any():
+        return
     alone = (found.identical & found.alone[:, None]).sum(axis=0) - found.not_replaced
     counts = np.where(found.corresponds, np.maximum(alone, 0), -1)
     l, among = int(counts.argmax()), found.n - found.not_replaced
-    equal = int(found.identical[:, l].sum()) - found.not_replaced
+    equal, share = int(found.identical[:, l].sum()) - found.not_replaced, counts[l] / max(among, 1)
     text = (
         f"{int(counts[l]):,} of the {among:,} replaced records of {_file(found, l).lower()} are "
         f"identical to the original's record of their row, which nobody else there equals "
-        f"({percent(counts[l] / max(among, 1))}; with doubles {equal:,} are)"
+        f"({percent(share)}; with doubles {equal:,} are)"
     )
-    return [_within(counts[l] / max(among, 1), limit, "identical records", text)]
+    yield _within("identical records", share, case.limits.identical_records, text)
 
 
-def _unique_values(found: Exposure, limit: float, moved: Sequence[tuple[int, str]]) -> list[Reason]:
-    """Released values that a single record of the original has, beyond those of a fresh sample."""
-    table = found.columns
+def _unique_values(case: Case) -> Iterator[Reason]:
+    """Released values that a single record of the original has, beyond those of a fresh sample.
+
+    Columns that were kept and stand in another order are left out.
+    """
+    if (found := case.exposure) is None:
+        return
+    table, moved = found.columns, () if case.rows is None else case.rows.elsewhere
     table = table[table["judged"].astype(bool) & (table["values"] > 0)]
     table = table.drop(index=[at for at in moved if at in table.index])
-    reasons = []
     for name, rows in table.groupby(level="column", sort=False):
         beyond = rows["unique_share"] - rows["expected_unique_share"]
         at = int(np.argmax(beyond.to_numpy()))
         row, l = rows.iloc[at], int(rows.index[at][0]) - 1
+        fresh = f"a fresh sample would show {percent(row['expected_unique_share'])}"
         text = (
             f"{int(row['unique']):,} of the {int(row['values']):,} released values of {name} in "
-            f"{_file(found, l).lower()} are genuine values of a single "
-            f"record ({percent(row['unique_share'])}; a fresh sample would show "
-            f"{percent(row['expected_unique_share'])})"
+            f"{_file(found, l).lower()} are genuine values of a single record "
+            f"({percent(row['unique_share'])}; {fresh})"
         )
-        words = f"{percent(limit)} more than a fresh sample are allowed"
-        measure = f"unique values of {name}"
-        reasons.append(_within(float(beyond.iloc[at]), limit, measure, text, words))
-    return reasons
+        measure, limit = f"unique values of {name}", case.limits.unique_values
+        yield _within(measure, float(beyond.iloc[at]), limit, text, " more than a fresh sample")
 
 
-def _replicated(found: Exposure, limit: float) -> list[Reason]:
+def _replicated(case: Case) -> Iterator[Reason]:
     """Uniques on the keys that stay so; by design all of them where no key was synthesised."""
-    if not found.keys_synthesized:
-        return []
+    found = case.exposure
+    if found is None or not found.keys_synthesized:
+        return
     counts = found.replicated.sum(axis=0)
     l = int(counts.argmax())
     text = (
@@ -556,14 +491,23 @@ def _replicated(found: Exposure, limit: float) -> list[Reason]:
         f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
         f"{percent(counts[l] / found.n)} of all {found.n:,} records"
     )
-    return [_within(counts[l] / found.n, limit, "replicated uniques", text)]
+    yield _within("replicated uniques", counts[l] / found.n, case.limits.replicated_uniques, text)
 
 
-def _within(share: float, limit: float, measure: str, text: str, allowed: str = "") -> Reason:
-    allowed = allowed or f"{percent(limit)} are allowed"
-    return (against if share > limit else no_objection)(measure, f"{text}; {allowed}.")
+def _within(measure: str, share: float, limit: float, text: str, more: str = "") -> Reason:
+    """An exact share against the most that is allowed."""
+    return compared(measure, (share, 0.0), limit, f"{text}; {percent(limit)}{more} are allowed")
 
 
 def _file(found: Exposure, l: int) -> str:
     """How file l is named: those of several by number."""
     return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
+
+
+Rule = Callable[[Case], Iterator[Reason]]
+OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
+RULES: tuple[Rule, ...] = (
+    *(_attribute, _mechanism, _balance, _identification),
+    *(_originals, _identical, _unique_values, _replicated),
+    *(_modes, _chains, _rows, _membership, _usefulness),
+)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayes_risk._core.formats import begun, percent
+from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
@@ -19,40 +19,17 @@ from bayes_risk.utilities.result import Utility
 
 from .reason import (
     CURES,
+    RISK,
+    USE,
     Outcome,
     Reason,
     Thresholds,
     Usefulness,
-    against,
-    doubt,
-    no_objection,
     settings_that_settle,
 )
-from .reasons import (
-    ORIGINAL,
-    known_for_certain,
-    of_attribute,
-    of_balance,
-    of_chains,
-    of_exposure,
-    of_mechanism,
-    of_membership,
-    of_modes,
-    of_rows,
-    of_the_audit,
-    of_usefulness,
-    standard_errors,
-    standing,
-)
+from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
 
-__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge", "known_for_certain"]
-
-RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
-USE: tuple[Usefulness, ...] = (
-    "less useful than wanted",
-    "usefulness inconclusive",
-    "useful enough",
-)
+__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,30 +103,20 @@ def judge(
     above when its value plus two is; more than two where the chains of the fit disagree. A record
     marked unreliable can make the verdict inconclusive, never decide it.
     """
-    limits = thresholds or Thresholds()
-    chains = of_the_audit(attribute, diagnostics or {})
-    width = standard_errors(chains, limits.rhat)
-    sampled = attribute is not None or membership is not None
-    exposure = exposure or exposure_of(identification, attribute)  # matching names the keys
-    identical = exposure is not None and bool(exposure.identical.any())
-    nothing = attribute is None and identification is None
-    of_values = of_attribute(attribute, limits, width, identical=identical)
-    of_matches = _identification_reasons(identification, limits)
-    reasons = [
-        *(standing(attribute, of_values) if attribute is not None or nothing else []),
-        *of_mechanism(attribute),
-        *standing(attribute, of_balance(attribute)),
-        *(of_matches if identification is not None or nothing else []),
-        *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
-        *of_modes(attribute),
-        *(of_chains(chains, limits.rhat) if sampled else []),
-        *of_rows(rows),
-        *standing(attribute, of_membership(membership, limits, width)),
-        *of_usefulness(utility, limits),
-    ]
+    case = Case(
+        limits=thresholds or Thresholds(),
+        chains=of_the_audit(attribute, diagnostics or {}),
+        attribute=attribute,
+        identification=identification,
+        exposure=exposure or exposure_of(identification, attribute),  # matching names the keys
+        rows=rows,
+        membership=membership,
+        utility=utility,
+    )
     settings = settings_that_settle(attribute, diagnostics or {})
     reasons = [
-        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r for r in reasons
+        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
+        for r in reasons_of(case)
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
     return Verdict(
@@ -159,23 +126,8 @@ def judge(
             sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
         ),
         assumptions=_assumptions(attribute, identification),
-        thresholds=limits,
+        thresholds=case.limits,
     )
-
-
-def _identification_reasons(risk: IdentificationRisk | None, limits: Thresholds) -> list[Reason]:
-    if risk is None:
-        text = "Identification risk was not measured, so nothing is said of it."
-        return [doubt("identification risk", text, "identification")]
-    rate, limit = float(risk.summary()["true_match_rate"].max()), limits.true_match_rate
-    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
-    alone = risk.baseline_true_matches
-    kept = f" Unsynthesised keys alone: {percent(alone / risk.n)}." if alone else ""
-    if rate > limit:
-        text = f"{text}, more than the {percent(limit)} allowed.{kept}"
-        return [against("true match rate", text)]
-    text = f"{text} at most; {percent(limit)} are allowed.{kept}"
-    return [no_objection("true match rate", text)]
 
 
 def _assumptions(attribute: AttributeRisk | None, identification: IdentificationRisk | None) -> str:
