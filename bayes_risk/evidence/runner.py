@@ -240,11 +240,15 @@ class EvidenceRunner:
         """Sample until the error is small enough; then refit where the weights are poor."""
         self._begin(cases)
         found = self._until(cases, budget)
-        worst = np.flatnonzero((found.khat > self.threshold) & cases.fitted)
-        worst = worst[np.argsort(-found.khat[worst], kind="stable")][: budget.refit_budget]
+        worst = self.worst(found.khat, cases, budget.refit_budget)
         if len(worst):
             found = with_targets(found, worst, self._refit(cases.only(worst)))
         return self._spanned(found, cases)
+
+    def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
+        """Cases with the worst of poor weights, (U,), which a fit without their record can mend."""
+        poor = np.flatnonzero((khat > self.threshold) & cases.fitted)
+        return poor[np.argsort(-khat[poor], kind="stable")][:budget]
 
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; the unknown records stay imputed."""

@@ -425,7 +425,7 @@ def membership(
         khat=khat,
         ess=np.append(members.ess[case], unknown),
         reliable=reliable,
-        standing=Standing(*(v[case] for v in members.found)),
+        standing=Standing(*members.found[:, case]),
         prior_odds=float(prior_odds),
         measures=found,
         standard_error=errors[0],
@@ -486,10 +486,10 @@ def _measures(
     """Measures, and their errors: over people, in and outside the data, and over the draws."""
     n, U = len(case), len(members.log_bf)
     counts = np.bincount(case, minlength=U).astype(float)
-    found = curve_measures(members.found, counts)
-    samples = rng.multinomial(n, counts / n, size=len(members.resampled.above)).astype(float)
-    over_people = curve_measures(members.resampled, samples).std(axis=0, ddof=1)
-    over_draws = standard_error(curve_measures(members.moved, counts), led=led)
+    found = curve_measures(Standing(*members.found), counts)
+    samples = rng.multinomial(n, counts / n, size=members.resampled.shape[1]).astype(float)
+    over_people = curve_measures(Standing(*members.resampled), samples).std(axis=0, ddof=1)
+    over_draws = standard_error(curve_measures(Standing(*members.moved), counts), led=led)
     return found, np.stack([over_people, over_draws])
 
 
