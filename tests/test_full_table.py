@@ -117,7 +117,7 @@ def test_table_is_the_posterior_of_all_values_listed(fit, kind):
     release = fit.synthesize(random_seed=4, **RELEASES[kind])
     both = both_ways(fit, release)
     p, truth = np.exp(both.log_p), both.cases.guesses.truth
-    assert len({s.n_cells for s in both.spreads}) == 1 and both.spreads[0].n_cells == len(p)
+    assert len({s.n_values for s in both.spreads}) == 1 and both.spreads[0].n_values == len(p)
     for u, s in enumerate(both.spreads):
         cells = both.grid.cells(both.cases.guesses.codes[:, u])
         assert sorted(cells) == list(range(len(p)))
@@ -132,11 +132,11 @@ def test_table_is_the_posterior_of_all_values_listed(fit, kind):
         assert np.isclose(s.entropy, -(p[:, u] * both.log_p[:, u]).sum(), rtol=1e-4)
         assert np.isclose(s.eps, np.ptp(both.found.log_evidence.sum(axis=0)[:, u]), atol=1e-4)
         order = np.argsort(-both.log_p[:, u])[:10]
-        assert np.allclose(s.top_log_probability, both.log_p[order, u], atol=2e-5)
-        assert np.allclose(s.top_log_prior, both.prior[order, u])
+        assert np.allclose(s.best_log_probability, both.log_p[order, u], atol=2e-5)
+        assert np.allclose(s.best_log_prior, both.prior[order, u])
         gaps = -np.diff(both.log_p[order, u])
         clear = np.flatnonzero(np.minimum(np.append(gaps, 1), np.append(1, gaps)) > 1e-4)
-        assert (s.top[clear] == cells[order][clear]).all()
+        assert (s.best[clear] == cells[order][clear]).all()
 
 
 @pytest.mark.filterwarnings(DOUBT)
@@ -152,7 +152,7 @@ def test_priors_are_those_of_listed_values(fit, prior):
         assert np.isclose(s.log_probability, both.log_p[truth, u], atol=2e-5)
         assert np.isclose(s.log_prior, both.prior[truth, u], atol=2e-5)
         order = np.argsort(-both.log_p[:, u])[:10]
-        assert np.allclose(s.top_log_prior, both.prior[order, u], atol=1e-4)
+        assert np.allclose(s.best_log_prior, both.prior[order, u], atol=1e-4)
         above = (both.prior[:, u] > both.prior[truth, u] + 1e-4).sum()
         ties = (np.abs(both.prior[:, u] - both.prior[truth, u]) < 1e-4).sum()
         assert s.prior_rank == above + 0.5 * ties + 0.5
@@ -216,10 +216,10 @@ def test_impossible_values_are_no_part_of_the_table(kind):
     both = both_ways(fit, fit.synthesize(random_seed=4, **RELEASES[kind]), "uniform")
     for u, s in enumerate(both.spreads):
         possible = both.prior[:, u] > -np.inf
-        assert s.n_cells == possible.sum() < len(possible)
+        assert s.n_values == possible.sum() < len(possible)
         assert np.isclose(s.log_probability, both.log_p[both.cases.guesses.truth[u], u], atol=2e-5)
-        assert np.isclose(s.log_prior, -np.log(s.n_cells))
-        assert s.prior_rank == (1 + s.n_cells) / 2
+        assert np.isclose(s.log_prior, -np.log(s.n_values))
+        assert s.prior_rank == (1 + s.n_values) / 2
         evidence = both.found.log_evidence.sum(axis=0)[possible, u]
         assert np.isclose(s.eps, np.ptp(evidence), atol=1e-4)
     with pytest.raises(br.InputError, match="structural zeros"):

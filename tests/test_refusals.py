@@ -230,7 +230,7 @@ REFUSALS = {
         (lambda: prior([1.0, np.nan, 1.0, 1.0]), "negative, infinite or missing"),
         (lambda: prior([0.0, 0.0, 0.0, 0.0]), "none above zero"),
         (lambda: prior(lambda table: 1.0),
-         r"returned shape \(\); return one weight per guess, \(4,\)"),
+         r"returned has shape \(\); give one weight per guess, \(4,\)"),
         (lambda: prior(lambda table: -np.ones(len(table))), "negative"),
         (lambda: prior("predictive"), "needs a base fit"),
         (lambda: prior("release"), "needs the release"),

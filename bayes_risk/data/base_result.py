@@ -282,6 +282,14 @@ class OfTargets(Drawn):
         """The records as labelled arrays for NetCDF; no confidential values."""
         return of_records(self)
 
+    def with_variables(
+        self, more: Mapping[str, Any], coords: Mapping[str, Any], *, levels: bool = True
+    ) -> xr.Dataset:
+        """``dataset`` with arrays of guesses; the names of their levels, which are confidential."""
+        names = {"variable": np.array([v.name for v in self.variables], dtype=str)}
+        labels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return of_records(self, more, {**coords, **names}).assign_attrs(labels if levels else {})
+
     def by_target(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
         """Arrays of cases, one row per target."""
         return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)

@@ -22,7 +22,7 @@ from bayes_risk._core.validate import at_least, is_number, one_of, positive
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, no_grid
+from .guesses import Guesses, GuessSet, check_room, no_grid
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
@@ -146,7 +146,6 @@ def _ascending(points: Array, counted: Flags, truth: Ints) -> tuple[Array, Flags
 
 
 SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
-MAX_CELLS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,13 +204,10 @@ class Grid:
             )
         at_least("n", self.n, 2)
         one_of("truth", self.truth, ("error", "add", "nearest"))
+        listed: Any = getattr(self, given[0])
         if given[0] in ("percent", "additive"):
-            positive(given[0], getattr(self, given[0]))
-        else:
-            self._check_common()
-
-    def _check_common(self) -> None:
-        listed: Any = self.bounds if self.values is None else self.values
+            positive(given[0], listed)
+            return
         numbers = np.iterable(listed) and all(map(is_number, listed))
         points = np.asarray(listed if numbers else [np.nan], dtype=float)
         if not np.isfinite(points).all() or len(np.unique(points)) < 2:
@@ -369,23 +365,33 @@ class JointGrid:
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
-        chosen = [self._chosen(microdata, int(j)) for j in columns]
-        guessed = [microdata.columns[j] for j in columns]
+        variables: list[Any] = [microdata.variables[j] for j in columns]
+        guessed = [v.name for v in variables]
+        chosen: list[Any] = []
+        for variable in variables:
+            is_number = isinstance(variable, Number)
+            grid = self.grids.get(variable.name, None if is_number else Levels())
+            if is_number and not isinstance(grid, Grid):
+                raise no_grid(microdata, variable.name)
+            if not is_number and not isinstance(grid, Levels):
+                raise InputError(f"column {variable.name!r} is a category; give Levels()")
+            chosen.append(grid)
         for name in self.grids:
             if name not in guessed:
                 raise InputError(
                     f"guesses names column {name!r}, which is not guessed; guessed are {guessed}"
                 )
-        _check_room(1, [grid.n for grid in chosen if isinstance(grid, Grid)], len(profiles))
+        check_room(
+            max((of.n for of in chosen if isinstance(of, Grid)), default=0), 1, len(profiles)
+        )
         points, truth, counted = [], [], []
-        for j, grid in zip(columns, chosen, strict=True):
-            variable: Any = microdata.variables[j]
+        for j, variable, grid in zip(columns, variables, chosen, strict=True):
             values, true = grid.points(profiles[:, j].astype(float), variable)
             points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
         size = math.prod(len(p) for p in points)
-        _check_room(len(points), [min(size, self.budget)], len(profiles))
+        check_room(min(size, self.budget), len(points), len(profiles))
         if size > self.budget:
             return Search.of(points, counted, truth, self.budget).coarse()
         sizes = [len(p) for p in points]
@@ -394,16 +400,6 @@ class JointGrid:
         kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
         place = np.ravel_multi_index(tuple(truth), tuple(sizes))
         return GuessSet(codes, place.astype(np.int64), kept, cells)
-
-    def _chosen(self, microdata: Microdata, j: int) -> Grid | Levels:
-        variable = microdata.variables[j]
-        is_number = isinstance(variable, Number)
-        grid = self.grids.get(variable.name, None if is_number else Levels())
-        if not isinstance(grid, Grid if is_number else Levels):
-            if is_number:
-                raise no_grid(microdata, variable.name)
-            raise InputError(f"column {variable.name!r} is a category; give Levels()")
-        return grid
 
     def in_words(self) -> str:
         """One phrase for reports."""
@@ -418,15 +414,6 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
         return JointGrid(dict.fromkeys(numbers, guesses))
     ready: Guesses = guesses
     return ready
-
-
-def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
-    most = max(guesses, default=0)
-    if most * targets * columns > MAX_CELLS:
-        raise InputError(
-            f"{most:,} guesses for each of {targets:,} targets are more than memory can hold; "
-            "audit fewer targets at a time (targets=), lower the budget, or take coarser grids"
-        )
 
 
 def _counted(values: Array, truth: Ints) -> Flags:

@@ -23,7 +23,6 @@ from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, EvidenceMethod, choose_method, in_words
 from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
@@ -80,8 +79,8 @@ class AttributeEvidence(Shown):
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
-    before : Ratio, or None
-        Log p(y* | y_A) relative to the truth before anything was published.
+    before : ndarray, shape (2, n_cases), or None
+        As in `AttributeRisk`.
     """
 
     microdata: Microdata
@@ -102,7 +101,7 @@ class AttributeEvidence(Shown):
     words: Mapping[str, str]
     any_release: bool
     factors: tuple[str, ...] | str
-    before: Ratio | None = None
+    before: Array | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -129,15 +128,12 @@ class AttributeEvidence(Shown):
                 f"{risk.ess.min():.0f}"
             )
             warn_of_unreliable(risk.reliable[risk.case], worst, cure, stacklevel=4)
-        return replace(risk, balance=self.balance(), **self._by_column(risk))
-
-    def _by_column(self, risk: AttributeRisk) -> dict[str, Any]:
-        """Which column gives most away under the main prior, or why it is not told."""
-        if isinstance(risk.factors, str):
-            return {"not_by_column": risk.factors}
-        if self.searched is not None:
-            return {"not_by_column": SEARCHED}
-        return {"by_column": by_column(risk.factors, risk)}
+        factors = risk.factors
+        if self.searched is not None and not isinstance(factors, str):
+            factors = SEARCHED
+        if isinstance(factors, str):
+            return replace(risk, balance=self.balance(), not_by_column=factors)
+        return replace(risk, balance=self.balance(), by_column=by_column(factors, risk))
 
     @property
     def _factors(self) -> Factors | str:
@@ -267,9 +263,7 @@ class AttributeEvidence(Shown):
             modes=found.modes,
             few_chains=found.few_chains,
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
-            before=None
-            if self.before is None
-            else before_release(self.before, guesses, found.few_chains),
+            before=self.before,
         )
 
     def __repr__(self) -> str:
@@ -511,7 +505,9 @@ def gather(
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
         check=check(),
-        before=runner.before(cases, found) if before else None,
+        before=before_release(runner.before(cases, found), cases.guesses, found.few_chains)
+        if before
+        else None,
     )
 
 

@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, of_records
+from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures
 from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import METHODS, check_offered
@@ -31,7 +31,7 @@ from bayes_risk.risk.posterior import (
     warn_of_unreliable,
 )
 
-from .tables import Table, tabulated
+from .tables import Spread, Table, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
@@ -49,8 +49,6 @@ WORDS: Words = {
     "unreliable": ("Marked unreliable", "count"),
 }
 RANKS = ("mcse", "rank", "rank_low", "rank_high", "prior_rank", "within_1", "within_2")
-# of a `Spread`, by the same names
-NUMBERS = (*RANKS, "log_prior", "log_probability", "mcse_log_odds", "entropy", "eps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -176,10 +174,7 @@ class FullTableRisk(OfTargets):
             "best_code": ((*at, "variable"), self.best[:, c]),
             "truth_code": (("record", "variable"), self.truth[c]),
         }
-        names = np.array([v.name for v in self.variables], dtype=str)
-        coords = {"guess": np.arange(1, len(self.best) + 1), "variable": names}
-        levels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
-        return of_records(self, data, coords).assign_attrs(levels)
+        return self.with_variables(data, {"guess": np.arange(1, len(self.best) + 1)})
 
     def sentence(self) -> str:
         """The result in plain words."""
@@ -314,21 +309,17 @@ def full_table_risk(
     )
     variables = tuple(fit.microdata.variables[j] for j in cases.columns)
     khat = np.max([of.khat for of in fits], axis=0)
-    numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
+    each = zip(Spread._fields, zip(*found, strict=True), strict=True)
+    numbers: Any = {name: np.stack(values, axis=-1) for name, values in each}
     exact = (numbers["mcse"] <= MAX_MCSE) & (numbers["mcse_log_odds"] <= MAX_MCSE_LOG_ODDS)
     risk = FullTableRisk(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
         variables=variables,
-        n_values=np.array([s.n_cells for s in found]),
         truth=cases.profiles[:, cases.columns].astype(np.int64),
-        deviations=np.stack([s.deviations for s in found], axis=-1),
         khat=khat,
         ess=np.min([of.ess for of in fits], axis=0),
         reliable=(khat <= runner.threshold) & exact,
-        best=np.stack([table.codes(s.top) for s in found], axis=1),
-        best_log_probability=np.stack([s.top_log_probability for s in found], axis=1),
-        best_log_prior=np.stack([s.top_log_prior for s in found], axis=1),
         n_draws=tuple(len(of.draws) for of in fits),
         few_chains=runner.modes is not None,
         assumptions={
@@ -341,7 +332,7 @@ def full_table_risk(
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        **numbers,
+        **numbers | {"best": table.codes(numbers["best"])},
     )
     warn_of_unreliable(
         risk.reliable[risk.case],
