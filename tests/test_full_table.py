@@ -99,7 +99,10 @@ def both_ways(fit, release, prior="uniform", **how):
     each = zip(posteriors, rngs, strict=True)
     parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
     grid = Table.of(fit.microdata.n_levels[cases.columns])
-    fits, spreads = tables.tabulated(parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10)
+    fits, found_of = tables.tabulated(
+        parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10
+    )
+    spreads = [SimpleNamespace(**of) for of in found_of]
     beliefs = log_prior(prior, fit.microdata, cases, None, found.base)
     log_p = beliefs + found.log_evidence.sum(axis=0)
     log_p -= np.logaddexp.reduce(log_p, axis=0)
@@ -425,6 +428,7 @@ def test_mass_not_found_and_rank_are_those_of_the_table(fit, mixture):
             parts, both.cases, fit.microdata, "predictive", k, 10**6, 10_000,
             rng=np.random.default_rng(1),
         )  # fmt: skip
+        out = [SimpleNamespace(**of) for of in out]
         for u, (one, s) in enumerate(zip(out, both.spreads, strict=True)):
             assert np.isclose(one.log_truth, s.log_probability, atol=2e-5)
             assert np.isclose(one.log_prior_truth, s.log_prior, atol=2e-5)
@@ -446,6 +450,7 @@ def test_several_releases_bound_the_truth_from_above(fit):
             parts, both.cases, fit.microdata, prior, 15, 10**6, 10_000,
             rng=np.random.default_rng(1),
         )  # fmt: skip
+        out = [SimpleNamespace(**of) for of in out]
         for one, s in zip(out, both.spreads, strict=True):
             assert one.log_truth >= s.log_probability - 1e-5 and one.rank <= s.rank
             assert not one.found and np.isnan(one.unseen)

@@ -1,8 +1,12 @@
 """The contract that a model keeps, as Protocols. No inheritance: having the methods is enough.
 
-A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises, and says in one record of
-`Capabilities` what it offers for a release and an intruder, and by which of the protocols below; a
-*posterior*, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
+A *declaration* (say ``DPMPM``) has ``fit(df)``, whose arguments a study file gives by name; where
+that takes ``sample=False``, a study asks of a fit with starting points in place of draws what the
+model offers. ``synthesizes(columns)`` names the columns that a release replaces unless some are
+named, and methods ``from_...`` make a fit of what comes from elsewhere. A *Fit* synthesises, and
+says in one record of `Capabilities` what it offers for a release and an intruder, and by which of
+the protocols below; a *posterior*, whatever data it is conditioned on, hands out the *predictive*
+of targets and guesses.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,21 +184,6 @@ class Conditioned(Protocol):
         """
 
 
-class Declaration(Protocol):
-    """A model before it is fitted.
-
-    A study file gives the arguments of it and of its ``fit`` by name. With ``sample=False``, where
-    a ``fit`` takes that, there are starting points in place of draws: of this a study asks what the
-    model offers. Methods ``from_...`` make a fit of what comes from elsewhere.
-    """
-
-    def synthesizes(self, columns: Sequence[str]) -> Sequence[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
-
-    def fit(self, df: Any, **options: Any) -> "Fit":
-        """The model given the confidential table."""
-
-
 class Fit(Conditioned, Protocol):
     """A fitted synthesis model."""
 
@@ -313,11 +302,8 @@ class Led(Fit, Sampled, Importance, Protocol):
         """Some of the chains of a posterior of this fit."""
 
 
-class Imputing(Protocol):
+class Imputing(Sampled, Protocol):
     """A fit, given some records, that can impute the others."""
-
-    def informed(self, release: EncodedRelease) -> Posterior:
-        """p(Theta | y_A)."""
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> Posterior:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk._core.parallel import in_order
@@ -39,8 +39,6 @@ class Evidence:
     # fits
     khat: Array
     ess: Array
-    # shape (U,): true where the fits were repeated without the target
-    refitted: Flags
     # shape (G, U): log p(y* | y_A) of the base fit, relative to the truth's, where there is
     # one (F = m + 1); ``deviations[0]`` are its own, times -m
     base: Array | None = None
@@ -100,7 +98,6 @@ def known_evidence(found: Simulated, targets: Targets) -> Evidence:
             deviations=found.deviations[None].astype(np.float32),
             khat=np.zeros(U),
             ess=found.ess,
-            refitted=np.zeros(U, dtype=bool),
             by_column=found.by_column,
         ),
         targets,
@@ -164,7 +161,6 @@ def importance_evidence(
             deviations=np.stack(deviations),
             khat=np.full(len(targets), khat),
             ess=np.full(len(targets), ess),
-            refitted=np.zeros(len(targets), dtype=bool),
         ),
         targets,
     )
@@ -225,7 +221,6 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
             deviations=deviations,
             khat=khat,
             ess=ess,
-            refitted=np.zeros(len(khat), dtype=bool),
             base=base.value,
             by_column=by_column,
         ),

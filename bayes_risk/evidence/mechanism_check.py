@@ -174,18 +174,12 @@ class MechanismCheck(Result):
         Columns: ``p_value``; ``measure``, the one that differs most; ``difference`` in standard
         deviations of simulated files; ``impossible``, values that the model cannot make.
         """
-        rows = {}
-        of = np.array([measure.column for measure in self.measures], dtype=object)
-        for name in [*self.columns, *([ALL] if (of == ALL).any() else [])]:
-            k = np.flatnonzero(of == name)
-            worst = int(k[np.argmax(self.difference[k])])
-            rows[name] = (
-                *(float(self.p_values[k].min()), self.measures[worst].words),
-                *(float(self.difference[worst]), self.impossible.get(name, 0)),
-            )
-        heads = ["p_value", "measure", "difference", "impossible"]
-        found = pd.DataFrame.from_dict(rows, orient="index", columns=heads)
-        return found.rename_axis("column")
+        rows = self.summary()
+        by = rows.groupby("column", sort=False)
+        found = by[["measure", "difference"]].first()  # the largest
+        found.insert(0, "p_value", by["p_value"].min())
+        found["impossible"] = [self.impossible.get(str(name), 0) for name in found.index]
+        return found.loc[[name for name in (*self.columns, ALL) if name in found.index]]
 
     def summary(self) -> pd.DataFrame:
         """One row per measure, that which differs most first.

@@ -1,6 +1,6 @@
 """The ways to the evidence, each with what it takes of a fit, and which one an audit goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bayes_risk._core.errors import InputError
@@ -115,10 +115,13 @@ RENAMED = {
     "simulated": "monte-carlo",
 }
 EVIDENCE = tuple(name for name in METHODS if name != "weaker")
+USUAL = tuple(name for name in EVIDENCE if METHODS[name].usual)
 
 
-def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
-    """The way to the evidence that was asked for, if it is offered; else the first usual one."""
+def choose_method(
+    problem: AuditProblem, asked: str | None, ways: Sequence[str] = USUAL
+) -> EvidenceMethod:
+    """The way to the evidence that was asked for, if it is offered; else the first of some."""
     intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
@@ -137,41 +140,26 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
         return METHODS["weaker"]
     if asked in RENAMED:
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
-    check_offered(problem)
-    ways = sorted(can.methods)
-    if asked is None:
-        usual = [way for way in EVIDENCE if way in ways and METHODS[way].usual]
-        if usual:
-            return METHODS[usual[0]]
-        if not ways:
-            raise InputError(
-                f"{name} offers no evidence for this release and intruder; give another intruder, "
-                "or synthesise other columns"
-            )
-        raise InputError(
-            f"{name} offers {ways} for this release; "
-            'if it is to be "importance", ask for it: evidence="importance"'
-        )
-    if one_of("evidence", asked, EVIDENCE) not in ways:
-        raise InputError(
-            f"evidence={asked!r} is not offered by {name}; it offers "
-            f"{ways or 'none for a release of this kind'}"
-        )
-    return METHODS[asked]
-
-
-def check_offered(problem: AuditProblem) -> None:
-    """Refuse, with the model's reason, what it offers no evidence for at all."""
-    intruder, can = problem.intruder, problem.capabilities
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
     if intruder.knows_less and can.partial is None and not can.reasons:
         raise InputError(
-            f"{intruder.in_words()[:-1]}: {type(problem.fit).__name__} offers no evidence for "
-            'that; give knows_records="all-but-target"'
+            f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; give "
+            'knows_records="all-but-target"'
         )
-    if not can.methods and can.reasons:
+    if not can.methods and can.reasons:  # the model's own refusal of it all
         raise InputError(next(iter(can.reasons.values())))
+    wanted = ways if asked is None else [one_of("evidence", asked, EVIDENCE)]
+    for way in wanted:
+        if way in can.methods:
+            return METHODS[way]
+    what = f"{name} offers"
+    if asked is not None:
+        what = f"evidence={asked!r} is not offered by {name}; it offers"
+    raise InputError(
+        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
+        "evidence that is there, give another intruder, or synthesise other columns"
+    )
 
 
 def in_words(method: EvidenceMethod, problem: AuditProblem, cases: Targets) -> str:

@@ -243,7 +243,13 @@ class EvidenceRunner:
         worst = self.worst(found.khat, cases, budget.refit_budget)
         if len(worst):
             found = with_targets(found, worst, self._refit(cases.only(worst)))
-        return self._spanned(found, cases)
+        if self.modes is None:
+            return found
+        apart = []  # that of each mode, where the release does not choose
+        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
+            of_mode = [chains.only(self.modes.used[those]) for chains in self.chains]
+            apart.append(self.evidence(cases, [c for c in of_mode if c is not None]))
+        return replace(found, modes=self.modes, apart=tuple(apart))
 
     def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
         """Cases with the worst of poor weights, (U,), which a fit without their record can mend."""
@@ -253,8 +259,13 @@ class EvidenceRunner:
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; the unknown records stay imputed."""
         if not self.chains:
-            fit, self.imputes = cast(Sampled, needed(self.can.imputing)), True
-            self.chains = [Chains(fit, self._imputing())]
+            self.imputes, data, fit = True, self._data(), needed(self.can.imputing)
+            (rng,) = self.rng.spawn(1)
+            base = Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release))
+            make: Any = partial(fit.imputed, self.release, **self._how)
+            self.chains = [
+                Chains(fit, [base, self._held(self.key, "fit 1", data, rng, lambda r: make(rng=r))])
+            ]
         return self._until(cases, budget)
 
     def before(self, cases: Targets, found: Evidence) -> Ratio:
@@ -328,8 +339,11 @@ class EvidenceRunner:
         for starts in self.starts:
             end = begin + len(starts.value)
             which = new[(new >= begin) & (new < end)] - begin
-            if len(which):
-                self.chains.append(self._carried(starts.fit, which, begin, key, rng))
+            if len(which):  # carried on, and the fits that go on from there
+                at, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
+                make = partial(starts.fit.carried, which, self.release, rng=child, **self._how)
+                led = self.remember(at, make)
+                self.chains.append(Chains(led, self.later(led, at, rng), begin + which))
             begin = end
         self.modes = replace(found, used=np.concatenate([c.counted for c in self.chains]))
 
@@ -340,25 +354,27 @@ class EvidenceRunner:
         )
         return told_apart(value, error, log_release, wanted, carried)
 
-    def _carried(
-        self, fit: Led, which: Ints, begin: int, key: Key, rng: np.random.Generator
-    ) -> Chains:
-        """Some starts of a fit carried on, and the fits that go on from there."""
-        key, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
-        led = self.remember(key, lambda: fit.carried(which, self.release, rng=child, **self._how))
-        return Chains(led, self.later(led, key, rng), begin + which)
-
     def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
         """The fits, each made when it is asked for."""
-        *children, base_rng = rng.spawn(len(self.release.by_draw) + 1)
-        base = self._held(key, "fit 0", self._data(), base_rng, partial(self._base, fit))
+        draws = self.release.by_draw
+        *children, base_rng = rng.spawn(len(draws) + 1)
+        rounds = int(np.ceil(np.log2(len(draws))))
+
+        def base(rng: np.random.Generator) -> Posterior:
+            if self.can.led is not None:
+                return cast(Led, fit).lengthened(self.release, 2**rounds, rng=rng, **self._how)
+            found = fit.informed(self.release)
+            for k, child in enumerate(rng.spawn(rounds), start=1):
+                found = found.doubled(rng=child, n_jobs=self.n_jobs)
+                self._tell("base fit", k, rounds)
+            return found
 
         def augmented(l: int, rng: np.random.Generator) -> Posterior:
             return fit.augmented(self.release, l, rng=rng, **self._how)
 
-        return [base] + [
+        return [self._held(key, "fit 0", self._data(), base_rng, base)] + [
             self._held(key, f"fit {l + 1}", self._data(list(sets)), child, partial(augmented, l))
-            for l, (sets, child) in enumerate(zip(self.release.by_draw, children, strict=True))
+            for l, (sets, child) in enumerate(zip(draws, children, strict=True))
         ]
 
     def _held(
@@ -372,30 +388,6 @@ class EvidenceRunner:
         """A posterior under the key of its data and seed."""
         key = (*key, name, *data, *seed_of(rng))
         return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
-
-    def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
-        rounds = int(np.ceil(np.log2(len(self.release.by_draw))))
-        if self.can.led is not None:
-            return cast(Led, fit).lengthened(self.release, 2**rounds, rng=rng, **self._how)
-        base = fit.informed(self.release)
-        for k, child in enumerate(rng.spawn(rounds), start=1):
-            base = base.doubled(rng=child, n_jobs=self.n_jobs)
-            self._tell("base fit", k, rounds)
-        return base
-
-    def _imputing(self) -> list[Held]:
-        """The base fit, and one that has seen all releases and imputes what is not known."""
-        (rng,), fit, data = self.rng.spawn(1), needed(self.can.imputing), self._data()
-        return [
-            Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release)),
-            self._held(
-                self.key,
-                "fit 1",
-                data,
-                rng,
-                lambda r: fit.imputed(self.release, rng=r, **self._how),
-            ),
-        ]
 
     def _until(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of fits that run until its error is small enough."""
@@ -431,21 +423,12 @@ class EvidenceRunner:
         for k, (held, child) in enumerate(zip(posteriors, children, strict=True)):
             if (k == 0) == base_first:
                 key = (*held.key, "doubled", *seed_of(child))
-                make = partial(self.remember, key, partial(self._doubled, held, child))
+
+                def doubled(held: Held = held, rng: np.random.Generator = child) -> Posterior:
+                    return held().doubled(rng=rng, n_jobs=self.n_jobs)
+
+                make = partial(self.remember, key, doubled)
                 posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
-
-    def _doubled(self, held: Held, rng: np.random.Generator) -> Posterior:
-        return held().doubled(rng=rng, n_jobs=self.n_jobs)
-
-    def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
-        """The evidence with that of each mode apart, where the release does not choose."""
-        if self.modes is None:
-            return found
-        apart = []
-        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
-            of_mode = [chains.only(self.modes.used[those]) for chains in self.chains]
-            apart.append(self.evidence(cases, [c for c in of_mode if c is not None]))
-        return replace(found, modes=self.modes, apart=tuple(apart))
 
     def evidence(self, cases: Targets, chains: Sequence[Chains] | None = None) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
@@ -486,8 +469,7 @@ class EvidenceRunner:
             how: Any = {"rngs": rngs, **self._how}
             return refit_evidence(self.sampled, self.release, fits, cases, which, **how)
 
-        parts = in_stages("refits", len(cases), run)
-        return replace(joined(parts), refitted=np.ones(len(parts), dtype=bool))
+        return joined(in_stages("refits", len(cases), run))
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:

@@ -470,14 +470,28 @@ def gather(
         problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
     words = _in_words(problem, method, problem.cases)
-    _check_prior(problem, method, search_prior, before=before)
+    has_base = method.based and method.name not in problem.capabilities.computed
+    if before and not has_base:
+        raise InputError(
+            "what was known before anything was published is asked of the model's predictive, and "
+            f"evidence {method.name!r} has none; leave before= out"
+        )
+    # a prior that does not suit is refused here
+    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
+    log_prior(search_prior, fit.microdata, problem.cases, problem.release, base)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
-    searched = search_prior if problem.cases.guesses.finer is not None else None
-    cases, log_rest = _narrowed(runner, method, budget, search_prior)
+    cases, encoded, searched = problem.cases, problem.release, None
+    log_rest = np.full(len(cases), -np.inf)
+    if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
+        searched = search_prior
+        coarse = method.run(runner, cases, budget._replace(refit_budget=0))
+        believed = log_prior(search_prior, fit.microdata, cases, encoded, coarse.base)
+        guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
+        cases = cases.with_guesses(guesses)
     found = method.run(runner, cases, budget)
-    unchanged, encoded = ~problem.release.replaced[cases.record], problem.release
+    unchanged = ~encoded.replaced[cases.record]
     check = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
@@ -509,35 +523,6 @@ def gather(
         if before
         else None,
     )
-
-
-def _check_prior(
-    problem: AuditProblem, method: EvidenceMethod, prior: priors.Prior, *, before: bool
-) -> None:
-    """Refuse what needs a base fit where there is none, and a prior that does not suit."""
-    cases, computed = problem.cases, problem.capabilities.computed
-    has_base = method.based and method.name not in computed
-    if before and not has_base:
-        raise InputError(
-            "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
-        )
-    base = np.zeros(cases.guesses.codes.shape[:2]) if has_base else None
-    log_prior(prior, problem.release.microdata, cases, problem.release, base)
-
-
-def _narrowed(
-    runner: EvidenceRunner, method: EvidenceMethod, budget: Budget, prior: priors.Prior
-) -> tuple[Targets, Array]:
-    """Coarse guesses replaced by fine ones where the posterior is, and what that leaves out."""
-    cases, release = runner.problem.cases, runner.release
-    finer = cases.guesses.finer
-    if finer is None:
-        return cases, np.full(len(cases), -np.inf)
-    found = method.run(runner, cases, budget._replace(refit_budget=0))
-    believed = log_prior(prior, release.microdata, cases, release, found.base)
-    guesses, log_rest = finer(believed + found.log_evidence.sum(axis=0))
-    return cases.with_guesses(guesses), log_rest
 
 
 def _in_words(problem: AuditProblem, method: EvidenceMethod, cases: Targets) -> dict[str, str]:

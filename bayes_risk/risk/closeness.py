@@ -114,24 +114,14 @@ def _groups(codes: npt.NDArray[Any]) -> Ints:
     return group
 
 
-def expectation(p: Array, f: Array) -> Array:
-    """Sum over values of p f, shape (U,)."""
-    return np.asarray((p * f).sum(axis=0))
+def modes(m: Marginal) -> tuple[Array, Array]:
+    """What the intruder picks with and without the release: the likeliest value, as weights (K, U).
 
-
-def error_bound(marginal: Marginal, f: Array) -> Array:
-    """Upper bound of the standard error of the posterior expectation of f (K, U); shape (U,).
-
-    However errors of guesses depend on each other, the standard deviation of a sum is at most the
-    sum of standard deviations.
+    1, 0, or 1 / ties.
     """
-    return expectation(marginal.spread, np.abs(f - expectation(marginal.posterior, f)))
-
-
-def mode_share(p: Array) -> Array:
-    """Share of each value in the place of the likeliest one: 1, 0, or 1 / ties; shape (K, U)."""
-    tied = p >= p.max(axis=0) * (1 - TIE)
-    return np.asarray(tied / tied.sum(axis=0))
+    tied = [p >= p.max(axis=0) * (1 - TIE) for p in (m.posterior, m.prior)]
+    with_release, without = (np.asarray(each / each.sum(axis=0)) for each in tied)
+    return with_release, without
 
 
 def smallest_region(p: Array, mass: float) -> Array:
@@ -219,11 +209,13 @@ class GuessPosterior(OfTargets):
         Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
         ``probability``, ``mcse_bound`` (upper bound of the standard error).
         """
-        tables = {}
-        for j, variable in enumerate(self.variables):
-            found = by_record(self, [j], lambda m: expected("p", m.is_truth.astype(float), m))
-            names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
-            tables[variable.name] = found[list(names)].rename(columns=names)
+        names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
+        tables = {
+            variable.name: by_record(
+                self, [j], lambda m: expected("p", m.is_truth.astype(float), m)
+            )[list(names)].rename(columns=names)
+            for j, variable in enumerate(self.variables)
+        }
         return pd.concat(tables, axis=1)
 
     def closeness(
@@ -288,14 +280,12 @@ class GuessPosterior(OfTargets):
             raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
         j = number_among(self, variable)
 
-        def between(m: Marginal) -> Columns:
-            values = m.values[..., 0].astype(float)
-            return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
-
-        found = between(_marginal(self, [j], self.case[[self.position(label)]]))
-        parts = {"prior": "probability_prior", "probability": "probability"}
-        parts["mcse_bound"] = "probability_mcse_bound"
-        return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
+        m = _marginal(self, [j], self.case[[self.position(label)]])
+        values = m.values[..., 0].astype(float)
+        found = expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+        names = {"prior": "_prior", "probability": "", "mcse_bound": "_mcse_bound"}
+        row = {name: float(found[f"probability{end}"][0]) for name, end in names.items()}
+        return pd.Series(row, name=label)
 
     def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
         """File level: how close the intruder comes to each number on average.
@@ -336,22 +326,21 @@ class GuessPosterior(OfTargets):
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:
-    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation."""
+    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation.
+
+    However errors of guesses depend on each other, the standard deviation of a sum is at most the
+    sum of standard deviations.
+    """
     return {
-        name: expectation(m.posterior, f),
-        f"{name}_mcse_bound": error_bound(m, f),
-        f"{name}_prior": expectation(m.prior, f),
+        name: (mean := (m.posterior * f).sum(axis=0)),
+        f"{name}_mcse_bound": (m.spread * np.abs(f - mean)).sum(axis=0),
+        f"{name}_prior": (m.prior * f).sum(axis=0),
     }
 
 
 def with_prior(name: str, f: Array, weights: tuple[Array, Array]) -> Columns:
     """Sum of f (K, U) over the values, weighted once for the posterior and once for the prior."""
-    return {name: expectation(weights[0], f), f"{name}_prior": expectation(weights[1], f)}
-
-
-def modes(m: Marginal) -> tuple[Array, Array]:
-    """What the intruder picks with and without the release, as weights (K, U)."""
-    return mode_share(m.posterior), mode_share(m.prior)
+    return {name: (weights[0] * f).sum(axis=0), f"{name}_prior": (weights[1] * f).sum(axis=0)}
 
 
 def by_record(

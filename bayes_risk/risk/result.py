@@ -25,7 +25,7 @@ from bayes_risk.data.base_result import (
     spread,
     value,
 )
-from bayes_risk.evidence.balance import Balance, rows_of
+from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
@@ -238,7 +238,9 @@ class AttributeRisk(GuessPosterior):
         for name, risk in self.priors.items():
             other = risk.summary()[["value", "mcse", "baseline"]].to_dict("index")
             rows |= {f"{row}_{name}": tuple(other[row].values()) for row in MEASURED}
-        rows |= rows_of(self.balance)
+        if (checked := self.balance) is not None:
+            rows["balance"] = (checked.mean.value, checked.mean.error, 1.0)
+            rows["shared_by_releases"] = (checked.shared.value, checked.shared.error, 0.0)
         if self.before is not None:
             rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
         if (found := self.modes) is not None:

@@ -11,13 +11,13 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import in_brackets, number
+from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures
 from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.evidence.contract import Fit, drawn_in_words
-from bayes_risk.evidence.methods import METHODS, check_offered
+from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
@@ -31,7 +31,7 @@ from bayes_risk.risk.posterior import (
     warn_of_unreliable,
 )
 
-from .tables import Spread, Table, tabulated
+from .tables import Table, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
@@ -180,16 +180,15 @@ class FullTableRisk(OfTargets):
         """The result in plain words."""
         table = self.records
         worst = table.iloc[int(np.argmax(table["probability"]))]
-        doubtful = int((~table["reliable"]).sum())
         error = in_brackets(worst["mcse"], worst["probability"])
-        doubt = f"{doubtful:,} records are" if doubtful != 1 else "1 record is"
+        doubt = counted(int((~table["reliable"]).sum()), "record")
         return (
             f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
             f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
             f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
             f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
             f"gives it {number(worst['probability'])}{error} in the worst case "
-            f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
+            f"({number(worst['prior'])} without the release). Unreliable: {doubt}."
         )
 
     def tables(self) -> dict[str, Shown]:
@@ -291,7 +290,12 @@ def full_table_risk(
     problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
     cases = problem.cases
     table = Table.of(fit.microdata.n_levels[cases.columns])
-    check_size(table)
+    if not 2 <= table.n_cells <= MAX_CELLS:
+        raise InputError(
+            f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
+            f"table at least 2 and at most {MAX_CELLS:,}; search a larger one with likeliest(...), "
+            "or let the intruder know more or fewer columns: Intruder(knows_columns=[...])"
+        )
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
@@ -309,8 +313,7 @@ def full_table_risk(
     )
     variables = tuple(fit.microdata.variables[j] for j in cases.columns)
     khat = np.max([of.khat for of in fits], axis=0)
-    each = zip(Spread._fields, zip(*found, strict=True), strict=True)
-    numbers: Any = {name: np.stack(values, axis=-1) for name, values in each}
+    numbers: Any = {name: np.stack([of[name] for of in found], axis=-1) for name in found[0]}
     exact = (numbers["mcse"] <= MAX_MCSE) & (numbers["mcse_log_odds"] <= MAX_MCSE_LOG_ODDS)
     risk = FullTableRisk(
         index=fit.microdata.index[problem.rows],
@@ -328,7 +331,7 @@ def full_table_risk(
             "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
-            "evidence": METHODS[way].in_words,
+            "evidence": way,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
@@ -350,8 +353,7 @@ def problem_of(
     choose: np.random.Generator,
     knowing: np.random.Generator,
 ) -> tuple[AuditProblem, str]:
-    """The audit, and how its evidence is computed, if the model can tabulate it at all."""
-    name = type(fit).__name__
+    """The audit, and how its evidence is computed in words, if the model can tabulate it."""
     if intruder is not None and intruder.is_competitor:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
@@ -360,35 +362,17 @@ def problem_of(
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), targets, choose=choose, knowing=knowing
     )
-    can = problem.capabilities
-    if can.tabulated is None:
+    if problem.capabilities.tabulated is None:
         raise InputError(
-            f"{name} offers no full table: its predictives are no mixtures of products; list the "
-            "values with guesses=Listed(table) in attribute_risk, or use models.DPMPM"
+            f"{type(fit).__name__} offers no full table: its predictives are no mixtures of "
+            "products; list the values with guesses=Listed(table) in attribute_risk, or use "
+            "models.DPMPM"
         )
-    check_offered(problem)
-    ways = [way for way in WAYS if way in can.methods]
-    if not ways:
-        raise InputError(
-            f"{name} offers {sorted(can.methods) or 'no evidence'} for this release and intruder, "
-            f"and a full table needs one of {list(WAYS)}"
-        )
+    method = choose_method(problem, None, WAYS)
     unchanged = int((~problem.release.replaced[problem.rows]).sum())
     if unchanged:
         raise InputError(
             f"{unchanged} of {len(problem.rows)} targets were released unchanged: their values are "
             "known for certain; leave them out"
         )
-    return problem, ways[0]
-
-
-def check_size(table: Table) -> None:
-    """Refuse tables that are too large to be listed, or leave nothing to guess."""
-    if table.n_cells > MAX_CELLS:
-        raise InputError(
-            f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
-            f"table at most {MAX_CELLS:,}; search it with likeliest(...), or let the intruder know "
-            "some columns: Intruder(knows_columns=[...])"
-        )
-    if table.n_cells < 2:
-        raise InputError("the unknown columns have one combination of levels: nothing to guess")
+    return problem, method.in_words

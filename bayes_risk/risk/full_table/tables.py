@@ -33,31 +33,6 @@ STRETCH = 2**18  # cells
 FURTHEST = 1e30  # shifts of log odds that single precision can hold
 
 
-class Spread(NamedTuple):
-    """Posterior of one target over its table, in short: as `FullTableRisk`, of one case.
-
-    ``deviations`` (F, B); ``best`` (k,) are cells.
-    """
-
-    n_values: int
-    log_prior: float
-    log_probability: float
-    deviations: Array
-    mcse: float
-    mcse_log_odds: float
-    rank: float
-    rank_low: float
-    rank_high: float
-    prior_rank: float
-    within_1: float
-    within_2: float
-    entropy: float
-    eps: float
-    best: Ints
-    best_log_probability: Array
-    best_log_prior: Array
-
-
 LogPrior = Callable[[slice, Array], Array]
 
 
@@ -144,8 +119,8 @@ class _Walk:
             self.high = max(self.high, float(part.log_evidence[allowed].max()))
         self.cells += int(allowed.sum())
 
-    def result(self, near: Ints, around: Ints, keep: int) -> Spread:
-        """Everything counted, once all rows went by.
+    def result(self, near: Ints, around: Ints, keep: int) -> dict[str, Any]:
+        """Everything counted, once all rows went by: as `FullTableRisk`, of one case.
 
         ``near`` and ``around``: cells at Hamming distance up to 1 and up to 2 of the truth;
         ``keep``: how many of the likeliest cells to list.
@@ -160,25 +135,25 @@ class _Walk:
         se = float(standard_error(moved[..., None], led=self.led)[0])
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
         best = _largest(flat, keep)
-        return Spread(
-            n_values=self.cells,
-            log_prior=-log_prior_z,
-            log_probability=-log_z,
-            deviations=moved * p,
-            mcse=se * p,
-            mcse_log_odds=log_odds_se,
-            rank=self._rank(0.0),
-            rank_low=self._rank(2.0 * log_odds_se),
-            rank_high=self._rank(-2.0 * log_odds_se),
-            prior_rank=self.prior_above + 0.5,
-            within_1=_mass(flat, near, log_z),
-            within_2=_mass(flat, around, log_z),
-            entropy=_entropy(flat, log_z),
-            eps=self.high - self.low,
-            best=best,
-            best_log_probability=flat[best].astype(float) - log_z,
-            best_log_prior=self._priors_of(best) - log_prior_z,
-        )
+        return {
+            "n_values": self.cells,
+            "log_prior": -log_prior_z,
+            "log_probability": -log_z,
+            "deviations": moved * p,
+            "mcse": se * p,
+            "mcse_log_odds": log_odds_se,
+            "rank": self._rank(0.0),
+            "rank_low": self._rank(2.0 * log_odds_se),
+            "rank_high": self._rank(-2.0 * log_odds_se),
+            "prior_rank": self.prior_above + 0.5,
+            "within_1": _mass(flat, near, log_z),
+            "within_2": _mass(flat, around, log_z),
+            "entropy": _entropy(flat, log_z),
+            "eps": self.high - self.low,
+            "best": best,  # cells
+            "best_log_probability": flat[best].astype(float) - log_z,
+            "best_log_prior": self._priors_of(best) - log_prior_z,
+        }
 
     def _rank(self, shift: float) -> float:
         """Expected rank of the truth, ties in any order, were its log odds larger by ``shift``."""
@@ -350,7 +325,7 @@ def tabulated(
     led: bool = False,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
-) -> tuple[list[WeightedDraws], list[Spread]]:
+) -> tuple[list[WeightedDraws], list[dict[str, Any]]]:
     """Weights, and posteriors target by target, from the base predictive and the releases'."""
     m = len(parts) - 1
     wanted = draws_by_fit(parts, table.n_cells, m, draws)
@@ -359,7 +334,7 @@ def tabulated(
     norms = np.stack([fit.log_norm for fit in fits])
     one = partial(_spread_of, fits, norms, factor, led, table, cases, microdata, prior, keep)
 
-    def run(which: Sequence[int]) -> Iterator[Spread]:
+    def run(which: Sequence[int]) -> Iterator[dict[str, Any]]:
         jobs = [partial(one, u) for u in which]
         found = in_order(jobs, n_jobs=n_jobs, what="full table")
         for u, spread in zip(which, found, strict=True):
@@ -380,7 +355,7 @@ def _spread_of(
     prior: str | TruthFactor,
     keep: int,
     u: int,
-) -> Spread:
+) -> dict[str, Any]:
     """Posterior of one target."""
     codes = cases.profiles[u, cases.columns].astype(np.int64)
     sums = [fit.terms(u, cases, microdata).sums(table.cut) for fit in fits]
