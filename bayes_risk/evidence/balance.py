@@ -57,7 +57,7 @@ class Balance:
     def sentence(self) -> str:
         """In words."""
         if self.outcome == "says nothing":
-            why = f"{self.m} release{'s' * (self.m > 1)}, and {RELEASES} are needed"
+            why = f"{self.m} releases, and {RELEASES} are needed"
             if self.m >= RELEASES:
                 why = f"{self.mean.pairs:,} pairs of record and guess, worth {self.effective:.0f}"
             return f"The balance of the evidence says nothing: {why}."

@@ -180,17 +180,14 @@ def _refitted(
         [fit.without(record, seen, l, start=start, rng=next(children)) for start in starts]
         for (seen, l), starts in zip(of, fits, strict=True)
     ]
-    ratios = [pooled([_of_one(one, target, next(children)) for one in lots]) for lots in posteriors]
-    return combined(ratios, m, target)
+    one = slice(0, 1)
 
+    def ratio(posterior: Posterior) -> Ratio:
+        """Log ratios of a fit that has not seen the target."""
+        parts = posterior.predictives(target, rng=next(children))
+        return together([ratio_of_sums(part, one, part.log_truth(one)) for part in parts])
 
-def _of_one(posterior: Posterior, target: Targets, rng: np.random.Generator) -> Ratio:
-    """Log ratios of a fit that has not seen the target."""
-    parts = []
-    for predictive in posterior.predictives(target, rng=rng):
-        log_p = predictive.log_truth(slice(0, 1))
-        parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
-    return together(parts)
+    return combined((pooled([ratio(of) for of in lots]) for lots in posteriors), m, target)
 
 
 def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:

@@ -83,15 +83,10 @@ def stands_out(
 ) -> tuple[Array, Array]:
     """Whether the first m of N exchangeable files differ from the others: by how much, how surely.
 
-    Of measure k, with mean and standard deviation of the other files,
-
-        D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m))),
-
-    and its p-value is how often, over choices of m files among the N, the largest D of all measures
-    is as large as D_k: adjusted for all measures at once, exact if files are exchangeable.
-
-    Values are (N, K); standard deviations are not below ``smallest_sd`` (K,). ``rng`` draws
-    `PERMUTATIONS` choices; for m = 1 all N are looked at.
+    Of measure k: ``D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m)))``, sd
+    not below ``smallest_sd`` (K,). Its p-value is how often, over `PERMUTATIONS` choices of m files
+    among the N (for m = 1 all), the largest D of all measures is as large: adjusted for all
+    measures at once, exact if files are exchangeable. Values are (N, K).
     """
     N = len(values)
     x = values - np.median(values, axis=0)
@@ -388,10 +383,7 @@ def _check(
 def _simulated(
     fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: np.random.Generator
 ) -> Iterator[EncodedRelease]:
-    """Releases of R units in all, as many files at once as memory and draws allow.
-
-    They are made as the release says that it was, as far as the fit can be asked for it.
-    """
+    """Releases of R units in all, made as the release says that it was as far as the fit can."""
     way, (n, p) = drawn(maker, release), release.codes.shape[1:]
     wanted: dict[str, Any] = {
         "columns": list(release.synthesized),

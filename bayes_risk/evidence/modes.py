@@ -190,10 +190,11 @@ def told_apart(
 
 def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
     """Which modes do not fall short of the best, of log probabilities (S, B)."""
-    each = [log_release[mode == k] for k in range(int(mode.max()) + 1)]
-    mean = np.array([one.mean() for one in each])
-    noise, best = _noise(log_release), int(np.argmax(mean))
-    variance = np.array([_variance(one, noise) for one in each])
+    each = [log_release[mode == k].mean(axis=1) for k in range(int(mode.max()) + 1)]
+    mean, noise = np.array([chains.mean() for chains in each]), _noise(log_release)
+    between = [chains.var(ddof=1) if len(chains) >= SOME else 0.0 for chains in each]
+    variance = np.maximum(noise**2, between) / [len(chains) for chains in each]
+    best = int(np.argmax(mean))
     error = np.sqrt(variance + variance[best])
     near: npt.NDArray[np.bool_] = mean[best] - mean <= CLEAR + ERRORS * error
     return near
@@ -253,13 +254,6 @@ def _spread(batches: Array) -> float:
     return float(np.median(steps) / UNIT / np.sqrt(2.0)) if steps.size else 0.0
 
 
-def _variance(values: Array, noise: float) -> float:
-    """Of the mean of (chains, batches): of batches, or between chains where there are some."""
-    chains = values.mean(axis=1)
-    between = float(chains.var(ddof=1)) if len(chains) >= SOME else 0.0
-    return max(noise**2, between) / len(chains)
-
-
 def probed(data: Microdata, cases: Targets) -> Targets:
     """Some of the targets, evenly spread, with guesses that differ from them in one variable.
 
@@ -312,10 +306,7 @@ def started(
     """Chains led by the release, and what they say of the probes.
 
     ``read`` gives the predictives of a posterior, ``remember`` makes a fit unless it is known.
-
-    Notes
-    -----
-    Cost: that of a fit on the table and all data sets, stacked; log ratios of the probes.
+    Cost: a fit on the table and all data sets, stacked; log ratios of the probes.
     """
     lead, score, weigh = rngs
     led = remember(lambda: fit.led(release, rng=lead, n_jobs=n_jobs, progress=progress))

@@ -21,7 +21,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 from .contract import Capabilities, Fit, Targets, drawn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class AuditProblem:
     """What an audit asks, read and checked."""
 
@@ -73,21 +73,9 @@ class AuditProblem:
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
-        cases, case = cases_of(
-            encoded, intruder, weighed, rows, known, fit.weights, fit.records_differ
-        )
-        return cls(
-            fit=fit,
-            release=encoded,
-            intruder=intruder,
-            capabilities=capabilities,
-            guesses=weighed,
-            rows=rows,
-            told=told,
-            known=known,
-            cases=cases,
-            case=case,
-        )
+        how = known, fit.weights, fit.records_differ
+        cases, case = cases_of(encoded, intruder, weighed, rows, *how)
+        return cls(fit, encoded, intruder, capabilities, weighed, rows, told, known, cases, case)
 
     @property
     def published(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
 from bayes_risk.release.release import EncodedRelease
 
@@ -166,17 +166,14 @@ class EvidenceRunner:
         self.imputes = False
         self.starts: list[Starts] = []
         self.chains: list[Chains] = []
-        if problem.known is not None:
-            self._condition(problem.known)
-
-    def _condition(self, known: Flags) -> None:
-        """Take the model given the known records alone."""
+        known = problem.known
+        if known is None:
+            return
+        # the model given the known records alone
         (rng,) = self.rng.spawn(1)
-        fit = needed(self.can.partial)
         self.key = ("knowing", known.tobytes(), *self._data(), *seed_of(rng))
-        given = self.remember(
-            self.key, lambda: fit.knowing(known, self.release, rng=rng, **self._how)
-        )
+        knowing = needed(self.can.partial).knowing
+        given = self.remember(self.key, partial(knowing, known, self.release, rng=rng, **self._how))
         self.can = given.capabilities(self.release, self.problem.intruder)
         self.n_draws = given.n_draws
 
@@ -210,21 +207,20 @@ class EvidenceRunner:
 
     def closed_form(self, way: str, cases: Targets) -> Evidence:
         """What the model computes itself; kept where that is all there is to do."""
-        fit = needed(self.can.closed_form)
-        make = partial(fit.closed_form, way, self.release, cases, progress=self.progress)
+        compute = partial(needed(self.can.closed_form).closed_form, way)
         if way not in ("exact", "monte-carlo"):
-            return known_evidence(make(rng=self.rng), cases)
-        return self._computed(make, cases)
+            made = compute(self.release, cases, rng=self.rng, progress=self.progress)
+            return known_evidence(made, cases)
+        return self._computed(compute, cases)
 
     def weaker(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence for competing businesses, which the model computes itself."""
-        compute = needed(self.can.weaker).weaker
-        make = partial(compute, self.problem.intruder, self.release, cases, progress=self.progress)
-        return self._computed(make, cases)
+        return self._computed(partial(needed(self.can.weaker).weaker, self.problem.intruder), cases)
 
-    def _computed(self, make: Callable[..., Simulated], cases: Targets) -> Evidence:
+    def _computed(self, compute: Callable[..., Simulated], cases: Targets) -> Evidence:
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
-        return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
+        make = partial(compute, self.release, cases, rng=rng, progress=self.progress)
+        return known_evidence(stage("evidence", make), cases)
 
     def importance(self, cases: Targets, budget: Budget) -> Evidence:
         """The published importance sampler."""

@@ -27,98 +27,78 @@ from .guesses import Guesses, GuessSet, check_room, no_grid
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Search:
-    """One-variable guesses, and which of them are coarse.
+    """Guesses of q variables, cut into blocks; the middles of the blocks are the coarse ones.
 
-    ``points`` (G_j, U), ``counted`` (G_j, U) and ``truth`` (U,) of each of q variables; ``starts``
-    and ``sizes`` of the blocks into which each variable's guesses are cut; ``budget`` guesses.
+    ``points`` and ``counted`` (G_j, U), ``truth`` (U,) of each variable; ``budget`` guesses. The
+    longest variables are cut until the coarse grid fits its part of the budget.
     """
 
-    points: Sequence[Array]
-    counted: Sequence[Flags]
-    truth: Sequence[Ints]
-    starts: Sequence[Ints]
-    sizes: Sequence[Ints]
-    budget: int
-
-    @classmethod
-    def of(
-        cls, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
-    ) -> "Search":
-        """Cut the longest variables until the coarse grid fits its part of the budget."""
+    def __init__(
+        self,
+        points: Sequence[Array],
+        counted: Sequence[Flags],
+        truth: Sequence[Ints],
+        budget: int,
+    ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)
         while np.prod(np.ceil(lengths / strides)) > budget / COARSE and (strides < lengths).any():
             strides[int(np.argmax(np.ceil(lengths / strides)))] += 1
-        starts = [np.arange(0, n, s, dtype=np.int64) for n, s in zip(lengths, strides, strict=True)]
-        sizes = [np.diff(b, append=n) for b, n in zip(starts, lengths, strict=True)]
-        largest = np.prod([float(s.max()) for s in sizes])
-        if largest > budget:
+        self.starts = [np.arange(0, n, s) for n, s in zip(lengths, strides, strict=True)]
+        self.sizes = [np.diff(b, append=n) for b, n in zip(self.starts, lengths, strict=True)]
+        self.largest = math.prod(int(s.max()) for s in self.sizes)
+        if self.largest > budget:
             raise InputError(
                 f"{' x '.join(map(str, lengths))} guesses cannot be searched within a budget of "
                 f"{budget:,}; raise the budget, or take coarser grids"
             )
         ordered = [_ascending(*x) for x in zip(points, counted, truth, strict=True)]
-        points, counted, truth = map(list, zip(*ordered, strict=True))
-        return cls(
-            points=points, counted=counted, truth=truth, starts=starts, sizes=sizes, budget=budget
+        self.points, self.counted, self.truth = map(list, zip(*ordered, strict=True))
+        self.budget, column = budget, np.arange(len(truth[0]))
+        self.true = np.stack(
+            [p[t, column] for p, t in zip(self.points, self.truth, strict=True)], axis=1
+        )
+        # every combination of blocks, shape (C, q)
+        self.cells = np.array(list(product(*(range(len(b)) for b in self.starts))), dtype=np.int64)
+        # how many guesses of each block count, shape (blocks, U) for each variable
+        self.members = [
+            np.add.reduceat(c.astype(np.int64), b, axis=0)
+            for c, b in zip(self.counted, self.starts, strict=True)
+        ]
+        # the middle one of those that count, which come first in a block; shape (C, U) each
+        self.middles = [
+            (b[:, None] + np.minimum(n // 2, np.maximum(n - 1, 0)))[self.cells[:, j]]
+            for j, (b, n) in enumerate(zip(self.starts, self.members, strict=True))
+        ]
+        self.is_truth = np.logical_and.reduce(  # shape (C, U)
+            [at == t for at, t in zip(self.middles, self.truth, strict=True)]
         )
 
     def coarse(self) -> GuessSet:
         """The middle of every block, and the truth; shape (blocks + 1, ...) joint."""
-        cells = self._cells()
-        at = self._middles(cells)  # shape (C, U) each
-        column = np.arange(at[0].shape[1])
-        codes = np.stack([p[a, column] for p, a in zip(self.points, at, strict=True)], axis=2)
-        counted = np.logical_and.reduce(
-            [c[a, column] for c, a in zip(self.counted, at, strict=True)]
-        )
-        others = counted & ~self._is_truth(at)
-        return replace(GuessSet.after_truth(self._truth(), codes, others, cells), finer=self.finer)
+        column = np.arange(len(self.true))
+        pairs = list(zip(self.points, self.counted, self.middles, strict=True))
+        codes = np.stack([p[at, column] for p, _, at in pairs], axis=2)
+        counted = np.logical_and.reduce([c[at, column] for _, c, at in pairs]) & ~self.is_truth
+        found = GuessSet.after_truth(self.true, codes, counted, self.cells)
+        return replace(found, finer=self.finer)
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
         """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
-        cells = self._cells()
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
-            held = sum(np.log(n[cells[:, j]]) for j, n in enumerate(self._members()))
-        is_truth = self._is_truth(self._middles(cells))
-        mass = np.where(is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
-        largest = int(np.prod([s.max() for s in self.sizes]))
-        opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // largest, 1)]
+            held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
+        mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
+        opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // self.largest, 1)]
         np.put_along_axis(mass, opened, -np.inf, axis=0)
-        return self._fine(cells[opened]), change(log_sum(mass), log_p[0])
-
-    def _cells(self) -> Ints:
-        """Every combination of blocks, shape (C, q)."""
-        return np.array(list(product(*(range(len(s)) for s in self.starts))), dtype=np.int64)
-
-    def _members(self) -> list[Ints]:
-        """How many guesses of each block count, shape (blocks, U) for each variable."""
-        return [
-            np.add.reduceat(c.astype(np.int64), b, axis=0)
-            for c, b in zip(self.counted, self.starts, strict=True)
-        ]
-
-    def _middles(self, cells: Ints) -> list[Ints]:
-        """The middle one of those that count, which come first in a block; shape (C, U) each."""
-        return [
-            (b[:, None] + np.minimum(n // 2, np.maximum(n - 1, 0)))[cells[:, j]]
-            for j, (b, n) in enumerate(zip(self.starts, self._members(), strict=True))
-        ]
-
-    def _is_truth(self, at: Sequence[Ints]) -> Flags:
-        """Where the middles of all variables are the truth, shape (C, U)."""
-        flags: Flags = np.logical_and.reduce([a == t for a, t in zip(at, self.truth, strict=True)])
-        return flags
+        return self._fine(self.cells[opened]), change(log_sum(mass), log_p[0])
 
     def _fine(self, blocks: Ints) -> GuessSet:
         """Every guess in the blocks (T, U, q); the truth first, and nothing twice."""
         T, U, q = blocks.shape
         offsets = np.array(list(product(*(range(int(s.max())) for s in self.sizes))))  # (S, q)
         codes = np.empty((T * len(offsets), U, q))
-        counted = np.ones((T, len(offsets), U), dtype=bool)
-        is_truth = np.ones((T, len(offsets), U), dtype=bool)
+        counted, is_truth = np.ones((2, T, len(offsets), U), dtype=bool)
         for j in range(q):
             begin, size = self.starts[j][blocks[:, :, j]], self.sizes[j][blocks[:, :, j]]
             step = offsets[:, j][None, :, None]
@@ -127,11 +107,7 @@ class Search:
             codes[:, :, j] = self.points[j][at, column].reshape(-1, U)
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
-        return GuessSet.after_truth(self._truth(), codes, (counted & ~is_truth).reshape(-1, U))
-
-    def _truth(self) -> Array:
-        at = [p[t, np.arange(len(t))] for p, t in zip(self.points, self.truth, strict=True)]
-        return np.stack(at, axis=1)
+        return GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
 
 
 def _ascending(points: Array, counted: Flags, truth: Ints) -> tuple[Array, Flags, Ints]:
@@ -393,7 +369,7 @@ class JointGrid:
         size = math.prod(len(p) for p in points)
         check_room(min(size, self.budget), len(points), len(profiles))
         if size > self.budget:
-            return Search.of(points, counted, truth, self.budget).coarse()
+            return Search(points, counted, truth, self.budget).coarse()
         sizes = [len(p) for p in points]
         cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
         codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
@@ -414,6 +390,13 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
         return JointGrid(dict.fromkeys(numbers, guesses))
     ready: Guesses = guesses
     return ready
+
+
+def guesses_in_words(guesses: Guesses, names: Sequence[Any]) -> str:
+    """What is guessed of every column: of those that a joint grid leaves out, all levels."""
+    said = guesses.in_words()
+    others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
+    return f"{said}; {', '.join(others)}: every level" if others else said
 
 
 def _counted(values: Array, truth: Ints) -> Flags:

@@ -4,7 +4,7 @@ The evidence of an audit, `p(Z^(l) | y*, A, S)`, does not depend on the prior: g
 kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,12 +24,12 @@ from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, f
 from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
-from bayes_risk.evidence.methods import METHODS, EvidenceMethod, choose_method, in_words
+from bayes_risk.evidence.methods import METHODS, choose_method, in_words
 from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, seed_of
 from bayes_risk.intruder import priors
-from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.exposure import exposure
@@ -135,16 +135,6 @@ class AttributeEvidence(Shown):
             return replace(risk, balance=self.balance(), not_by_column=factors)
         return replace(risk, balance=self.balance(), by_column=by_column(factors, risk))
 
-    @property
-    def _factors(self) -> Factors | str:
-        """The evidence by column, or why it is not there."""
-        if isinstance(self.factors, str):
-            return self.factors
-        log_p = self.found.log_evidence[None] if len(self.factors) == 1 else self.found.by_column
-        if log_p is None:
-            return FIRST
-        return Factors(self.factors, log_p, [str(c) for c in self.release.synthesized])
-
     def balance(self) -> balancing.Balance | None:
         """The evidence checked by itself; None where its expectation is not known.
 
@@ -193,11 +183,13 @@ class AttributeEvidence(Shown):
             raise InputError(f"m={m} is out of range; give 1 to {among} releases")
         encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
-        words = {**self.words, "releases": f"{said}; the first of {among}"}
-        shown = self.exposure.first(m)
-        found = self.found.first(m)
         return replace(
-            self, found=found, release=encoded.source, encoded=encoded, words=words, exposure=shown
+            self,
+            found=self.found.first(m),
+            release=encoded.source,
+            encoded=encoded,
+            words={**self.words, "releases": f"{said}; the first of {among}"},
+            exposure=self.exposure.first(m),
         )
 
     @property
@@ -234,6 +226,11 @@ class AttributeEvidence(Shown):
         posterior = weigh(found, summed, *how)
         apart = [weigh(one, PosteriorSums.from_evidence(one), *how) for one in found.apart]
         trusted = reliable(found, posterior, self.limits, apart)
+        factors: Factors | Any = self.factors
+        if not isinstance(factors, str):  # the evidence by column, or why it is not there
+            log_p = found.log_evidence[None] if len(factors) == 1 else found.by_column
+            names = [str(c) for c in self.release.synthesized]
+            factors = FIRST if log_p is None else Factors(factors, log_p, names)
         return AttributeRisk(
             index=self.index,
             case=self.case,
@@ -248,7 +245,7 @@ class AttributeEvidence(Shown):
             mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
             mcse_by_release=posterior.mcse_by_release,
-            factors=self._factors,
+            factors=factors,
             khat=found.khat,
             ess=found.ess,
             reliable=trusted | self.disclosed,
@@ -469,7 +466,15 @@ def gather(
         some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
         problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
-    words = _in_words(problem, method, problem.cases)
+    names = [fit.microdata.columns[j] for j in problem.cases.columns]
+    words = {
+        "records": problem.knowledge(),
+        "columns": f"guessed: {', '.join(map(str, names))}",
+        "synthesis": fit.mechanism(problem.release),
+        "guesses": guesses_in_words(problem.guesses, names),
+        "evidence": in_words(method, problem, problem.cases),
+        "releases": drawn_in_words(fit, problem.release),
+    }
     has_base = method.based and method.name not in problem.capabilities.computed
     if before and not has_base:
         raise InputError(
@@ -523,23 +528,3 @@ def gather(
         if before
         else None,
     )
-
-
-def _in_words(problem: AuditProblem, method: EvidenceMethod, cases: Targets) -> dict[str, str]:
-    fit, release = problem.fit, problem.release
-    names = [fit.microdata.columns[j] for j in cases.columns]
-    return {
-        "records": problem.knowledge(),
-        "columns": f"guessed: {', '.join(map(str, names))}",
-        "synthesis": fit.mechanism(release),
-        "guesses": _guesses_in_words(problem.guesses, names),
-        "evidence": in_words(method, problem, cases),
-        "releases": drawn_in_words(fit, release),
-    }
-
-
-def _guesses_in_words(guesses: Guesses, names: Sequence[Hashable]) -> str:
-    """What is guessed of every column: of those that a joint grid leaves out, all levels."""
-    said = guesses.in_words()
-    others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
-    return f"{said}; {', '.join(others)}: every level" if others else said

@@ -78,10 +78,15 @@ def marginalise(
 
     Guesses with a prior of minus infinity are not counted; ``mcse`` is of the log evidence.
     """
-    counted = np.isfinite(log_prior)
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
-    codes = np.where(counted[..., None], codes, own)
-    group = _groups(codes)  # shape (G, U)
+    codes = np.where(np.isfinite(log_prior)[..., None], codes, own)
+    # number of each guess's value among the ascending values of its case, shape (G, U)
+    order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)
+    ordered = np.take_along_axis(codes, order[..., None], axis=0)
+    number = np.zeros(order.shape, dtype=np.int64)
+    number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
+    group = np.empty_like(number)
+    np.put_along_axis(group, order, number, axis=0)
     size = group.max(axis=0) + 1  # shape (U,)
     K, U = int(size.max()), len(truth)
 
@@ -101,17 +106,6 @@ def marginalise(
         spread=total(np.where(p > 0, p * mcse, 0.0)),
         truth=group[truth, np.arange(U)],
     )
-
-
-def _groups(codes: npt.NDArray[Any]) -> Ints:
-    """Number of each guess's value among the ascending values of its case."""
-    order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)  # shape (G, U)
-    ordered = np.take_along_axis(codes, order[..., None], axis=0)
-    number = np.zeros(order.shape, dtype=np.int64)
-    number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
-    group = np.empty_like(number)
-    np.put_along_axis(group, order, number, axis=0)
-    return group
 
 
 def modes(m: Marginal) -> tuple[Array, Array]:
@@ -262,7 +256,10 @@ class GuessPosterior(OfTargets):
             Last, ``reliable``, as in ``risk.records``.
         """
         j = number_among(self, variable)
-        intervals = _intervals(within, percent)
+        # by name of the column: distances, absolute and in percent of the truth
+        intervals = {f"probability_within_{r:.12g}": (r, 0.0) for r in _each("within", within)}
+        for p in _each("percent", percent):
+            intervals[f"probability_within_{p:.12g}_percent"] = (0.0, p)
         if positive("mass", mass) > 1:
             raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
         found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
@@ -407,13 +404,5 @@ def _position(risk: "GuessPosterior", variable: str) -> int:
     return names.index(variable)
 
 
-def _intervals(
-    within: float | Sequence[float] | None, percent: float | Sequence[float] | None
-) -> dict[str, tuple[float, float]]:
-    """Column names, and the distances they stand for: absolute, and in percent of the truth."""
-    distances, shares = (
-        [positive(name, value) for value in np.ravel([] if given is None else given).tolist()]
-        for name, given in (("within", within), ("percent", percent))
-    )
-    found = {f"probability_within_{r:.12g}": (r, 0.0) for r in distances}
-    return found | {f"probability_within_{p:.12g}_percent": (0.0, p) for p in shares}
+def _each(name: str, given: float | Sequence[float] | None) -> list[float]:
+    return [positive(name, x) for x in np.ravel([] if given is None else given).tolist()]

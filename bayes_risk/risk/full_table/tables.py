@@ -132,9 +132,18 @@ class _Walk:
         # how far each batch of each fit moves the log probability of the truth, shape (F, B)
         part = np.exp(self.log_norm - _log_total(self.log_norm)[:, None])  # v_fb / v_f
         moved = self.factor[:, None] * ((self.at_shares - self.shifts / self.total) / part)
+        entropy = 0.0  # in nats
+        for first in range(0, len(flat), STRETCH):
+            log_p = flat[first : first + STRETCH].astype(float) - log_z
+            log_p = log_p[log_p > -np.inf]
+            entropy -= float((np.exp(log_p) * log_p).sum())
         se = float(standard_error(moved[..., None], led=self.led)[0])
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
         best = _largest(flat, keep)
+
+        def mass(cells: Ints) -> float:
+            return float(np.exp(flat[cells].astype(float) - log_z).sum())
+
         return {
             "n_values": self.cells,
             "log_prior": -log_prior_z,
@@ -146,9 +155,9 @@ class _Walk:
             "rank_low": self._rank(2.0 * log_odds_se),
             "rank_high": self._rank(-2.0 * log_odds_se),
             "prior_rank": self.prior_above + 0.5,
-            "within_1": _mass(flat, near, log_z),
-            "within_2": _mass(flat, around, log_z),
-            "entropy": _entropy(flat, log_z),
+            "within_1": mass(near),
+            "within_2": mass(around),
+            "entropy": max(entropy, 0.0),
             "eps": self.high - self.low,
             "best": best,  # cells
             "best_log_probability": flat[best].astype(float) - log_z,
@@ -183,20 +192,6 @@ def _largest(values: npt.NDArray[np.float32], k: int) -> Ints:
     k = min(k, len(values))
     found = np.argpartition(values, len(values) - k)[len(values) - k :]
     return found[np.lexsort((found, -values[found]))].astype(np.int64)
-
-
-def _mass(log_post: npt.NDArray[np.float32], cells: Ints, log_z: float) -> float:
-    return float(np.exp(log_post[cells].astype(float) - log_z).sum())
-
-
-def _entropy(log_post: npt.NDArray[np.float32], log_z: float) -> float:
-    """Entropy in nats."""
-    total = 0.0
-    for first in range(0, len(log_post), STRETCH):
-        log_p = log_post[first : first + STRETCH].astype(float) - log_z
-        log_p = log_p[log_p > -np.inf]
-        total -= float((np.exp(log_p) * log_p).sum())
-    return max(total, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -386,11 +381,16 @@ def _log_prior(
         margins = [
             log_margin(microdata, one, q, np.arange(n)[:, None])[:, 0] for q, n in enumerate(d)
         ]
-        sides = [
-            _added(margins[: table.cut], table.half(True)),
-            _added(margins[table.cut :], table.half(False)),
-        ]
-        return lambda rows, base: np.asarray(sides[0][rows, None] + sides[1])
+        first, second = (
+            sum(
+                (log_p[codes] for log_p, codes in zip(of, half.T, strict=True)), np.zeros(len(half))
+            )
+            for of, half in (
+                (margins[: table.cut], table.half(True)),
+                (margins[table.cut :], table.half(False)),
+            )
+        )
+        return lambda rows, base: np.asarray(first[rows, None] + second)
     if not isinstance(prior, TruthFactor):
         return lambda rows, base: np.zeros(base.shape)
     width = len(table.half(False))
@@ -404,13 +404,6 @@ def _log_prior(
         return out
 
     return leaning
-
-
-def _added(logs: Sequence[Array], codes: Ints) -> Array:
-    total = np.zeros(len(codes))
-    for j, log_p in enumerate(logs):
-        total += log_p[codes[:, j]]
-    return total
 
 
 def _possible(

@@ -1,7 +1,7 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from bayes_risk.data.base_result import (
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
-from bayes_risk.intruder.guesses import Itself
+from bayes_risk.intruder.guesses import GuessSet, Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 from bayes_risk.risk.posterior import warn_of_unreliable
@@ -49,7 +49,6 @@ from .computation import (
     alternatives_of,
     curve_measures,
     level,
-    places,
     power,
 )
 
@@ -378,7 +377,10 @@ def membership(
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
     problem = membership_problem(fit, release, intruder, records, choose, knowing)
-    cases, case = places(problem.cases), problem.case
+    # whole records are guessed, in the order of the table's columns
+    whole, case = np.arange(len(fit.microdata.columns)), problem.case
+    guesses = GuessSet.of(problem.cases.profiles[None])
+    cases = replace(problem.cases, columns=whole, guesses=guesses)
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)

@@ -145,12 +145,6 @@ class Others:
         return len(self.person)
 
 
-def places(cases: Targets) -> Targets:
-    """The cases with whole records guessed, in the order of the table's columns."""
-    columns = np.arange(cases.profiles.shape[1])
-    return replace(cases, columns=columns, guesses=GuessSet.of(cases.profiles[None]))
-
-
 class Alternatives(NamedTuple):
     """Somebody else whom the model would draw for a place: rows of values."""
 
@@ -161,10 +155,10 @@ class Alternatives(NamedTuple):
 
     def of(self, begin: int, end: int) -> Codes:
         """Those of cases ``begin .. end - 1``, shape (L, cases, p)."""
-        L, some = self.per_case, np.arange(begin, end)
-        if not self.drawn:
-            return np.repeat(self.codes[:, None], len(some), axis=1)
-        return np.asarray(self.codes[(np.arange(L)[:, None] + L * some) % len(self.codes)])
+        which, L = np.repeat(np.arange(self.per_case)[:, None], end - begin, axis=1), self.per_case
+        if self.drawn:
+            which = (which + L * np.arange(begin, end)) % len(self.codes)
+        return np.asarray(self.codes[which])
 
 
 def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
