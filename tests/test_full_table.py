@@ -182,7 +182,7 @@ def test_table_contains_the_neighbourhood(fit):
     near = br.Neighbourhood(1).of(fit.microdata, cases.profiles, cases.columns)
     seeds = [np.random.SeedSequence(k) for k in range(3)]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    found = predictive_evidence(posteriors, cases.with_guesses(near), rngs)
+    found = predictive_evidence(posteriors, replace(cases, guesses=near), rngs)
     p = np.exp(found.log_evidence.sum(axis=0))
     share = np.exp([s.log_probability for s in both.spreads]) / [s.within_1 for s in both.spreads]
     assert np.allclose(share, p[0] / p.sum(axis=0), rtol=1e-4)
@@ -379,7 +379,7 @@ def test_wide_guesses_are_those_reckoned_one_by_one(fit, kind, distance, monkeyp
     release = fit.synthesize(random_seed=4, **RELEASES[kind])
     posteriors, cases = enumerated(fit, release)
     near = br.Neighbourhood(distance).of(fit.microdata, cases.profiles, cases.columns)
-    part = posteriors[-1].predictives(cases.with_guesses(near), rng=np.random.default_rng(1))[0]
+    part = posteriors[-1].predictives(replace(cases, guesses=near), rng=np.random.default_rng(1))[0]
     weights = np.random.default_rng(2).normal(size=(len(part.batch), len(cases)))
     monkeypatch.setattr("bayes_risk.models.mixture.levels.predictive_kernels.CROWDED", 10**6)
     wide = part.log_sums(slice(None), weights)

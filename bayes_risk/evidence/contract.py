@@ -69,15 +69,10 @@ class Targets:
             weight=self.weight[which],
         )
 
-    def with_guesses(self, guesses: GuessSet) -> "Targets":
-        """The same targets and other guesses."""
-        return replace(self, guesses=guesses)
-
     def rows(self, uses: frozenset[int], block: slice = slice(None)) -> tuple[Codes, Ints]:
         """Rows with guesses in place (G', block, p), and which of the G' each guess has, (G,).
 
-        Those that agree in the columns that are looked at (``uses``) are written once; of the
-        others the rows keep the target's own value.
+        Of columns that are not looked at (``uses``) the rows keep the target's own value.
         """
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
@@ -178,10 +173,7 @@ class Conditioned(Protocol):
         """Number H of draws of p(Theta | what is known); 0 for models without."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> "Capabilities":
-        """What is offered for a release and an intruder, and why not what is not.
-
-        A release that the model cannot have made is an `InputError`.
-        """
+        """What is offered, and why not what is not; `InputError`: the model cannot have made Z."""
 
 
 class Fit(Conditioned, Protocol):
@@ -222,10 +214,7 @@ class ClosedForm(Protocol):
         rng: np.random.Generator,
         progress: Progress | None,
     ) -> Simulated:
-        """log p(Z^(l) | y*, A), shape (m, G, U), up to a constant for each target.
-
-        m counts draws of the parameters, ``len(release.by_draw)``.
-        """
+        """log p(Z^(l) | y*, A) + constant, (m, G, U), of the m draws ``release.by_draw``."""
 
 
 class Sampled(Protocol):
@@ -235,10 +224,7 @@ class Sampled(Protocol):
         """p(Theta | y) of those parameters that made the release and can learn from it."""
 
     def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> Posterior:
-        """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped.
-
-        Z^(l): all data sets of draw l of the parameters, ``release.by_draw[l]``.
-        """
+        """p(Theta | y, data sets ``release.by_draw[l]``), from where p(Theta | y) stopped."""
 
     def without(
         self,
@@ -249,10 +235,7 @@ class Sampled(Protocol):
         start: Any,
         rng: np.random.Generator,
     ) -> Posterior:
-        """The posterior ``start``, of this model, with a record's values left out.
-
-        Of y alone (``release=None``), or of y and Z^(l).
-        """
+        """The posterior ``start``, of y (``release=None``) or y and Z^(l), without a record."""
 
 
 class Importance(Protocol):
@@ -261,10 +244,7 @@ class Importance(Protocol):
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> Predictive:
-        """Predictive at the drawn Theta, nothing integrated out, nobody left out.
-
-        With l, jointly with what data set l of the release ties to the record itself.
-        """
+        """Predictive at the drawn Theta, nobody left out; with l, and what Z^(l) ties to them."""
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
@@ -287,10 +267,7 @@ class Led(Fit, Sampled, Importance, Protocol):
         """Number C of chains, of equal length, one after another."""
 
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        """Log probability of each data set given some draws of each chain, (m, C, n).
-
-        Given their parameters, or what is left of these once some are averaged over.
-        """
+        """Log p of each data set given draws of each chain, some averaged over, (m, C, n)."""
 
     def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
@@ -340,10 +317,7 @@ class Weaker(Protocol):
 
 
 class Factored(Protocol):
-    """A fit whose evidence is a product with a factor for each synthesised column.
-
-    The factor of a column is p(its values | the values drawn before them, y*, A).
-    """
+    """A fit whose evidence is a product over columns, p(values | those drawn before, y*, A)."""
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

@@ -71,10 +71,7 @@ class Evidence:
         return np.median(variance.reshape(len(variance), -1), axis=1)
 
     def first(self, m: int) -> "Evidence":
-        """Evidence of the first m releases; k-hat and ESS stay those of all fits.
-
-        Only where releases have fits of their own, or nothing was sampled.
-        """
+        """Evidence of the first m releases, with fits of their own; k-hat and ESS stay."""
         among, deviations = len(self.log_evidence), self.deviations
         if len(deviations) > 1:  # the base fit counts m times, no longer so often
             deviations = deviations[: m + 1].copy()
@@ -191,10 +188,7 @@ def _refitted(
 
 
 def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
-    """Log ratio of each release less the base's, which comes first and whose error counts m times.
-
-    Ratios are taken one by one, and none is held but the base's.
-    """
+    """Log ratio of each release less the base's, which comes first; its error counts m times."""
     each = iter(ratios)
     base = next(each)
     khat, ess = base.khat, base.ess

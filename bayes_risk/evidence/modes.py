@@ -6,7 +6,7 @@ differs by tens of nats. The derivation stands in `docs/modes.md`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -277,7 +277,7 @@ def probed(data: Microdata, cases: Targets) -> Targets:
     cells = np.repeat(np.arange(len(codes))[:, None], len(few.columns), axis=1)
     truth = np.zeros(len(own), dtype=np.int64)
     guesses = GuessSet(np.stack(codes), truth, ~np.stack(same), cells)
-    return few.with_guesses(possible(guesses, data, few.profiles, few.columns))
+    return replace(few, guesses=possible(guesses, data, few.profiles, few.columns))
 
 
 class Starts(NamedTuple):

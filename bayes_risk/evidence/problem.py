@@ -3,7 +3,7 @@
 Everything that an audit is given is read, checked and encoded here, once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,12 +98,6 @@ class AuditProblem:
             '"without the release" too, which means without the synthetic values.'
         )
 
-    def unpublished(self) -> EncodedRelease:
-        """The release as one that leaves nothing as it is: what a fit sees before it is there."""
-        release = self.release
-        columns, replaced = np.ones_like(release.columns), np.ones_like(release.replaced)
-        return replace(release, columns=columns, replaced=replaced)
-
 
 def rows_of(
     targets: Any,
@@ -112,10 +106,7 @@ def rows_of(
     rng: np.random.Generator,
     asked: str,
 ) -> Ints:
-    """Row numbers of the targets; by default those that the intruder can ask about.
-
-    All whose values were replaced, or the record with the largest value of ``intruder.largest``.
-    """
+    """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)
     if targets is None:
         if not intruder.is_competitor:

@@ -52,11 +52,7 @@ class Budget(NamedTuple):
 
 
 class Memory:
-    """Results of sampling, kept by all that they depend on: settings of a sweep share them.
-
-    A posterior is a function of its data and its seed, so that asking twice for the same one can be
-    answered from memory, to the byte. One memory serves one fit.
-    """
+    """Results of sampling of one fit, by all they depend on: settings of a sweep share them."""
 
     def __init__(self) -> None:
         self._found: dict[Key, Any] = {}
@@ -121,12 +117,6 @@ class Chains:
             return held
         led: Any = self.fit
         return lambda: led.of_chains(held(), which)
-
-    @property
-    def counted(self) -> Ints:
-        """Starts of those that count."""
-        starts = NOBODY if self.starts is None else self.starts
-        return starts if self.which is None else starts[self.which]
 
     def only(self, starts: Ints) -> "Chains | None":
         """Those from some of the starts; None: not one."""
@@ -275,7 +265,9 @@ class EvidenceRunner:
             m = np.float32(len(found.log_evidence))
             value, deviation = needed(found.base), found.deviations[0] / -m
             return Ratio(value=value, deviation=deviation, khat=found.khat, ess=found.ess)
-        blank, fit = problem.unpublished(), needed(problem.capabilities.partial)
+        everything = np.ones_like(self.release.columns), np.ones_like(self.release.replaced)
+        blank = replace(self.release, columns=everything[0], replaced=everything[1])
+        fit = needed(problem.capabilities.partial)
         key = ("unpublished", problem.told.tobytes(), *self._data(), *seed_of(rng))
         make = partial(fit.knowing, problem.told, blank, rng=rng, **self._how)
         given = self.remember(key, make).capabilities(self.release, problem.intruder)
@@ -284,10 +276,7 @@ class EvidenceRunner:
         return ratio_of_fit(posterior, told, reading, self.n_jobs, self.read)
 
     def fits(self, cases: Targets) -> list[Posterior]:
-        """Fits for these cases: one augmented fit per draw of the parameters, and the base fit.
-
-        The base fit runs about as many times as long as each as there are such draws: m, or 1.
-        """
+        """The base fit, and one augmented fit per draw of the parameters, for these cases."""
         self._begin(cases)
         return [posterior() for posterior in self.posteriors]
 
@@ -313,10 +302,7 @@ class EvidenceRunner:
         self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
     def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
-        """Carry on so many chains in all, of starts that there are, and then of new ones.
-
-        Of the first starts half will do; fewer where too many stray.
-        """
+        """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
         carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
         found = self._told_apart(wanted, carried) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
@@ -341,7 +327,9 @@ class EvidenceRunner:
                 led = self.remember(at, make)
                 self.chains.append(Chains(led, self.later(led, at, rng), begin + which))
             begin = end
-        self.modes = replace(found, used=np.concatenate([c.counted for c in self.chains]))
+        starts = [(c.starts, c.which) for c in self.chains if c.starts is not None]
+        used = [begun if which is None else begun[which] for begun, which in starts]
+        self.modes = replace(found, used=np.concatenate(used))
 
     def _told_apart(self, wanted: int, carried: Ints) -> Modes:
         """The modes of all starts, and those of them to be carried on."""
@@ -405,10 +393,7 @@ class EvidenceRunner:
         return replace(found, modes=self.modes, imputed=self.imputes)
 
     def double(self, share: Array) -> None:
-        """Twice as many chains of led fits; else twice as long ones.
-
-        Those of the base fit where it brings most of the error, all the others otherwise.
-        """
+        """Twice as many led chains; else twice as long ones, of the base fit or all the others."""
         if self.modes is not None:
             (rng,), led = self.rng.spawn(1), needed(self.can.led)
             key = (*self.key, "more", *seed_of(rng))

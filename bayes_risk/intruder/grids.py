@@ -53,9 +53,14 @@ class Search:
                 f"{' x '.join(map(str, lengths))} guesses cannot be searched within a budget of "
                 f"{budget:,}; raise the budget, or take coarser grids"
             )
-        ordered = [_ascending(*x) for x in zip(points, counted, truth, strict=True)]
-        self.points, self.counted, self.truth = map(list, zip(*ordered, strict=True))
         self.budget, column = budget, np.arange(len(truth[0]))
+        self.points, self.counted, self.truth = [], [], []
+        for p, c, t in zip(points, counted, truth, strict=True):
+            # in ascending order, so that blocks hold neighbours; those that do not count last
+            order = np.argsort(np.where(c, p, np.inf), axis=0, kind="stable")
+            self.points.append(np.take_along_axis(p, order, axis=0))
+            self.counted.append(np.take_along_axis(c, order, axis=0))
+            self.truth.append(np.argsort(order, axis=0, kind="stable")[t, column])
         self.true = np.stack(
             [p[t, column] for p, t in zip(self.points, self.truth, strict=True)], axis=1
         )
@@ -91,10 +96,8 @@ class Search:
         mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
         opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // self.largest, 1)]
         np.put_along_axis(mass, opened, -np.inf, axis=0)
-        return self._fine(self.cells[opened]), change(log_sum(mass), log_p[0])
-
-    def _fine(self, blocks: Ints) -> GuessSet:
-        """Every guess in the blocks (T, U, q); the truth first, and nothing twice."""
+        # every guess in the blocks (T, U, q); the truth first, and nothing twice
+        blocks = self.cells[opened]
         T, U, q = blocks.shape
         offsets = np.array(list(product(*(range(int(s.max())) for s in self.sizes))))  # (S, q)
         codes = np.empty((T * len(offsets), U, q))
@@ -107,18 +110,8 @@ class Search:
             codes[:, :, j] = self.points[j][at, column].reshape(-1, U)
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
-        return GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
-
-
-def _ascending(points: Array, counted: Flags, truth: Ints) -> tuple[Array, Flags, Ints]:
-    """The same guesses in ascending order, so that blocks hold neighbours; uncounted ones last."""
-    order = np.argsort(np.where(counted, points, np.inf), axis=0, kind="stable")
-    place = np.argsort(order, axis=0, kind="stable")[truth, np.arange(len(truth))]
-    return (
-        np.take_along_axis(points, order, axis=0),
-        np.take_along_axis(counted, order, axis=0),
-        place.astype(np.int64),
-    )
+        found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
+        return found, change(log_sum(mass), log_p[0])
 
 
 SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it

@@ -494,7 +494,7 @@ def gather(
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
         believed = log_prior(search_prior, fit.microdata, cases, encoded, coarse.base)
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
-        cases = cases.with_guesses(guesses)
+        cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
     unchanged = ~encoded.replaced[cases.record]
     check = partial(checked, fit, encoded, problem.capabilities, checking)

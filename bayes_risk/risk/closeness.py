@@ -67,17 +67,15 @@ class Marginal(NamedTuple):
         return np.asarray(np.arange(len(self.values))[:, None] == self.truth)
 
 
-def marginalise(
-    codes: npt.NDArray[Any],
-    truth: npt.NDArray[np.integer],
-    log_prior: Array,
-    log_probability: Array,
-    mcse: Array,
+def _marginal(
+    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
 ) -> Marginal:
-    """Add up the joint guesses (G, U, k) that share a value, in time O(U G log G).
+    """Distribution over the values of some variables, for cases u, in time O(U G log G).
 
-    Guesses with a prior of minus infinity are not counted; ``mcse`` is of the log evidence.
+    Joint guesses that share a value are added up; those with a prior of minus infinity are not.
     """
+    codes, truth = risk.guesses[:, u][:, :, list(variables)], risk.truth[u]
+    log_prior, mcse = risk.log_prior[:, u], risk.mcse_log_evidence[:, u]
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
     codes = np.where(np.isfinite(log_prior)[..., None], codes, own)
     # number of each guess's value among the ascending values of its case, shape (G, U)
@@ -95,7 +93,7 @@ def marginalise(
         added = np.bincount(cell, weights=x.ravel(), minlength=K * U).astype(float)
         return added.reshape(K, U)
 
-    p = np.exp(log_probability)
+    p = np.exp(risk.log_probability[:, u])
     values = np.repeat(codes.max(axis=0, keepdims=True), K, axis=0)
     values[group, np.arange(U)] = codes
     return Marginal(
@@ -382,19 +380,6 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
     columns |= {name: np.round(count) for name, count in size.items()}
     columns |= with_prior("region_length", widths(values, m.filled), inside)
     return columns | with_prior("truth_in_region", is_truth, inside)
-
-
-def _marginal(
-    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
-) -> Marginal:
-    """Distribution over the values of some variables, for cases u."""
-    return marginalise(
-        risk.guesses[:, u][:, :, list(variables)],
-        risk.truth[u],
-        risk.log_prior[:, u],
-        risk.log_probability[:, u],
-        risk.mcse_log_evidence[:, u],
-    )
 
 
 def _position(risk: "GuessPosterior", variable: str) -> int:

@@ -140,9 +140,17 @@ def weigh(
     by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
     shift, change = _moved(found, by_evidence, p, log_truth, prior, truth)
     error = standard_error(shift, led=found.few_chains)
+    # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
+    m = len(found.log_evidence)
+    by_release = np.full((m, len(p_truth)), np.nan if by_evidence.any() else 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
         of_change = standard_error(change, led=found.few_chains)
+        if len(by_evidence) == m + 1:  # they have fits of their own
+            base, *own = by_evidence / -np.expm1(log_truth)
+            parts = [np.stack([moved, base / m]) for moved in own]
+            errors = [standard_error(part, led=found.few_chains) for part in parts]
+            by_release = _unless_settled(np.stack(errors), log_truth)
     return PosteriorWeights(
         log_p=log_p,
         log_truth=log_truth,
@@ -152,7 +160,7 @@ def weigh(
         mcse_log_bayes_factor=_unless_settled(of_change, log_truth),
         left_out=_left_out(log_truth, log_rest),
         disagreed=disagreed(found, shift),
-        mcse_by_release=_error_by_release(found, by_evidence, log_truth),
+        mcse_by_release=by_release,
     )
 
 
@@ -244,21 +252,6 @@ def _left_out(log_truth: Array, log_rest: Array) -> Array:
     with np.errstate(invalid="ignore"):
         share = log_truth + log_rest
     return np.asarray(expit(np.where(np.isnan(share), np.inf, share)))
-
-
-def _error_by_release(found: Evidence, by_evidence: Array, log_truth: Array) -> Array:
-    """Monte Carlo error that each data set brings into the log Bayes factor, shape (m, U).
-
-    Of its own fit and 1/m of the base fit; to first order, ``d log B = -sum_g p_g dE_g / (1 - p)``.
-    NaN where the data sets have no fits of their own.
-    """
-    m, U = len(found.log_evidence), len(log_truth)
-    if len(by_evidence) != m + 1:
-        return np.full((m, U), np.nan if by_evidence.any() else 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = by_evidence / -np.expm1(log_truth)
-        each = [standard_error(np.stack([d, change[0] / m]), led=found.few_chains) for d in change]
-    return _unless_settled(np.stack(each[1:]), log_truth)
 
 
 def _unless_settled(error: Array, log_truth: Array) -> Array:

@@ -18,7 +18,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
-from bayes_risk.data.base_result import OfTargets, Table, Words, doubtful, for_file, measures
+from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
@@ -46,7 +46,7 @@ class PrivacyLoss(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy, khat, reliable
+    index, assumptions, seed_entropy, case, variables, khat, reliable
         As in `AttributeRisk`, of the evidence: arrays live on cases.
     loss, mcse : ndarray, shape (n_cases,)
         eps_i; infinite where the release rules a guess out. Its standard error, the two extreme
@@ -72,6 +72,9 @@ class PrivacyLoss(OfTargets):
     ruled_out: Ints
     extremes: npt.NDArray[Any]
     PICTURE: ClassVar[str] = "plot_privacy_loss"
+    WORDS: ClassVar[Words] = WORDS
+    CAPTION: ClassVar[str] = "The audited records."
+    FILE: ClassVar[str] = "privacy_loss"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -142,13 +145,6 @@ class PrivacyLoss(OfTargets):
         codes = self.extremes[:, self.case[self.position(label)]]
         return self.decoded(codes, pd.Index(["most", "least"]))
 
-    def tables(self) -> dict[str, Table]:
-        """Measures; the records."""
-        return {
-            "measures": measures(self.summary(), WORDS, caption="The audited records."),
-            "records": for_file(self.records, "privacy_loss"),
-        }
-
     def line(self) -> str:
         """The loss of the median record, and the largest that is not infinite."""
         rows = self.summary()["value"]
@@ -157,7 +153,7 @@ class PrivacyLoss(OfTargets):
         return (
             f"{written(rows['median_privacy_loss'], 2)} for the median record, at most "
             f"{written(rows['max_among_possible'], 2)} (0 without the release){infinite}"
-            f"{doubtful(self)}"
+            f"{self.doubtful()}"
         )
 
     def sentence(self) -> str:

@@ -79,12 +79,12 @@ class AttributeRisk(GuessPosterior):
 
     Attributes
     ----------
-    index, case : pandas.Index, ndarray of int, length n
-        Labels of the n targets, and the case that each belongs to, ``0 .. n_cases - 1``.
-    variables : tuple of Variable or Number, length q
-        The synthesised variables, whose values are guessed.
+    index : pandas.Index, length n
+        Labels of the n targets.
     assumptions, seed_entropy : mapping of str to str, str
         What the intruder knows and believes, in words; the seed that made it.
+    case, variables : ndarray of int, length n, tuple of Variable or Number, length q
+        The case that each belongs to, ``0 .. n_cases - 1``; the variables whose values are guessed.
     guesses, truth : ndarray, shape (G, n_cases, q) and (n_cases,)
         Level codes of categories, numbers as they are; and which guess is the true one.
     log_prior, log_probability : ndarray, shape (G, n_cases)

@@ -29,8 +29,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.data.base_result import OfTargets, Result, for_file
-from bayes_risk.data.base_result import Table as Shown
+from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import (
     Fit,
@@ -149,7 +148,7 @@ class Likeliest(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy
+    index, assumptions, seed_entropy, case, variables
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : int, ndarray of int, shape (n_cases, q)
         Number of combinations of their levels; codes of the true values.
@@ -180,6 +179,7 @@ class Likeliest(OfTargets):
     bound: Array
     exact: bool
     PICTURE: ClassVar[str] = "plot_likeliest"
+    FILE: ClassVar[str] = "likeliest"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -245,10 +245,6 @@ class Likeliest(OfTargets):
             f"{len(table):,} records; the intruder gives the truth {at_most}"
             f"{number(table['probability'].max())} in the worst case.{seen}"
         )
-
-    def tables(self) -> dict[str, Shown]:
-        """Measures; the records."""
-        return Result.tables(self) | {"records": for_file(self.records, "likeliest")}
 
 
 @shows_progress

@@ -14,8 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures
-from bayes_risk.data.base_result import Table as Shown
+from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem
@@ -57,7 +56,7 @@ class FullTableRisk(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy, deviations, khat, ess, reliable, few_chains
+    index, assumptions, seed_entropy, case, variables, deviations, khat, ess, reliable, few_chains
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : ndarray of int, shape (n_cases,) and (n_cases, q)
         Number of values that are possible; codes of the true ones.
@@ -101,6 +100,9 @@ class FullTableRisk(OfTargets):
     best_log_prior: Array
     n_draws: tuple[int, ...]
     PICTURE: ClassVar[str] = "plot_full_table"
+    WORDS: ClassVar[Words] = WORDS
+    CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
+    FILE: ClassVar[str] = "full_table"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -191,15 +193,6 @@ class FullTableRisk(OfTargets):
             f"({number(worst['prior'])} without the release). Unreliable: {doubt}."
         )
 
-    def tables(self) -> dict[str, Shown]:
-        """Measures; the records."""
-        n = len(self.index)
-        caption = f"{n:,} records, among all values of the unknown columns."
-        return {
-            "measures": measures(self.summary(), WORDS, caption=caption),
-            "records": for_file(self.records, "full_table"),
-        }
-
     def line(self) -> str:
         """For how many records the truth is the likeliest value, and its median place."""
         table = self.records
@@ -207,7 +200,7 @@ class FullTableRisk(OfTargets):
         return (
             f"of {len(table):,} records the truth is the likeliest of {int(self.n_values.max()):,} "
             f"values for {first:,} ({before:,} without the release), median place "
-            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){doubtful(self)}"
+            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){self.doubtful()}"
         )
 
 

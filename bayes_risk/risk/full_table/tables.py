@@ -141,6 +141,12 @@ class _Walk:
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
         best = _largest(flat, keep)
 
+        best_prior, width = np.empty(len(best)), self.log_post.shape[1]
+        for row in np.unique(best // width):
+            these = np.flatnonzero(best // width == row)
+            log_prior = self._stretch(slice(row, row + 1)).log_prior[0] - self.at_prior
+            best_prior[these] = log_prior[best[these] % width]
+
         def mass(cells: Ints) -> float:
             return float(np.exp(flat[cells].astype(float) - log_z).sum())
 
@@ -161,7 +167,7 @@ class _Walk:
             "eps": self.high - self.low,
             "best": best,  # cells
             "best_log_probability": flat[best].astype(float) - log_z,
-            "best_log_prior": self._priors_of(best) - log_prior_z,
+            "best_log_prior": best_prior - log_prior_z,
         }
 
     def _rank(self, shift: float) -> float:
@@ -172,15 +178,6 @@ class _Walk:
         if shift:  # the truth itself is not among the cells it is compared with
             return float(1 + above - (shift < -TIE) + 0.5 * level)
         return float(1 + above + 0.5 * max(level - 1, 0))
-
-    def _priors_of(self, cells: Ints) -> Array:
-        """Log priors of some cells less the truth's, a row of the table at a time."""
-        out, width = np.empty(len(cells)), self.log_post.shape[1]
-        for row in np.unique(cells // width):
-            these = np.flatnonzero(cells // width == row)
-            log_prior = self._stretch(slice(row, row + 1)).log_prior[0] - self.at_prior
-            out[these] = log_prior[cells[these] % width]
-        return out
 
 
 def _log_total(log_norm: Array) -> Any:

@@ -1,12 +1,10 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy.special import expit
 from scipy.stats import beta
 
@@ -18,17 +16,7 @@ from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
-from bayes_risk.data.base_result import (
-    Public,
-    Result,
-    Table,
-    Words,
-    doubtful,
-    draw,
-    for_file,
-    measures,
-    of_records,
-)
+from bayes_risk.data.base_result import OfRecords, Public, Words, draw
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -70,13 +58,15 @@ WORDS: Words = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Membership(Result):
+class Membership(OfRecords):
     """Log Bayes factors that records are in the confidential data, against somebody else.
 
     Attributes
     ----------
-    index, member : pandas.Index, ndarray of bool, length N
-        Labels as given, members first, then others; whether the record is in the confidential data.
+    index, assumptions, seed_entropy
+        As in `AttributeRisk`; labels as given, N of them, members first, then others.
+    member : ndarray of bool, length N
+        Whether the record is in the confidential data.
     log_bayes_factor, mcse : ndarray, shape (N,)
         Of a member, for its own place; of others, the mean over the places asked about. Minus
         infinity: the release rules it out. Its Monte Carlo standard error.
@@ -89,11 +79,8 @@ class Membership(Result):
     measures, standard_error, mcse_of_measures : ndarray, shape (6,)
         Of the curve: value, its error over which persons were asked about (bootstrap), and over the
         draws. NaN without others.
-    assumptions, seed_entropy
-        As in `AttributeRisk`.
     """
 
-    index: pd.Index
     member: Flags
     log_bayes_factor: Array
     mcse: Array
@@ -105,8 +92,9 @@ class Membership(Result):
     measures: Array
     standard_error: Array
     mcse_of_measures: Array
-    assumptions: Mapping[str, str]
-    seed_entropy: str
+    WORDS: ClassVar[Words] = WORDS
+    CAPTION: ClassVar[str] = "Persons asked about."
+    FILE: ClassVar[str] = "membership"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -236,11 +224,6 @@ class Membership(Result):
         columns = ["value", "standard_error", "mcse", "baseline"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).astype(float)
 
-    @property
-    def dataset(self) -> xr.Dataset:
-        """The records as labelled arrays for NetCDF; no confidential values but who is a member."""
-        return of_records(self)
-
     def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
         """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates."""
         return draw("plot_roc", self, log=log, ax=ax)
@@ -263,28 +246,23 @@ class Membership(Result):
             * bool(bad)
         )
 
-    def tables(self) -> dict[str, Table]:
-        """Measures of the curve and of members; the records asked about."""
-        rows = self.summary()
-        told = rows["value"]
-        fewer = int(min(told["members"], told["others"]))
-        auc = Public("Chance to tell the member of a pair", told["auc"], fewer, free=True)
-        return {
-            "measures": measures(rows, WORDS, caption="Persons asked about.", public=[auc]),
-            "records": for_file(self.records, "membership"),
-        }
+    def public(self) -> list[Public]:
+        """How well members are told; no number of one record."""
+        fewer = int(min(self.member.sum(), (~self.member).sum()))
+        told = float(self.measures[0])
+        return [Public("Chance to tell the member of a pair", told, fewer, free=True)]
 
     def line(self) -> str:
         """How often the member of a pair is told, or how far odds move."""
         if not self.has_others:
             return (
                 f"the odds that a member is in the data change by at most the factor {self._top()} "
-                f"(1 without the release){doubtful(self)}"
+                f"(1 without the release){self.doubtful()}"
             )
         auc, error = self._auc()
         return (
             f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
-            f"the release){doubtful(self)}"
+            f"the release){self.doubtful()}"
         )
 
     def _needs_others(self) -> None:

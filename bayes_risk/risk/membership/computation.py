@@ -139,11 +139,6 @@ class Others:
         turn = (np.arange(K)[:, None] + K * np.arange(U)) % N  # nobody is left out
         return cls(people, np.ones(N, dtype=np.int64), np.arange(N), rng.permutation(N)[turn])
 
-    @property
-    def n(self) -> int:
-        """Number of people."""
-        return len(self.person)
-
 
 class Alternatives(NamedTuple):
     """Somebody else whom the model would draw for a place: rows of values."""
@@ -316,7 +311,7 @@ class MembershipComputation:
         """All blocks, one after the other; of D others the mean log Bayes factor, and its error."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
         step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
-        U, n, spent = len(self.cases), self.others.n, 0
+        U, n, spent = len(self.cases), len(self.others.person), 0
         sample, *children = self.rng.spawn(1 + -(-U // step))
         # how often each row of others stands in samples of as many people, shape (R, D)
         resamples = np.zeros((REPLICATES, 0))
@@ -361,7 +356,7 @@ class MembershipComputation:
         cases = self.cases.only(np.arange(begin, end))
         own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
         extra = own[:0] if self.alternatives is None else self.alternatives.of(begin, end)
-        targets = cases.with_guesses(GuessSet.of(np.concatenate([own, rest, extra])))
+        targets = replace(cases, guesses=GuessSet.of(np.concatenate([own, rest, extra])))
         children = rng.spawn(len(self.posteriors) + 2)
         found = [
             predicted(p, targets, rng=c, n_jobs=self.runner.n_jobs)
