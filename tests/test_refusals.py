@@ -720,7 +720,7 @@ REFUSALS = {
         (lambda: geography(y="street"), "'street' is not guessed in this result"),
         (lambda: geography(distance="manhattan"), "distance='manhattan' is not known"),
         (lambda: geography(population=pd.DataFrame({"lon": [1.0]})),
-         "population has no column 'lat'"),
+         r"population has the columns \['lon'\]; give"),
         (lambda: geography(population=pd.DataFrame({"lon": [1.0], "lat": [np.nan]})),
          "'lat' of population has 1"),
         (lambda: geography(unique=[True, False]),

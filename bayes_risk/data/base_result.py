@@ -266,13 +266,15 @@ class Drawn(Result):
 class OfRecords(Drawn):
     """A result with numbers of each record that was asked about.
 
-    ``WORDS`` of its measures, and a ``CAPTION``; of the records the name of their ``FILE``.
+    ``WORDS`` of its measures, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the
+    records the name of their ``FILE``.
     """
 
     index: pd.Index
     assumptions: Mapping[str, str]
     seed_entropy: str
     WORDS: ClassVar[Words] = {}
+    SAID: ClassVar[Sequence[str]] = ()
     CAPTION: ClassVar[str] = ""
     FILE: ClassVar[str]
 
@@ -305,11 +307,18 @@ class OfRecords(Drawn):
         """Which measures may leave."""
         return ()
 
-    def doubtful(self) -> str:
-        """How many records are marked unreliable; empty: none."""
-        reliable = self.records["reliable"]
-        n = int((~reliable).sum())
-        return f"; {n:,} of {len(reliable):,} records unreliable" if n else ""
+    def line(self) -> str:
+        """The measures that say most, and how many records are marked unreliable."""
+        said = []
+        found = measures(self.summary(), {k: self.WORDS[k] for k in self.SAID})
+        for words, told, errors, without in found.rows:
+            beside = [errors] * (errors not in ("0", NONE))
+            beside += [f"{without} without the release"] * (without != NONE)
+            brackets = f" ({', '.join(beside)})" * bool(beside)
+            said.append(f"{words[0].lower()}{words[1:]}: {told}{brackets}")
+        reliable: Any = self.records["reliable"] if said else ()
+        bad = len(reliable) - int(sum(reliable))
+        return "; ".join(said) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

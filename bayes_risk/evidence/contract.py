@@ -31,20 +31,16 @@ CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data se
 class Targets:
     """Distinct cases to audit: the confidential profile, the record it stands for, the guesses."""
 
-    profiles: Codes  # shape (U, p): codes of the confidential values
-    # shape (U,): row of one record with that profile (and, in linked releases, those
-    # synthetic values)
-    record: Ints
-    columns: Ints  # shape (q,): variables that are guessed
-    guesses: GuessSet  # Of shape (G, U, q)
-    # shape (n,): records of the table whose values the intruder sees, the target's own apart;
-    # None: all
+    profiles: Codes  # (U, p): codes of the confidential values
+    record: Ints  # (U,): row of one record with that profile (and synthetic values, if linked)
+    columns: Ints  # (q,): variables that are guessed
+    guesses: GuessSet  # of shape (G, U, q)
+    # (n,): records whose values the intruder sees, the target's own apart; None: all
     known: Flags | None = None
-    # shape (U,): whether the record's own values are among those that the fits have seen, so
-    # that predictives leave it out by weights; by default those of known records. False: the
-    # intruder would not know the record anyway.
+    # (U,): whether fits have seen the record, so that predictives leave it out by weights; by
+    # default if it is known
     fitted: Flags = field(default_factory=lambda: np.ones(0, dtype=bool))
-    # shape (U,): power with which the record enters a pseudo-posterior; by default 1
+    # (U,): power with which the record enters a pseudo-posterior; by default 1
     weight: Array = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
@@ -425,8 +421,7 @@ class Capabilities:
     computed: frozenset[str] = frozenset()
     # Why a way is not offered, a whole refusal; under ``""``, why none is
     reasons: Mapping[str, str] = field(default_factory=dict)
-    # closed_form, sampled, importance, led, imputing, partial, weaker: What the methods ask
-    # it for. ``led``: only where releases are of one mode.
+    # What the methods ask it for; ``led`` only where releases are of one mode
     closed_form: ClosedForm | None = None
     sampled: Sampled | None = None
     importance: Importance | None = None
@@ -434,8 +429,7 @@ class Capabilities:
     imputing: Imputing | None = None
     partial: Partial | None = None
     weaker: Weaker | None = None
-    # factored, tabulated, reweighted, grown: What else it can say: of columns, of full
-    # tables, of other hyper-priors, of files
+    # What else it can say: of columns, of full tables, of other hyper-priors, of files
     factored: Factored | None = None
     tabulated: Tabulated | None = None
     reweighted: Reweighted | None = None

@@ -8,6 +8,7 @@ The ways to it and their derivation: `docs/evidence.md`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,26 +31,21 @@ PART = 2**21  # deviations at a time, in double precision
 class Evidence:
     """Log evidence of guesses relative to the truth, and how sure it is."""
 
-    # shape (m, G, U): by draw of the parameters: m is 1 where all data sets come from one
+    # (m, G, U): by draw of the parameters: m is 1 where all data sets come from one
     log_evidence: Array
-    # shape (F, B, G, U): by fit and batch of draws, with the factor with which each fit
-    # enters the sum over releases
+    # (F, B, G, U): by fit and batch of draws, times the fit's factor in the sum over releases
     deviations: npt.NDArray[np.float32]
-    # khat, ess: shape (U,): largest k-hat and smallest effective number of draws over the
-    # fits
-    khat: Array
-    ess: Array
-    # shape (G, U): log p(y* | y_A) of the base fit, relative to the truth's, where there is
-    # one (F = m + 1); ``deviations[0]`` are its own, times -m
+    khat: Array  # (U,): the largest of the fits
+    ess: Array  # (U,): the smallest effective number of draws of the fits
+    # (G, U): log p(y* | y_A) of the base fit, where there is one (F = m + 1), relative to the
+    # truth's; ``deviations[0]`` are its own, times -m
     base: Array | None = None
-    modes: Modes | None = None  # Where the release led the chains: the modes they were found in
-    # That of each mode, where the release does not choose between several
-    apart: "tuple[Evidence, ...]" = ()
-    # shape (k, m, G, U), or (k, 1, G, U) summed over releases: log evidence of each factor of a
-    # `Factored` fit, up to a constant for each target; None: one factor, or none that can be told
+    modes: Modes | None = None  # where the release led the chains: those they were found in
+    apart: "tuple[Evidence, ...]" = ()  # of each mode, where the release does not choose
+    # (k, m, G, U), or (k, 1, G, U) summed over releases: of each factor of a `Factored` fit, up to
+    # a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
-    # Whether unknown records were imputed, by chains of which each sweeps for long
-    imputed: bool = False
+    imputed: bool = False  # whether unknown records were, by chains of which each sweeps for long
 
     @property
     def few_chains(self) -> bool:
@@ -88,16 +84,13 @@ class Evidence:
 
 def known_evidence(found: Simulated, targets: Targets) -> Evidence:
     """Log evidence that the model computed itself."""
-    U = len(targets)
     return _relative_to_truth(
-        Evidence(
-            log_evidence=found.log_p.copy(),
-            deviations=found.deviations[None].astype(np.float32),
-            khat=np.zeros(U),
-            ess=found.ess,
-            by_column=found.by_column,
-        ),
         targets,
+        log_evidence=found.log_p.copy(),
+        deviations=found.deviations[None].astype(np.float32),
+        khat=np.zeros(len(targets)),
+        ess=found.ess,
+        by_column=found.by_column,
     )
 
 
@@ -153,13 +146,11 @@ def importance_evidence(
     khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
     ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
     return _relative_to_truth(
-        Evidence(
-            log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
-            deviations=np.stack(deviations),
-            khat=np.full(len(targets), khat),
-            ess=np.full(len(targets), ess),
-        ),
         targets,
+        log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
+        deviations=np.stack(deviations),
+        khat=np.full(len(targets), khat),
+        ess=np.full(len(targets), ess),
     )
 
 
@@ -206,35 +197,25 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
             by_column = None
         else:
             by_column[:, l % rows] += change(ratio.parts, base.parts)
-    return _relative_to_truth(
-        Evidence(
-            log_evidence=log_evidence,
-            deviations=deviations,
-            khat=khat,
-            ess=ess,
-            base=base.value,
-            by_column=by_column,
-        ),
-        targets,
-    )
+    how = {"khat": khat, "ess": ess, "base": base.value, "by_column": by_column}
+    return _relative_to_truth(targets, log_evidence=log_evidence, deviations=deviations, **how)
 
 
-def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
-    """The same less that of the true guess, whose evidence and deviation become zero.
+def _relative_to_truth(
+    targets: Targets, *, log_evidence: Array, deviations: Any, base: Array | None = None, **how: Any
+) -> Evidence:
+    """Evidence less that of the true guess, whose log and deviation become zero; in place.
 
     A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
-    best guess is the reference. The large arrays are changed in place.
+    best guess is the reference.
     """
     truth = targets.guesses.truth
-    at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
-    best = found.log_evidence.max(axis=1, keepdims=True)
-    at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
-    shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
-    np.subtract(found.log_evidence, at, out=found.log_evidence)
-    np.subtract(found.deviations, shift, out=found.deviations)
-    base = found.base
-    if base is None:
-        return found
-    at = np.take_along_axis(base, truth[None], axis=0)
-    at = np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
-    return replace(found, base=base - at)
+    at = np.take_along_axis(log_evidence, truth[None, None, :], axis=1)
+    best = log_evidence.max(axis=1, keepdims=True)
+    log_evidence -= np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
+    deviations -= np.take_along_axis(deviations, truth[None, None, None, :], axis=2)
+    if base is not None:
+        at = np.take_along_axis(base, truth[None], axis=0)
+        best = np.maximum(base.max(axis=0, keepdims=True), -1e300)
+        base = base - np.where(at > -np.inf, at, best)
+    return Evidence(log_evidence=log_evidence, deviations=deviations, base=base, **how)

@@ -188,15 +188,13 @@ class MechanismCheck(Result):
 
     def differs(self) -> str:
         """Where the files differ, by column, in words; empty where they do not."""
-        order = np.argsort(-self.difference, kind="stable")
-        found: dict[str, list[str]] = {}
-        for column, words, _ in (self.measures[k] for k in order if self.p_values[k] <= LEVEL):
-            found.setdefault(column or "all columns", []).append(words.removesuffix(ORIGINAL))
-        said = []
-        for name, several in found.items():
-            words = sorted(dict.fromkeys(several), key=lambda w: w.startswith(WITH))
+        rows, said = self.summary(), []
+        rows = rows[rows["p_value"] <= LEVEL]
+        for name, several in rows.groupby("column", sort=False)["measure"]:
+            distinct = dict.fromkeys(w.removesuffix(ORIGINAL) for w in several)
+            words = sorted(distinct, key=lambda w: w.startswith(WITH))
             more = ", ..." if len(words) > NAMED else ""
-            said.append(f"{name} ({', '.join(words[:NAMED])}{more})")
+            said.append(f"{str(name) or 'all columns'} ({', '.join(words[:NAMED])}{more})")
         return "; ".join(said)
 
     def cannot(self) -> str:

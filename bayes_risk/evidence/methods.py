@@ -9,7 +9,7 @@ from bayes_risk._core.validate import one_of
 from .contract import Targets, without_weights
 from .evidence import Evidence
 from .problem import AuditProblem
-from .runner import Budget, EvidenceRunner, needed
+from .runner import Budget, EvidenceRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,15 +17,14 @@ class EvidenceMethod:
     """A way to the evidence."""
 
     name: str  # As `attribute_risk` names it
-    # Evidence of cases by a runner, within a budget; None: only the model can compute it
+    # evidence of cases by a runner, within a budget; None: only the model can compute it
     sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None
     in_words: str  # For reports
     cure: str  # What to do about records that it leaves unreliable
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
     usual: bool = True  # Whether it is taken without being asked for
     by_release: bool = True  # Whether its evidence comes release by release
-    # Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`
-    balanced: bool = False
+    balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
@@ -160,11 +159,3 @@ def choose_method(
         f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
         "evidence that is there, give another intruder, or synthesise other columns"
     )
-
-
-def in_words(method: EvidenceMethod, problem: AuditProblem, cases: Targets) -> str:
-    """How the evidence was computed, one phrase for reports."""
-    if method.name == "weaker":
-        fit = needed(problem.capabilities.weaker)
-        return fit.weaker_in_words(problem.intruder, problem.release, cases)
-    return problem.capabilities.in_words.get(method.name, method.in_words)

@@ -274,9 +274,7 @@ def probed(data: Microdata, cases: Targets) -> Targets:
             guess[:, i] = level
             codes.append(guess)
             same.append(guess[:, i] == own[:, i])
-    cells = np.repeat(np.arange(len(codes))[:, None], len(few.columns), axis=1)
-    truth = np.zeros(len(own), dtype=np.int64)
-    guesses = GuessSet(np.stack(codes), truth, ~np.stack(same), cells)
+    guesses = GuessSet.of(np.stack(codes), ~np.stack(same))
     return replace(few, guesses=possible(guesses, data, few.profiles, few.columns))
 
 

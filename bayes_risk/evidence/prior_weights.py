@@ -135,7 +135,7 @@ def _log_weights(given: Any, G: int, what: str) -> Array:
             "zero; give finite weights >= 0, not all zero"
         )
     with np.errstate(divide="ignore"):
-        return np.log(weights)[:, None]
+        return np.asarray(np.log(weights)[:, None])
 
 
 def _named(prior: str, context: PriorContext) -> Array:
@@ -199,7 +199,7 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
     rows = np.concatenate([z.reshape(-1, d), guessed.reshape(-1, d)]).astype(np.int64)
     cell = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
     counts = np.bincount(cell[: m * n], minlength=int(cell.max()) + 1)
-    return np.log(np.exp(raw) + counts[cell[m * n :]].reshape(raw.shape) / m)
+    return np.asarray(np.log(np.exp(raw) + counts[cell[m * n :]].reshape(raw.shape) / m))
 
 
 def _of_number(name: str, z: Codes, cases: Targets, q: int) -> Array:

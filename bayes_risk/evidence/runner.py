@@ -41,6 +41,7 @@ from .problem import AuditProblem
 STRAYS = 3  # times as many starts as would do if none strayed, at most
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
+Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it
 
 
 class Budget(NamedTuple):
@@ -49,25 +50,6 @@ class Budget(NamedTuple):
     target_mcse: float | None = None
     max_doublings: int = 0
     refit_budget: int = 0
-
-
-class Memory:
-    """Results of sampling of one fit, by all they depend on: settings of a sweep share them."""
-
-    def __init__(self) -> None:
-        self._found: dict[Key, Any] = {}
-
-    def __call__(self, key: Key, make: Callable[[], T]) -> T:
-        """What stands under the key; made the first time."""
-        if key not in self._found:
-            self._found[key] = make()
-        found: T = self._found[key]
-        return found
-
-
-def no_memory(key: Key, make: Callable[[], T]) -> T:
-    """Keep nothing."""
-    return make()
 
 
 def seed_of(rng: np.random.Generator) -> Key:
@@ -85,16 +67,11 @@ def key_of(release: EncodedRelease, sets: Sequence[int] | slice = slice(None)) -
     return (digest.hexdigest(), tuple(release.synthesized), release.classes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class Held(NamedTuple):
     """A posterior that is made when it is asked for, and what it depends on."""
 
     key: Key
     later: Callable[[], Posterior]
-
-    def __call__(self) -> Posterior:
-        """The posterior."""
-        return self.later()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +91,9 @@ class Chains:
         """Posterior k: of the base fit (0), or of draw k of the parameters."""
         held, which = self.posteriors[k], self.which
         if which is None:
-            return held
+            return held.later
         led: Any = self.fit
-        return lambda: led.of_chains(held(), which)
+        return lambda: led.of_chains(held.later(), which)
 
     def only(self, starts: Ints) -> "Chains | None":
         """Those from some of the starts; None: not one."""
@@ -147,7 +124,7 @@ class EvidenceRunner:
     ) -> None:
         self.problem, self.release, self.rng = problem, problem.release, rng
         self.n_jobs, self.progress = n_jobs, progress
-        self.remember = memory or no_memory
+        self.memory = memory
         self.under = under
         self.read: Reading = read if under is None else partial(_reweighted, under)
         self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
@@ -169,7 +146,15 @@ class EvidenceRunner:
 
     def _data(self, sets: Sequence[int] | slice = slice(None)) -> Key:
         """The key of some data sets, where anything is remembered."""
-        return () if self.remember is no_memory else key_of(self.release, sets)
+        return () if self.memory is None else key_of(self.release, sets)
+
+    def remember(self, key: Key, make: Callable[[], T]) -> T:
+        """What is in memory under the key, made the first time; without a memory each time."""
+        memory: Memory = {} if self.memory is None else self.memory
+        if key not in memory:
+            memory[key] = make()
+        found: T = memory[key]
+        return found
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -184,11 +169,6 @@ class EvidenceRunner:
     def led(self) -> Led | None:
         """The fit whose chains the release has led to its mode, if it has."""
         return None if self.modes is None else cast(Led, self.chains[0].fit)
-
-    @property
-    def posteriors(self) -> list[Held]:
-        """The base fit and one augmented fit per draw of the parameters."""
-        return self.chains[0].posteriors if self.chains else []
 
     @property
     def threshold(self) -> float:
@@ -278,7 +258,7 @@ class EvidenceRunner:
     def fits(self, cases: Targets) -> list[Posterior]:
         """The base fit, and one augmented fit per draw of the parameters, for these cases."""
         self._begin(cases)
-        return [posterior() for posterior in self.posteriors]
+        return [held.later() for held in self.chains[0].posteriors]
 
     def tables(
         self, cases: Targets, rngs: Callable[[int], Sequence[np.random.Generator]]
@@ -324,11 +304,11 @@ class EvidenceRunner:
             if len(which):  # carried on, and the fits that go on from there
                 at, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
                 make = partial(starts.fit.carried, which, self.release, rng=child, **self._how)
-                led = self.remember(at, make)
-                self.chains.append(Chains(led, self.later(led, at, rng), begin + which))
+                there = self.remember(at, make)
+                self.chains.append(Chains(there, self.later(there, at, rng), begin + which))
             begin = end
-        starts = [(c.starts, c.which) for c in self.chains if c.starts is not None]
-        used = [begun if which is None else begun[which] for begun, which in starts]
+        led = [(c.starts, c.which) for c in self.chains if c.starts is not None]
+        used = [begun if which is None else begun[which] for begun, which in led]
         self.modes = replace(found, used=np.concatenate(used))
 
     def _told_apart(self, wanted: int, carried: Ints) -> Modes:
@@ -388,7 +368,7 @@ class EvidenceRunner:
         """Evidence of all chains, whose error is that of a few where they are led or impute."""
         found = self.evidence(cases)
         if self.modes is not None:
-            fits: Any = [held() for chains in self.chains for held in chains.posteriors]
+            fits: Any = [held.later() for chains in self.chains for held in chains.posteriors]
             self.modes = replace(self.modes, put_back=sum(fit.put_back for fit in fits))
         return replace(found, modes=self.modes, imputed=self.imputes)
 
@@ -399,14 +379,14 @@ class EvidenceRunner:
             key = (*self.key, "more", *seed_of(rng))
             return self._lead(led, key, rng, 2 * len(self.modes.used))
         base_first = share[0] >= share[1:].sum()
-        posteriors = self.posteriors
+        posteriors = self.chains[0].posteriors
         children = self.rng.spawn(len(posteriors))
         for k, (held, child) in enumerate(zip(posteriors, children, strict=True)):
             if (k == 0) == base_first:
                 key = (*held.key, "doubled", *seed_of(child))
 
                 def doubled(held: Held = held, rng: np.random.Generator = child) -> Posterior:
-                    return held().doubled(rng=rng, n_jobs=self.n_jobs)
+                    return held.later().doubled(rng=rng, n_jobs=self.n_jobs)
 
                 make = partial(self.remember, key, doubled)
                 posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
@@ -443,7 +423,7 @@ class EvidenceRunner:
 
         fits = [
             [partial(begun, one.posterior(k)) for one in self.chains]
-            for k in range(len(self.posteriors))
+            for k in range(len(self.chains[0].posteriors))
         ]
 
         def run(which: Sequence[int]) -> Iterator[Evidence]:

@@ -24,10 +24,10 @@ from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, f
 from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
-from bayes_risk.evidence.methods import METHODS, choose_method, in_words
+from bayes_risk.evidence.methods import METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, seed_of
+from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses
@@ -118,7 +118,16 @@ class AttributeEvidence(Shown):
         Cost: a pass over (G, n_cases), no draw.
         """
         summed = PosteriorSums.from_evidence(self.found)
-        risk = self._both(summed) if prior is None else self._risk(prior, summed)
+        risk = self._risk("uniform" if prior is None else prior, summed)
+        if prior is None:  # the predictive one beside it, or why it is not there
+            own = risk.assumptions["prior"]
+            try:
+                beside = {SECOND: self._risk(SECOND, summed)}
+                said = f"flat: {own}; and beside it {SECOND}: {beside[SECOND].assumptions['prior']}"
+            except InputError as error:
+                why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
+                beside, said = {}, f"{own} (the {SECOND} prior is not there: {why})"
+            risk = replace(risk, priors=beside, assumptions={**risk.assumptions, "prior": said})
         if warn:
             cure = METHODS[self.way].cure
             if (risk.left_out > MAX_LEFT_OUT).any():
@@ -198,20 +207,6 @@ class AttributeEvidence(Shown):
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
 
-    def _both(self, summed: PosteriorSums) -> AttributeRisk:
-        """Flat and predictive; where the evidence has no predictive prior, flat and why."""
-        flat = self._risk("uniform", summed)
-        try:
-            beside = {SECOND: self._risk(SECOND, summed)}
-            said = f"flat: {flat.assumptions['prior']}; and beside it {SECOND}: " + str(
-                beside[SECOND].assumptions["prior"]
-            )
-        except InputError as error:
-            why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
-            beside = {}
-            said = f"{flat.assumptions['prior']} (the {SECOND} prior is not there: {why})"
-        return replace(flat, priors=beside, assumptions={**flat.assumptions, "prior": said})
-
     def _risk(self, prior: priors.Prior, summed: PosteriorSums) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
@@ -226,7 +221,7 @@ class AttributeEvidence(Shown):
         posterior = weigh(found, summed, *how)
         apart = [weigh(one, PosteriorSums.from_evidence(one), *how) for one in found.apart]
         trusted = reliable(found, posterior, self.limits, apart)
-        factors: Factors | Any = self.factors
+        factors: Any = self.factors
         if not isinstance(factors, str):  # the evidence by column, or why it is not there
             log_p = found.log_evidence[None] if len(factors) == 1 else found.by_column
             names = [str(c) for c in self.release.synthesized]
@@ -472,10 +467,13 @@ def gather(
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(problem.release),
         "guesses": guesses_in_words(problem.guesses, names),
-        "evidence": in_words(method, problem, problem.cases),
+        "evidence": problem.capabilities.in_words.get(method.name, method.in_words),
         "releases": drawn_in_words(fit, problem.release),
     }
     has_base = method.based and method.name not in problem.capabilities.computed
+    if method.name == "weaker":
+        says = needed(problem.capabilities.weaker).weaker_in_words
+        words["evidence"] = says(problem.intruder, problem.release, problem.cases)
     if before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "
@@ -500,7 +498,7 @@ def gather(
     check = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
-        check = partial(memory, key, check)
+        check = partial(runner.remember, key, check)
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,

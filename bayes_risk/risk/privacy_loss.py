@@ -3,7 +3,7 @@
 Made of evidence that an audit has gathered, so it costs nothing more.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -73,6 +73,9 @@ class PrivacyLoss(OfTargets):
     extremes: npt.NDArray[Any]
     PICTURE: ClassVar[str] = "plot_privacy_loss"
     WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = (
+        *("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),
+    )
     CAPTION: ClassVar[str] = "The audited records."
     FILE: ClassVar[str] = "privacy_loss"
 
@@ -144,17 +147,6 @@ class PrivacyLoss(OfTargets):
         """The guesses of a record that the release speaks for most and least; near the truth."""
         codes = self.extremes[:, self.case[self.position(label)]]
         return self.decoded(codes, pd.Index(["most", "least"]))
-
-    def line(self) -> str:
-        """The loss of the median record, and the largest that is not infinite."""
-        rows = self.summary()["value"]
-        ruled = int(rows["with_guesses_ruled_out"])
-        infinite = f"; infinite for {ruled:,}, of whom guesses are ruled out" if ruled else ""
-        return (
-            f"{written(rows['median_privacy_loss'], 2)} for the median record, at most "
-            f"{written(rows['max_among_possible'], 2)} (0 without the release){infinite}"
-            f"{self.doubtful()}"
-        )
 
     def sentence(self) -> str:
         """The result in plain words."""

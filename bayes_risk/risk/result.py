@@ -60,6 +60,12 @@ COUNTS: Words = {
     "disclosed": ("Released unchanged", "count"),
     "unreliable": ("Marked unreliable", "count"),
 }
+PUBLIC = {
+    "mean_probability": "Probability of the true values, summed",
+    "share_ranked_first": "Records whose true values come first",
+    "disclosed": "Records released unchanged",
+    "unreliable": "Records with an unreliable number",
+}
 SCREEN: Words = {
     "mean_probability": ("truth's probability, mean", "number"),
     "max_probability": ("truth's probability, worst", "number"),
@@ -452,27 +458,17 @@ class AttributeRisk(GuessPosterior):
 
     def _measures(self) -> Table:
         n, rows = len(self.index), self.summary()
-        at = rows.to_dict("index")
-        mean, first = at["mean_probability"], at["share_ranked_first"]
+        public, at = [], rows.to_dict("index")
+        for k, words in PUBLIC.items():
+            times = 1 if k in COUNTS else n  # sums over records
+            known, without = (times * at[k][name] for name in ("value", "baseline"))
+            public.append(Public(words, known, n, without, k in COUNTS))
         return measures(
             rows,
             {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
             HEADS if self.modes is None else (*HEADS, RANGE),
             caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
-            public=[
-                Public(words, n * of["value"], n, n * of["baseline"])
-                for words, of in (
-                    ("Probability of the true values, summed", mean),
-                    ("Records whose true values come first", first),
-                )
-            ]
-            + [
-                Public(words, at[name]["value"], n, whole=True)
-                for words, name in (
-                    ("Records released unchanged", "disclosed"),
-                    ("Records with an unreliable number", "unreliable"),
-                )
-            ],
+            public=public,
         )
 
     def screen(self) -> Table:

@@ -1,6 +1,6 @@
 """Attribute risk over the full table: where the truth stands among all values."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -101,6 +101,7 @@ class FullTableRisk(OfTargets):
     n_draws: tuple[int, ...]
     PICTURE: ClassVar[str] = "plot_full_table"
     WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = ("share_ranked_first", "median_rank")
     CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
     FILE: ClassVar[str] = "full_table"
 
@@ -191,16 +192,6 @@ class FullTableRisk(OfTargets):
             f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
             f"gives it {number(worst['probability'])}{error} in the worst case "
             f"({number(worst['prior'])} without the release). Unreliable: {doubt}."
-        )
-
-    def line(self) -> str:
-        """For how many records the truth is the likeliest value, and its median place."""
-        table = self.records
-        first, before = (int((table[c] < 1.5).sum()) for c in ("rank", "prior_rank"))
-        return (
-            f"of {len(table):,} records the truth is the likeliest of {int(self.n_values.max()):,} "
-            f"values for {first:,} ({before:,} without the release), median place "
-            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){self.doubtful()}"
         )
 
 

@@ -1,5 +1,6 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
+from bayes_risk._core.formats import factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
@@ -93,6 +94,7 @@ class Membership(OfRecords):
     standard_error: Array
     mcse_of_measures: Array
     WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = ("auc", "max_log_bayes_factor")
     CAPTION: ClassVar[str] = "Persons asked about."
     FILE: ClassVar[str] = "membership"
 
@@ -232,18 +234,21 @@ class Membership(OfRecords):
         """The result in plain words."""
         bad, told = int((~self.reliable).sum()), ""
         if self.has_others:
-            auc, error = self._auc()
+            auc = 100 * self.measures[0]
+            error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
             told = (
                 "Of a member and somebody outside the data, the release points to the member "
-                f"{auc} times in 100 (+- {error}; 50 without the release). Taking 5 of 100 people "
-                "outside the data for members, the intruder finds "
-                f"{number(100 * self.measures[2], 1)} of 100 members (5 without the release). "
+                f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
+                "without the release). Taking 5 of 100 people outside the data for members, the "
+                f"intruder finds {number(100 * self.measures[2], 1)} of 100 members (5 without "
+                "the release). "
             )
+        with np.errstate(over="ignore"):
+            top = factor(float(np.exp(self.log_bayes_factor[self.member].max())))
+        marked = f" {bad:,} of these numbers are marked unreliable." * bool(bad)
         return (
             f"{self.assumptions['records']} {told}A member's odds of being in the data change by "
-            f"at most the factor {self._top()}."
-            + f" {bad:,} of these numbers are marked unreliable."
-            * bool(bad)
+            f"at most the factor {top}.{marked}"
         )
 
     def public(self) -> list[Public]:
@@ -252,35 +257,12 @@ class Membership(OfRecords):
         told = float(self.measures[0])
         return [Public("Chance to tell the member of a pair", told, fewer, free=True)]
 
-    def line(self) -> str:
-        """How often the member of a pair is told, or how far odds move."""
-        if not self.has_others:
-            return (
-                f"the odds that a member is in the data change by at most the factor {self._top()} "
-                f"(1 without the release){self.doubtful()}"
-            )
-        auc, error = self._auc()
-        return (
-            f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
-            f"the release){self.doubtful()}"
-        )
-
     def _needs_others(self) -> None:
         if not self.has_others:
             raise InputError(
                 "nobody outside the data was asked about; give others=, held-out records of the "
                 "same population"
             )
-
-    def _top(self) -> str:
-        """By how much the odds of a member change at most."""
-        with np.errstate(over="ignore"):
-            return factor(float(np.exp(self.log_bayes_factor[self.member].max())))
-
-    def _auc(self) -> tuple[str, str]:
-        """How often of 100 the release points to the member, and two standard errors."""
-        error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
-        return number(100 * self.measures[0], 1), two_errors(100 * error, digits=1)
 
 
 @shows_progress

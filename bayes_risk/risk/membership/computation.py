@@ -336,7 +336,8 @@ class MembershipComputation:
             np.add.at(weight, asked, times)
             np.add.at(total, asked, times * block.log_bayes_factor[1:])
             np.add.at(draws, asked, times**2 * block.variance_of_draws)
-            np.add.at(deviations, (..., asked), times * block.deviations[:, :, 1:])
+            places: Any = (..., asked)
+            np.add.at(deviations, places, times * block.deviations[:, :, 1:])
             if self.runner.progress is not None:
                 self.runner.progress("membership", end, U)
         weight[weight == 0] = np.nan
