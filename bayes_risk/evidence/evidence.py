@@ -5,9 +5,8 @@ Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*,
 The ways to it and their derivation: `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,9 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
-from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets, rows_kept
+from .contract import Importance, Posterior, Sampled, Simulated, Targets, rows_kept
 from .diagnostics import pareto_smoothed, weight_ess
 from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
@@ -94,31 +92,6 @@ def known_evidence(found: Simulated, targets: Targets) -> Evidence:
     )
 
 
-def refit_evidence(
-    fit: Sampled,
-    release: EncodedRelease,
-    fits: Sequence[Sequence[Callable[[], Posterior]]],
-    targets: Targets,
-    which: Sequence[int],
-    *,
-    rngs: Sequence[np.random.Generator],
-    n_jobs: int,
-    progress: Progress | None,
-) -> Iterator[Evidence]:
-    """The predictives of some targets from m + 1 fits without it: no weights, so no k-hat.
-
-    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
-    """
-    made = [[one() for one in lots] for lots in fits]
-    jobs = [
-        partial(_refitted, fit, release, made, targets.only(np.array([u])), rngs[u]) for u in which
-    ]
-    for u, part in zip(which, in_order(jobs, n_jobs=n_jobs, what="refits"), strict=True):
-        if progress is not None:
-            progress("refits", u + 1, len(targets))
-        yield part
-
-
 def importance_evidence(
     fit: Importance, release: EncodedRelease, targets: Targets, *, n_jobs: int
 ) -> Evidence:
@@ -154,13 +127,17 @@ def importance_evidence(
     )
 
 
-def _refitted(
+def refitted(
     fit: Sampled,
     release: EncodedRelease,
     fits: Sequence[Sequence[Posterior]],
     target: Targets,
     rng: np.random.Generator,
 ) -> Evidence:
+    """The predictives of a target from m + 1 fits without it: no weights, so no k-hat.
+
+    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
+    """
     record, m = int(target.record[0]), len(fits) - 1
     children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
     of = [(None, 0), *((release, l) for l in range(m))]

@@ -5,9 +5,8 @@ more than within one. A release is drawn within a mode and chooses it: ``log p(Z
 differs by tens of nats. The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +19,8 @@ from bayes_risk._core.formats import NONE, begun
 from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.intruder.guesses import GuessSet, possible
-from bayes_risk.release.release import EncodedRelease
 
-from .contract import Led, Progress, Targets
-from .leave_one_out import Reading, ratio_of_fit
+from .contract import Led, Targets
 
 NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
@@ -288,34 +285,3 @@ class Starts(NamedTuple):
     value: Array
     error: Array
     log_release: Array
-
-
-def started(
-    fit: Led,
-    release: EncodedRelease,
-    probes: Targets,
-    *,
-    read: Reading,
-    remember: Callable[[Callable[[], Led]], Led],
-    rngs: Sequence[np.random.Generator],
-    n_jobs: int,
-    progress: Progress | None,
-) -> Starts:
-    """Chains led by the release, and what they say of the probes.
-
-    ``read`` gives the predictives of a posterior, ``remember`` makes a fit unless it is known.
-    Cost: a fit on the table and all data sets, stacked; log ratios of the probes.
-    """
-    lead, score, weigh = rngs
-    led = remember(lambda: fit.led(release, rng=lead, n_jobs=n_jobs, progress=progress))
-    base = led.informed(release)
-    ratios = []
-    for c, rng in enumerate(score.spawn(led.n_chains)):
-        one = partial(led.of_chains, base, np.array([c]))
-        ratios.append(ratio_of_fit(one, probes, rng, n_jobs, read))
-    return Starts(
-        fit=led,
-        value=np.stack([r.value for r in ratios]),
-        error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
-        log_release=quarters(led.scores(release, rng=weigh).swapaxes(0, 1)),
-    )

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
+from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import (
@@ -32,10 +33,10 @@ from .evidence import (
     combined,
     importance_evidence,
     known_evidence,
-    refit_evidence,
+    refitted,
 )
 from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
-from .modes import NOBODY, Modes, Starts, probed, started, told_apart
+from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
@@ -290,9 +291,7 @@ class EvidenceRunner:
         for k in range(STRAYS * -(-missing // fit.led_chains)):
             if found is not None and len(found.used) >= enough:
                 break
-            make = partial(self.remember, (*key, "starts", k))
-            how: Any = {"read": self.read, "rngs": rng.spawn(3), **self._how}
-            self.starts.append(started(fit, self.release, self.probes, remember=make, **how))
+            self.starts.append(self._started(fit, (*key, "starts", k), *rng.spawn(3)))
             found = self._told_apart(wanted, carried)
         assert found is not None
         before = [chains.only(found.used) for chains in self.chains]
@@ -310,6 +309,27 @@ class EvidenceRunner:
         led = [(c.starts, c.which) for c in self.chains if c.starts is not None]
         used = [begun if which is None else begun[which] for begun, which in led]
         self.modes = replace(found, used=np.concatenate(used))
+
+    def _started(
+        self,
+        fit: Led,
+        key: Key,
+        lead: np.random.Generator,
+        score: np.random.Generator,
+        weigh: np.random.Generator,
+    ) -> Starts:
+        """Chains led by the release, and what they say of the probes."""
+        led = self.remember(key, lambda: fit.led(self.release, rng=lead, **self._how))
+        base, ratios = led.informed(self.release), []
+        for c, rng in enumerate(score.spawn(led.n_chains)):
+            one = partial(led.of_chains, base, np.array([c]))
+            ratios.append(ratio_of_fit(one, self.probes, rng, self.n_jobs, self.read))
+        return Starts(
+            fit=led,
+            value=np.stack([r.value for r in ratios]),
+            error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
+            log_release=quarters(led.scores(self.release, rng=weigh).swapaxes(0, 1)),
+        )
 
     def _told_apart(self, wanted: int, carried: Ints) -> Modes:
         """The modes of all starts, and those of them to be carried on."""
@@ -421,14 +441,17 @@ class EvidenceRunner:
             found: Posterior = posterior()
             return found if self.under is None else self.under.started(found)
 
-        fits = [
-            [partial(begun, one.posterior(k)) for one in self.chains]
-            for k in range(len(self.chains[0].posteriors))
-        ]
-
         def run(which: Sequence[int]) -> Iterator[Evidence]:
-            how: Any = {"rngs": rngs, **self._how}
-            return refit_evidence(self.sampled, self.release, fits, cases, which, **how)
+            fits = [
+                [begun(one.posterior(k)) for one in self.chains]
+                for k in range(len(self.chains[0].posteriors))
+            ]
+            fixed = partial(refitted, self.sampled, self.release, fits)
+            jobs = [partial(fixed, cases.only(np.array([u])), rngs[u]) for u in which]
+            found = in_order(jobs, n_jobs=self.n_jobs, what="refits")
+            for u, part in zip(which, found, strict=True):
+                self._tell("refits", u + 1, len(cases))
+                yield part
 
         return joined(in_stages("refits", len(cases), run))
 

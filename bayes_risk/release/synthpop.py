@@ -106,16 +106,11 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
         path = infos[0]
     if not _is_info(checked_file(path)):
         return [_readable(path)], None
-    info = read_info(path)
-    return _named_by(info, path.parent), info
-
-
-def _named_by(info: SynthesisInfo, folder: Path) -> list[Path]:
-    """The files of ``write.syn``: ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``."""
+    info = read_info(path)  # of ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``
     if info.m is None or info.filetype is None:
         raise InputError(
-            f"{PREFIX}{info.name}{SUFFIX} does not say how many files of which type there are; "
-            "give a list of the data files"
+            f"{path.name} does not say how many files of which type there are; give a list of the "
+            "data files"
         )
     if info.filetype not in WRITTEN:
         raise InputError(
@@ -123,7 +118,8 @@ def _named_by(info: SynthesisInfo, folder: Path) -> list[Path]:
             f"again with {CURE}"
         )
     numbers = [""] if info.m == 1 else [f"_{l}" for l in range(1, info.m + 1)]
-    return [checked_file(folder / f"{info.name}{n}{WRITTEN[info.filetype]}") for n in numbers]
+    names = [f"{info.name}{n}{WRITTEN[info.filetype]}" for n in numbers]
+    return [checked_file(path.parent / name) for name in names], info
 
 
 def _numbered(folder: Path, files: Sequence[Path]) -> list[Path]:

@@ -470,10 +470,10 @@ def gather(
         "evidence": problem.capabilities.in_words.get(method.name, method.in_words),
         "releases": drawn_in_words(fit, problem.release),
     }
-    has_base = method.based and method.name not in problem.capabilities.computed
     if method.name == "weaker":
         says = needed(problem.capabilities.weaker).weaker_in_words
         words["evidence"] = says(problem.intruder, problem.release, problem.cases)
+    has_base = method.based and method.name not in problem.capabilities.computed
     if before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "

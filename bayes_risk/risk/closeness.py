@@ -255,9 +255,13 @@ class GuessPosterior(OfTargets):
         """
         j = number_among(self, variable)
         # by name of the column: distances, absolute and in percent of the truth
-        intervals = {f"probability_within_{r:.12g}": (r, 0.0) for r in _each("within", within)}
-        for p in _each("percent", percent):
-            intervals[f"probability_within_{p:.12g}_percent"] = (0.0, p)
+        given = (("within", within, ""), ("percent", percent, "_percent"))
+        intervals = {
+            f"probability_within_{x:.12g}{end}": (x, 0.0) if end == "" else (0.0, x)
+            for name, values, end in given
+            for x in np.ravel([] if values is None else values).tolist()
+            if positive(name, x)
+        }
         if positive("mass", mass) > 1:
             raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
         found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
@@ -387,7 +391,3 @@ def _position(risk: "GuessPosterior", variable: str) -> int:
     if variable not in names:
         raise InputError(f"variable {variable!r} is not guessed in this result; it has {names}")
     return names.index(variable)
-
-
-def _each(name: str, given: float | Sequence[float] | None) -> list[float]:
-    return [positive(name, x) for x in np.ravel([] if given is None else given).tolist()]

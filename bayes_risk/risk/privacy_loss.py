@@ -228,7 +228,14 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
         )
     most, least = np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
     if isinstance(evidence, AttributeEvidence):
-        mcse, low, reliable = _of_evidence(evidence)
+        given, found = evidence.limits, evidence.found
+        each = [_of_chains(one, evidence) for one in (found, *found.apart)]
+        losses, errors, lows, apart = (np.stack(part) for part in zip(*each, strict=True))
+        # two errors reach what each mode left open says
+        mcse, low = np.max(0.5 * np.abs(losses - losses[0]) + errors, axis=0), lows.min(axis=0)
+        doubtful = apart[1:].any(axis=0) if found.apart else apart[0]
+        good = (found.khat <= given.khat) & (found.ess >= given.ess) & ~(mcse > given.log_odds)
+        reliable = (good & ~doubtful) | evidence.disclosed
     else:
         errors, reliable = evidence.mcse_log_evidence, evidence.reliable
         mcse, low = _at(errors, most) + _at(errors, least), np.full(total.shape[1], np.nan)
@@ -251,19 +258,6 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
         assumptions=words,
         seed_entropy=evidence.seed_entropy,
     )
-
-
-def _of_evidence(given: AttributeEvidence) -> tuple[Array, Array, Flags]:
-    """Error of the loss, what does not share its bias, and whether it can be trusted, (U,) each."""
-    found = given.found
-    each = [_of_chains(one, given) for one in (found, *found.apart)]
-    losses, errors, lows, apart = (np.stack(part) for part in zip(*each, strict=True))
-    # two errors reach what each mode left open says
-    mcse = np.max(0.5 * np.abs(losses - losses[0]) + errors, axis=0)
-    good = (found.khat <= given.limits.khat) & (found.ess >= given.limits.ess)
-    doubtful = apart[1:].any(axis=0) if found.apart else apart[0]
-    reliable = (good & ~doubtful & ~(mcse > given.limits.log_odds)) | given.disclosed
-    return mcse, lows.min(axis=0), reliable
 
 
 def _of_chains(found: Evidence, given: AttributeEvidence) -> tuple[Array, Array, Array, Flags]:

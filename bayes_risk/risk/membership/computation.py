@@ -372,11 +372,21 @@ class MembershipComputation:
         khat = np.max([f.khat for f in found], axis=0)
         worst = self.runner.worst(khat, targets, budget)
         for u in worst:  # from fits without their record
-            anew = refitted(self.runner, self.posteriors, targets, int(u), children[-1])
             at = np.array([u])
+            anew = self._refitted(targets.only(at), children[-1])
             found = [with_targets(f, at, a) for f, a in zip(found, anew, strict=True)]
         linked = self.runner.release.classes == "own"
         return odds(found, len(extra), log_q, linked), len(worst)
+
+    def _refitted(self, target: Targets, rng: np.random.Generator) -> list[Ratio]:
+        """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
+        alone, found = replace(target, fitted=np.zeros(1, dtype=bool)), []
+        for l, start in enumerate(self.posteriors):
+            fit_rng, read_rng = rng.spawn(2)
+            of = None if l == 0 else self.runner.release, max(l - 1, 0)
+            fit = self.runner.sampled.without(int(target.record[0]), *of, start=start, rng=fit_rng)
+            found.append(predicted(fit, alone, rng=read_rng, n_jobs=1))
+        return found
 
     def _terms(self, o: Odds, asked: Ints, resamples: Array) -> CaseTerms:
         """Of a block: the member's own log Bayes factor, and where it stands."""
@@ -417,24 +427,3 @@ def predicted(
     how: Any = {"to_truth": False, "first": FIRST}
     parts = posterior.predictives(targets, rng=rng)
     return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
-
-
-def refitted(
-    runner: EvidenceRunner,
-    posteriors: Sequence[Posterior],
-    targets: Targets,
-    u: int,
-    rng: np.random.Generator,
-) -> list[Ratio]:
-    """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
-    one = targets.only(np.array([u]))
-    alone = replace(one, fitted=np.zeros(1, dtype=bool))
-    record = int(one.record[0])
-
-    def of_fit(l: int, start: Posterior) -> Ratio:
-        fit_rng, read_rng = rng.spawn(2)
-        release = None if l == 0 else runner.release
-        fit = runner.sampled.without(record, release, max(l - 1, 0), start=start, rng=fit_rng)
-        return predicted(fit, alone, rng=read_rng, n_jobs=1)
-
-    return [of_fit(l, start) for l, start in enumerate(posteriors)]
