@@ -114,7 +114,7 @@ def test_what_cannot_be_kept_is_computed_and_stages_within_it_are_kept(folder, v
 
 def test_only_classes_of_ours_are_made(folder):
     none = np.zeros(1)
-    one = Evidence(log_evidence=none, deviations=none, khat=none, ess=none, refitted=none > 0)
+    one = Evidence(log_evidence=none, deviations=none, khat=none, ess=none)
     about, *arrays = packed(one)
     assert isinstance(unpacked([about, *arrays]), Evidence)
     for planted in (b"subprocess", b"bayes_risk.app.run.runner"):

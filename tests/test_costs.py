@@ -123,7 +123,6 @@ def test_errors_in_parts_are_those_of_the_whole(monkeypatch):
         deviations=deviations,
         khat=none,
         ess=none,
-        refitted=none > 0,
     )
     whole = found.mcse()
     monkeypatch.setattr(evidence, "PART", 1)

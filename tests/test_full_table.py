@@ -99,7 +99,10 @@ def both_ways(fit, release, prior="uniform", **how):
     each = zip(posteriors, rngs, strict=True)
     parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
     grid = Table.of(fit.microdata.n_levels[cases.columns])
-    fits, spreads = tables.tabulated(parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10)
+    fits, found_of = tables.tabulated(
+        parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10
+    )
+    spreads = [SimpleNamespace(**of) for of in found_of]
     beliefs = log_prior(prior, fit.microdata, cases, None, found.base)
     log_p = beliefs + found.log_evidence.sum(axis=0)
     log_p -= np.logaddexp.reduce(log_p, axis=0)
@@ -117,7 +120,7 @@ def test_table_is_the_posterior_of_all_values_listed(fit, kind):
     release = fit.synthesize(random_seed=4, **RELEASES[kind])
     both = both_ways(fit, release)
     p, truth = np.exp(both.log_p), both.cases.guesses.truth
-    assert len({s.n_cells for s in both.spreads}) == 1 and both.spreads[0].n_cells == len(p)
+    assert len({s.n_values for s in both.spreads}) == 1 and both.spreads[0].n_values == len(p)
     for u, s in enumerate(both.spreads):
         cells = both.grid.cells(both.cases.guesses.codes[:, u])
         assert sorted(cells) == list(range(len(p)))
@@ -132,11 +135,11 @@ def test_table_is_the_posterior_of_all_values_listed(fit, kind):
         assert np.isclose(s.entropy, -(p[:, u] * both.log_p[:, u]).sum(), rtol=1e-4)
         assert np.isclose(s.eps, np.ptp(both.found.log_evidence.sum(axis=0)[:, u]), atol=1e-4)
         order = np.argsort(-both.log_p[:, u])[:10]
-        assert np.allclose(s.top_log_probability, both.log_p[order, u], atol=2e-5)
-        assert np.allclose(s.top_log_prior, both.prior[order, u])
+        assert np.allclose(s.best_log_probability, both.log_p[order, u], atol=2e-5)
+        assert np.allclose(s.best_log_prior, both.prior[order, u])
         gaps = -np.diff(both.log_p[order, u])
         clear = np.flatnonzero(np.minimum(np.append(gaps, 1), np.append(1, gaps)) > 1e-4)
-        assert (s.top[clear] == cells[order][clear]).all()
+        assert (s.best[clear] == cells[order][clear]).all()
 
 
 @pytest.mark.filterwarnings(DOUBT)
@@ -152,7 +155,7 @@ def test_priors_are_those_of_listed_values(fit, prior):
         assert np.isclose(s.log_probability, both.log_p[truth, u], atol=2e-5)
         assert np.isclose(s.log_prior, both.prior[truth, u], atol=2e-5)
         order = np.argsort(-both.log_p[:, u])[:10]
-        assert np.allclose(s.top_log_prior, both.prior[order, u], atol=1e-4)
+        assert np.allclose(s.best_log_prior, both.prior[order, u], atol=1e-4)
         above = (both.prior[:, u] > both.prior[truth, u] + 1e-4).sum()
         ties = (np.abs(both.prior[:, u] - both.prior[truth, u]) < 1e-4).sum()
         assert s.prior_rank == above + 0.5 * ties + 0.5
@@ -179,7 +182,7 @@ def test_table_contains_the_neighbourhood(fit):
     near = br.Neighbourhood(1).of(fit.microdata, cases.profiles, cases.columns)
     seeds = [np.random.SeedSequence(k) for k in range(3)]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    found = predictive_evidence(posteriors, cases.with_guesses(near), rngs)
+    found = predictive_evidence(posteriors, replace(cases, guesses=near), rngs)
     p = np.exp(found.log_evidence.sum(axis=0))
     share = np.exp([s.log_probability for s in both.spreads]) / [s.within_1 for s in both.spreads]
     assert np.allclose(share, p[0] / p.sum(axis=0), rtol=1e-4)
@@ -216,10 +219,10 @@ def test_impossible_values_are_no_part_of_the_table(kind):
     both = both_ways(fit, fit.synthesize(random_seed=4, **RELEASES[kind]), "uniform")
     for u, s in enumerate(both.spreads):
         possible = both.prior[:, u] > -np.inf
-        assert s.n_cells == possible.sum() < len(possible)
+        assert s.n_values == possible.sum() < len(possible)
         assert np.isclose(s.log_probability, both.log_p[both.cases.guesses.truth[u], u], atol=2e-5)
-        assert np.isclose(s.log_prior, -np.log(s.n_cells))
-        assert s.prior_rank == (1 + s.n_cells) / 2
+        assert np.isclose(s.log_prior, -np.log(s.n_values))
+        assert s.prior_rank == (1 + s.n_values) / 2
         evidence = both.found.log_evidence.sum(axis=0)[possible, u]
         assert np.isclose(s.eps, np.ptp(evidence), atol=1e-4)
     with pytest.raises(br.InputError, match="structural zeros"):
@@ -376,7 +379,7 @@ def test_wide_guesses_are_those_reckoned_one_by_one(fit, kind, distance, monkeyp
     release = fit.synthesize(random_seed=4, **RELEASES[kind])
     posteriors, cases = enumerated(fit, release)
     near = br.Neighbourhood(distance).of(fit.microdata, cases.profiles, cases.columns)
-    part = posteriors[-1].predictives(cases.with_guesses(near), rng=np.random.default_rng(1))[0]
+    part = posteriors[-1].predictives(replace(cases, guesses=near), rng=np.random.default_rng(1))[0]
     weights = np.random.default_rng(2).normal(size=(len(part.batch), len(cases)))
     monkeypatch.setattr("bayes_risk.models.mixture.levels.predictive_kernels.CROWDED", 10**6)
     wide = part.log_sums(slice(None), weights)
@@ -425,6 +428,7 @@ def test_mass_not_found_and_rank_are_those_of_the_table(fit, mixture):
             parts, both.cases, fit.microdata, "predictive", k, 10**6, 10_000,
             rng=np.random.default_rng(1),
         )  # fmt: skip
+        out = [SimpleNamespace(**of) for of in out]
         for u, (one, s) in enumerate(zip(out, both.spreads, strict=True)):
             assert np.isclose(one.log_truth, s.log_probability, atol=2e-5)
             assert np.isclose(one.log_prior_truth, s.log_prior, atol=2e-5)
@@ -446,6 +450,7 @@ def test_several_releases_bound_the_truth_from_above(fit):
             parts, both.cases, fit.microdata, prior, 15, 10**6, 10_000,
             rng=np.random.default_rng(1),
         )  # fmt: skip
+        out = [SimpleNamespace(**of) for of in out]
         for one, s in zip(out, both.spreads, strict=True):
             assert one.log_truth >= s.log_probability - 1e-5 and one.rank <= s.rank
             assert not one.found and np.isnan(one.unseen)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.intruder.grids import Grid, JointGrid, Levels, as_guesses
+from bayes_risk.intruder.grids import Grid, JointGrid, Levels, as_guesses, guesses_in_words
 from bayes_risk.intruder.guesses import Neighbourhood
-from bayes_risk.risk.attribute import _guesses_in_words
 
 REAL = Number("pay", False, "float64")
 WHOLE = Number("age", True, "int64")
@@ -262,7 +261,7 @@ def test_every_level_of_categories_is_the_whole_table():
 
 def test_columns_that_a_joint_grid_leaves_out_are_named_with_the_values_considered():
     joint = JointGrid({"pay": Grid(percent=10, n=11)})
-    said = _guesses_in_words(joint, ["pay", "sex", "job"])
+    said = guesses_in_words(joint, ["pay", "sex", "job"])
     assert said == f"{joint.in_words()}; sex, job: every level"
-    assert _guesses_in_words(joint, ["pay"]) == joint.in_words()
-    assert _guesses_in_words(Neighbourhood(1), ["sex"]) == Neighbourhood(1).in_words()
+    assert guesses_in_words(joint, ["pay"]) == joint.in_words()
+    assert guesses_in_words(Neighbourhood(1), ["sex"]) == Neighbourhood(1).in_words()

@@ -71,16 +71,14 @@ def test_guesses_are_counted_as_they_are_listed():
 def test_a_wide_neighbourhood_is_counted_and_not_listed():
     df = pd.DataFrame({f"c{j}": list("abcdefghij") for j in range(20)})
     data = br.Microdata.from_frame(df)
-    with pytest.raises(
-        br.InputError, match="distance=9999 makes 100,000,000,000,000,000,000 guesses"
-    ):
+    with pytest.raises(br.InputError, match="100,000,000,000,000,000,000 guesses"):
         br.Neighbourhood(9_999).of(data, data.codes[:1], np.arange(20))
 
 
 def test_too_many_guesses_are_refused_before_memory_is():
     table = simulate(200, (9,) * 8, seed=53)
     data = br.Microdata.from_frame(table)
-    with pytest.raises(br.InputError, match="distance=4 makes .* guesses for each of 200"):
+    with pytest.raises(br.InputError, match=".* guesses for each of 200"):
         br.Hamming(4).of(data, data.codes, np.arange(8))
 
 

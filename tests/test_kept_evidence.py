@@ -32,7 +32,6 @@ def made_up(seed=0):
         deviations=(factors * small).astype(np.float32),
         khat=np.zeros(U),
         ess=np.ones(U),
-        refitted=np.zeros(U, dtype=bool),
         base=base,
     )
     return found, base, after, small
@@ -77,7 +76,6 @@ def test_of_all_predictive_m_minus_1_base_fits_are_left():
         deviations=found.deviations[:2] / np.float32(M) ** np.array([1, 0])[:, None, None, None],
         khat=found.khat,
         ess=found.ess,
-        refitted=found.refitted,
         base=base,
     )
     assert (np.abs(weighed(one, share_of(base, 1.0)).deviations[0]) < 1e-12).all()
@@ -186,7 +184,6 @@ def test_refits_bring_their_own_base():
         deviations=other.deviations[..., :1],
         khat=other.khat[:1],
         ess=other.ess[:1],
-        refitted=np.ones(1, dtype=bool),
         base=other.base[:, :1],
     )
     mended = with_targets(found, np.array([1]), one)
@@ -271,7 +268,6 @@ def test_a_prior_on_impossible_guesses_alone_is_refuted():
         deviations=found.deviations,
         khat=found.khat,
         ess=found.ess,
-        refitted=found.refitted,
     )
     with np.errstate(divide="ignore"):
         prior = PriorWeights(np.log(np.repeat([[0.0], [1.0], [0.0], [0.0]], U, axis=1)))

@@ -318,3 +318,12 @@ def test_what_lays_many_audits_side_by_side_judges_no_release(tmp_path, name):
     text = report(every()[name], path=tmp_path / "r.html").read_text()
     assert "judges no release" in text and 'id="verdict"' not in text
     assert 'href="#assumptions"' not in text and 'id="assumptions"' not in text
+
+
+@pytest.mark.parametrize("name", ["membership", "full table", "privacy loss"])
+def test_the_screen_has_the_measures_that_say_most_with_and_without_the_release(name):
+    result = every()[name]
+    line = result.line()
+    assert line[0].islower() and "without the release" in line
+    for measure in result.SAID:
+        assert result.WORDS[measure][0][1:] in line

@@ -86,7 +86,7 @@ def test_blocks_hold_every_guess_once():
     points = [np.sort(rng.normal(size=(11, 2)), axis=0), np.sort(rng.normal(size=(7, 2)), axis=0)]
     counted = [np.ones(p.shape, dtype=bool) for p in points]
     truth = [np.array([3, 10]), np.array([0, 6])]
-    search = Search.of(points, counted, truth, budget=60)
+    search = Search(points, counted, truth, budget=60)
     coarse = search.coarse()
     fine, rest = search.finer(np.zeros(coarse.codes.shape[:2]))
     assert np.isfinite(rest).all()
@@ -95,7 +95,7 @@ def test_blocks_hold_every_guess_once():
         assert len(np.unique(kept, axis=0)) == len(kept)
         own = [points[j][truth[j][u], u] for j in range(2)]
         assert (kept == own).all(axis=1).sum() == 1 and (fine.codes[0, u] == own).all()
-    whole = Search.of(points, counted, truth, budget=76)  # fewer than 77: one block must go
+    whole = Search(points, counted, truth, budget=76)  # fewer than 77: one block must go
     everything, rest = whole.finer(np.zeros(whole.coarse().codes.shape[:2]))
     assert everything.counted.sum(axis=0).max() <= 77
 
@@ -104,7 +104,7 @@ def test_guesses_that_do_not_count_hide_no_others():
     """A count of 1 searched from -39 to 41: everything below 0 is no guess, 0 and 2 are."""
     points = [np.arange(-39.0, 42.0)[:, None], np.linspace(0, 1, 81)[:, None]]
     counted = [points[0] >= 0, np.ones((81, 1), dtype=bool)]
-    search = Search.of(points, counted, [np.array([40]), np.array([40])], budget=1000)
+    search = Search(points, counted, [np.array([40]), np.array([40])], budget=1000)
     coarse = search.coarse()
     log_p = -0.5 * (coarse.codes[:, :, 0] - 1.0) ** 2
     log_p[~coarse.counted] = -np.inf
@@ -117,4 +117,4 @@ def test_a_grid_that_no_budget_of_that_size_can_search():
     points = [np.repeat(np.arange(3.0)[:, None], 2, axis=1)] * 12
     counted = [np.ones((3, 2), dtype=bool)] * 12
     with pytest.raises(br.InputError, match="cannot be searched within a budget of 16"):
-        Search.of(points, counted, [np.zeros(2, dtype=np.int64)] * 12, budget=16)
+        Search(points, counted, [np.zeros(2, dtype=np.int64)] * 12, budget=16)

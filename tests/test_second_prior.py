@@ -41,7 +41,6 @@ def test_the_error_of_the_change_is_that_of_batches_moved_one_by_one(m):
         deviations=dev.astype(np.float32),
         khat=nothing,
         ess=nothing + 400,
-        refitted=nothing > 0,
         base=base,
     )
     prior = PriorWeights(base - np.log(np.exp(base).sum(axis=0)), np.ones((G, U)))

@@ -225,7 +225,7 @@ def test_a_search_whose_truth_is_impossible(others, rest):
     """Infinity less infinity: nothing is left out where nothing is possible."""
     points = [np.linspace(0, 1, 81)[:, None]] * 2
     counted, truth = [np.ones((81, 1), dtype=bool)] * 2, [np.array([40])] * 2
-    search = Search.of(points, counted, truth, budget=1000)
+    search = Search(points, counted, truth, budget=1000)
     log_p = np.full(search.coarse().codes.shape[:2], others)
     log_p[0] = -np.inf
     assert search.finer(log_p)[1].tolist() == [rest]

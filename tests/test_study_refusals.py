@@ -36,7 +36,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({"random_sed": 3}, "has no key 'random_sed'; did you mean 'random_seed'?"),
         ({"random_seed": "x"}, "random_seed = 'x' does not fit"),
         ({"model": BROUGHT},
-         r"\[attribute\] kind = .Regression. offers \['importance'\] for this release; if it"),
+         r"\[attribute\] kind = .Regression. offers \['importance'\] for this release and"),
         ({"model": PMM, "release": {"files": ["z.csv"], "columns": ["job", "home"]}},
          r"\[attribute\] the release has \['job', 'home'\] of 24 records synthesised, and"),
         ({"order": ["job"]}, r"the study has no key 'order'; it belongs to \[model\]"),

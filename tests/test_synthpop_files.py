@@ -246,7 +246,7 @@ def test_unknown_kinds_in_a_list_are_named(tmp_path):
 def test_data_sets_of_one_release_are_alike(tmp_path):
     numbered(tmp_path, ["s1.csv", "s2.csv"])
     (tmp_path / "s2.csv").write_text("x,y\n1,1\n")
-    with pytest.raises(InputError, match="s2.csv' has 1 records and 's1.csv' 2"):
+    with pytest.raises(InputError, match="s2.csv' has the number of records 1 and 's1.csv' 2"):
         read_synthpop(tmp_path)
     (tmp_path / "s2.csv").write_text("x\n1\n2\n")
     with pytest.raises(InputError, match=r"s2.csv' has the columns \['x'\]"):

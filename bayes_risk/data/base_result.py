@@ -263,24 +263,78 @@ class Drawn(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class OfTargets(Drawn):
-    """A result with numbers of each target; its arrays live on cases, to which targets point."""
+class OfRecords(Drawn):
+    """A result with numbers of each record that was asked about.
+
+    ``WORDS`` of its measures, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the
+    records the name of their ``FILE``.
+    """
 
     index: pd.Index
-    case: Ints
-    variables: tuple[Variable | Number, ...]
     assumptions: Mapping[str, str]
     seed_entropy: str
+    WORDS: ClassVar[Words] = {}
+    SAID: ClassVar[Sequence[str]] = ()
+    CAPTION: ClassVar[str] = ""
+    FILE: ClassVar[str]
 
     @property
     @abstractmethod
     def records(self) -> pd.DataFrame:
-        """One row per target."""
+        """One row per record."""
 
     @property
     def dataset(self) -> xr.Dataset:
         """The records as labelled arrays for NetCDF; no confidential values."""
-        return of_records(self)
+        return self.labelled({}, {})
+
+    def labelled(self, more: Mapping[str, Any], coords: Mapping[str, Any]) -> xr.Dataset:
+        """``dataset`` and more of it."""
+        data = {str(name): (("record",), c.to_numpy()) for name, c in self.records.items()}
+        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
+        attrs["random_seed"] = self.seed_entropy
+        return xr.Dataset(data | dict(more), {"record": storable(self.index), **coords}, attrs)
+
+    def tables(self) -> dict[str, Table]:
+        """Measures; the records."""
+        found = Result.tables(self)
+        if self.WORDS:
+            how: Any = {"caption": self.CAPTION, "public": self.public()}
+            found = {"measures": measures(self.summary(), self.WORDS, **how)}
+        return found | {"records": for_file(self.records, self.FILE)}
+
+    def public(self) -> Sequence[Public]:
+        """Which measures may leave."""
+        return ()
+
+    def line(self) -> str:
+        """The measures that say most, and how many records are marked unreliable."""
+        said = []
+        found = measures(self.summary(), {k: self.WORDS[k] for k in self.SAID})
+        for words, told, errors, without in found.rows:
+            beside = [errors] * (errors not in ("0", NONE))
+            beside += [f"{without} without the release"] * (without != NONE)
+            brackets = f" ({', '.join(beside)})" * bool(beside)
+            said.append(f"{words[0].lower()}{words[1:]}: {told}{brackets}")
+        reliable: Any = self.records["reliable"] if said else ()
+        bad = len(reliable) - int(sum(reliable))
+        return "; ".join(said) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class OfTargets(OfRecords):
+    """A result with numbers of each target; its arrays live on cases, to which targets point."""
+
+    case: Ints
+    variables: tuple[Variable | Number, ...]
+
+    def with_variables(
+        self, more: Mapping[str, Any], coords: Mapping[str, Any], *, levels: bool = True
+    ) -> xr.Dataset:
+        """``dataset`` with arrays of guesses; the names of their levels, which are confidential."""
+        names = {"variable": np.array([v.name for v in self.variables], dtype=str)}
+        labels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return self.labelled(more, {**coords, **names}).assign_attrs(labels if levels else {})
 
     def by_target(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
         """Arrays of cases, one row per target."""
@@ -316,25 +370,6 @@ def storable(index: pd.Index) -> npt.NDArray[Any]:
     """Record labels that NetCDF can hold: numbers as numbers, the rest as text."""
     values = index.to_numpy()
     return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)
-
-
-def of_records(
-    result: Any, more: Mapping[str, Any] | None = None, coords: Mapping[str, Any] | None = None
-) -> xr.Dataset:
-    """The records of a result as labelled arrays for NetCDF, and more of them."""
-    data = {str(name): (("record",), c.to_numpy()) for name, c in result.records.items()}
-    attrs = {f"assumption_{k}": v for k, v in result.assumptions.items()}
-    labels = {"record": storable(result.index), **(coords or {})}
-    return xr.Dataset(
-        {**data, **(more or {})}, labels, attrs | {"random_seed": result.seed_entropy}
-    )
-
-
-def doubtful(result: Any) -> str:
-    """How many records of a result are marked unreliable; empty: none."""
-    reliable = result.records["reliable"]
-    n = int((~reliable).sum())
-    return f"; {n:,} of {len(reliable):,} records unreliable" if n else ""
 
 
 def as_text(table: pd.DataFrame, most: int = 1000) -> str:

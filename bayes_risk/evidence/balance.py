@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import t
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
@@ -56,7 +57,7 @@ class Balance:
     def sentence(self) -> str:
         """In words."""
         if self.outcome == "says nothing":
-            why = f"{self.m} release{'s' * (self.m > 1)}, and {RELEASES} are needed"
+            why = f"{self.m} releases, and {RELEASES} are needed"
             if self.m >= RELEASES:
                 why = f"{self.mean.pairs:,} pairs of record and guess, worth {self.effective:.0f}"
             return f"The balance of the evidence says nothing: {why}."
@@ -71,16 +72,6 @@ class Balance:
                 f"expected up to {self.shared.half:.2f}"
             )
         return f"{text}."
-
-
-def rows_of(found: Balance | None) -> dict[str, tuple[float, float, float]]:
-    """Rows of a summary: value, standard error, and what is expected."""
-    if found is None:
-        return {}
-    return {
-        "balance": (found.mean.value, found.mean.error, 1.0),
-        "shared_by_releases": (found.shared.value, found.shared.error, 0.0),
-    }
 
 
 def balance(
@@ -187,6 +178,4 @@ def _shared(x: Array, strong: Flags, common: Array, effective: float) -> Mean:
 
 def _t(df: int, part: int) -> float:
     """Quantile of Student's t that ALARM / part lies above."""
-    from scipy.stats import t
-
     return float(t.isf(ALARM / part, df))

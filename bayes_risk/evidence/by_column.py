@@ -22,7 +22,6 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Capabilities, Targets
 
-ONE = "one column was synthesised, and all the evidence is its"
 SEARCHED = "the guesses were searched where all the evidence together leads"
 FIRST = "of the first releases it is not kept"
 
@@ -44,13 +43,11 @@ def factors_of(
 ) -> tuple[str, ...] | str:
     """As `Factored.factors`; of other fits a phrase, why there are none."""
     if len(release.synthesized) == 1:
-        return ONE
-    if can.factored is None:
-        return (
-            "this evidence has no factor for each column, and it would take "
-            f"{len(release.by_draw)} more fits to leave one out"
-        )
-    return can.factored.factors(evidence, release, targets)
+        return "one column was synthesised, and all the evidence is its"
+    if can.factored is not None:
+        return can.factored.factors(evidence, release, targets)
+    fits = f"it would take {len(release.by_draw)} more fits to leave one out"
+    return f"this evidence has no factor for each column, and {fits}"
 
 
 def by_column(factors: Factors, risk: Any) -> pd.DataFrame:
@@ -89,15 +86,12 @@ def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:
         why = f"Which column gives most away was not computed: {why_not}."
         return Table(title=title, note=why, frame=pd.DataFrame()) if why_not else None
     column, without, full = first_column(table)
-    note = (
-        f"Of the synthesised columns, {column} gives most away: without its evidence the mean "
-        f"probability is {without} instead of {full}."
-    )
+    which = f"Of the synthesised columns, {column} gives most away: without its evidence"
     if not column:
-        note = (
-            "No synthesised column gives anything away alone: without the evidence of any one "
-            f"of them the mean probability is {without} or more, and {full} with all."
-        )
+        which = "No synthesised column gives anything away alone: without the evidence of one"
+    note = (
+        f"{which} the mean probability is {without}{' or more' * (not column)} instead of {full}."
+    )
     return Table(
         title=title,
         note=note,

@@ -1,8 +1,12 @@
 """The contract that a model keeps, as Protocols. No inheritance: having the methods is enough.
 
-A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises, and says in one record of
-`Capabilities` what it offers for a release and an intruder, and by which of the protocols below; a
-*posterior*, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
+A *declaration* (say ``DPMPM``) has ``fit(df)``, whose arguments a study file gives by name; where
+that takes ``sample=False``, a study asks of a fit with starting points in place of draws what the
+model offers. ``synthesizes(columns)`` names the columns that a release replaces unless some are
+named, and methods ``from_...`` make a fit of what comes from elsewhere. A *Fit* synthesises, and
+says in one record of `Capabilities` what it offers for a release and an intruder, and by which of
+the protocols below; a *posterior*, whatever data it is conditioned on, hands out the *predictive*
+of targets and guesses.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,20 +31,16 @@ CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data se
 class Targets:
     """Distinct cases to audit: the confidential profile, the record it stands for, the guesses."""
 
-    profiles: Codes  # shape (U, p): codes of the confidential values
-    # shape (U,): row of one record with that profile (and, in linked releases, those
-    # synthetic values)
-    record: Ints
-    columns: Ints  # shape (q,): variables that are guessed
-    guesses: GuessSet  # Of shape (G, U, q)
-    # shape (n,): records of the table whose values the intruder sees, the target's own apart;
-    # None: all
+    profiles: Codes  # (U, p): codes of the confidential values
+    record: Ints  # (U,): row of one record with that profile (and synthetic values, if linked)
+    columns: Ints  # (q,): variables that are guessed
+    guesses: GuessSet  # of shape (G, U, q)
+    # (n,): records whose values the intruder sees, the target's own apart; None: all
     known: Flags | None = None
-    # shape (U,): whether the record's own values are among those that the fits have seen, so
-    # that predictives leave it out by weights; by default those of known records. False: the
-    # intruder would not know the record anyway.
+    # (U,): whether fits have seen the record, so that predictives leave it out by weights; by
+    # default if it is known
     fitted: Flags = field(default_factory=lambda: np.ones(0, dtype=bool))
-    # shape (U,): power with which the record enters a pseudo-posterior; by default 1
+    # (U,): power with which the record enters a pseudo-posterior; by default 1
     weight: Array = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
@@ -65,15 +65,10 @@ class Targets:
             weight=self.weight[which],
         )
 
-    def with_guesses(self, guesses: GuessSet) -> "Targets":
-        """The same targets and other guesses."""
-        return replace(self, guesses=guesses)
-
     def rows(self, uses: frozenset[int], block: slice = slice(None)) -> tuple[Codes, Ints]:
         """Rows with guesses in place (G', block, p), and which of the G' each guess has, (G,).
 
-        Those that agree in the columns that are looked at (``uses``) are written once; of the
-        others the rows keep the target's own value.
+        Of columns that are not looked at (``uses``) the rows keep the target's own value.
         """
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
@@ -174,25 +169,7 @@ class Conditioned(Protocol):
         """Number H of draws of p(Theta | what is known); 0 for models without."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> "Capabilities":
-        """What is offered for a release and an intruder, and why not what is not.
-
-        A release that the model cannot have made is an `InputError`.
-        """
-
-
-class Declaration(Protocol):
-    """A model before it is fitted.
-
-    A study file gives the arguments of it and of its ``fit`` by name. With ``sample=False``, where
-    a ``fit`` takes that, there are starting points in place of draws: of this a study asks what the
-    model offers. Methods ``from_...`` make a fit of what comes from elsewhere.
-    """
-
-    def synthesizes(self, columns: Sequence[str]) -> Sequence[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
-
-    def fit(self, df: Any, **options: Any) -> "Fit":
-        """The model given the confidential table."""
+        """What is offered, and why not what is not; `InputError`: the model cannot have made Z."""
 
 
 class Fit(Conditioned, Protocol):
@@ -233,10 +210,7 @@ class ClosedForm(Protocol):
         rng: np.random.Generator,
         progress: Progress | None,
     ) -> Simulated:
-        """log p(Z^(l) | y*, A), shape (m, G, U), up to a constant for each target.
-
-        m counts draws of the parameters, ``len(release.by_draw)``.
-        """
+        """log p(Z^(l) | y*, A) + constant, (m, G, U), of the m draws ``release.by_draw``."""
 
 
 class Sampled(Protocol):
@@ -246,10 +220,7 @@ class Sampled(Protocol):
         """p(Theta | y) of those parameters that made the release and can learn from it."""
 
     def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> Posterior:
-        """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped.
-
-        Z^(l): all data sets of draw l of the parameters, ``release.by_draw[l]``.
-        """
+        """p(Theta | y, data sets ``release.by_draw[l]``), from where p(Theta | y) stopped."""
 
     def without(
         self,
@@ -260,10 +231,7 @@ class Sampled(Protocol):
         start: Any,
         rng: np.random.Generator,
     ) -> Posterior:
-        """The posterior ``start``, of this model, with a record's values left out.
-
-        Of y alone (``release=None``), or of y and Z^(l).
-        """
+        """The posterior ``start``, of y (``release=None``) or y and Z^(l), without a record."""
 
 
 class Importance(Protocol):
@@ -272,10 +240,7 @@ class Importance(Protocol):
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> Predictive:
-        """Predictive at the drawn Theta, nothing integrated out, nobody left out.
-
-        With l, jointly with what data set l of the release ties to the record itself.
-        """
+        """Predictive at the drawn Theta, nobody left out; with l, and what Z^(l) ties to them."""
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
@@ -298,10 +263,7 @@ class Led(Fit, Sampled, Importance, Protocol):
         """Number C of chains, of equal length, one after another."""
 
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        """Log probability of each data set given some draws of each chain, (m, C, n).
-
-        Given their parameters, or what is left of these once some are averaged over.
-        """
+        """Log p of each data set given draws of each chain, some averaged over, (m, C, n)."""
 
     def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
@@ -313,11 +275,8 @@ class Led(Fit, Sampled, Importance, Protocol):
         """Some of the chains of a posterior of this fit."""
 
 
-class Imputing(Protocol):
+class Imputing(Sampled, Protocol):
     """A fit, given some records, that can impute the others."""
-
-    def informed(self, release: EncodedRelease) -> Posterior:
-        """p(Theta | y_A)."""
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> Posterior:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
@@ -354,10 +313,7 @@ class Weaker(Protocol):
 
 
 class Factored(Protocol):
-    """A fit whose evidence is a product with a factor for each synthesised column.
-
-    The factor of a column is p(its values | the values drawn before them, y*, A).
-    """
+    """A fit whose evidence is a product over columns, p(values | those drawn before, y*, A)."""
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets
@@ -465,8 +421,7 @@ class Capabilities:
     computed: frozenset[str] = frozenset()
     # Why a way is not offered, a whole refusal; under ``""``, why none is
     reasons: Mapping[str, str] = field(default_factory=dict)
-    # closed_form, sampled, importance, led, imputing, partial, weaker: What the methods ask
-    # it for. ``led``: only where releases are of one mode.
+    # What the methods ask it for; ``led`` only where releases are of one mode
     closed_form: ClosedForm | None = None
     sampled: Sampled | None = None
     importance: Importance | None = None
@@ -474,8 +429,7 @@ class Capabilities:
     imputing: Imputing | None = None
     partial: Partial | None = None
     weaker: Weaker | None = None
-    # factored, tabulated, reweighted, grown: What else it can say: of columns, of full
-    # tables, of other hyper-priors, of files
+    # What else it can say: of columns, of full tables, of other hyper-priors, of files
     factored: Factored | None = None
     tabulated: Tabulated | None = None
     reweighted: Reweighted | None = None

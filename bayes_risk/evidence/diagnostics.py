@@ -56,10 +56,7 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
 
 
 def _largest_allows(tail: Array) -> Array:
-    """Largest Pareto index that ordered tails (U, S) of weights do not contradict.
-
-    0 for discrete ones, at most half of whose values are distinct; short tails set none.
-    """
+    """Largest Pareto index that ordered tails (U, S) do not contradict; 0 for discrete ones."""
     S = tail.shape[1]
     spread = np.log(S) - np.log(-np.log(0.001))
     allowed = np.ptp(tail, axis=1) / spread if spread > 0 else np.full(len(tail), np.inf)
@@ -74,10 +71,7 @@ def weight_ess(log_weights: Array) -> Array:
 
 
 def ess_and_rhat(values: Array, n_chains: int) -> tuple[Array, Array]:
-    """Bulk ESS and rank-normalised split R-hat of each column of (H, U); constants: H and 1.
-
-    Chains that stand still at different places: R-hat is infinite.
-    """
+    """Bulk ESS and rank-normalised split R-hat of each column of (H, U); constants: H and 1."""
     H, U = values.shape
     ess, rhat = np.full(U, float(H)), np.ones(U)
     by_chain = values.reshape(n_chains, H // n_chains, U)

@@ -5,20 +5,19 @@ Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*,
 The ways to it and their derivation: `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
-from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets, rows_kept
+from .contract import Importance, Posterior, Sampled, Simulated, Targets, rows_kept
 from .diagnostics import pareto_smoothed, weight_ess
 from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
@@ -30,28 +29,21 @@ PART = 2**21  # deviations at a time, in double precision
 class Evidence:
     """Log evidence of guesses relative to the truth, and how sure it is."""
 
-    # shape (m, G, U): by draw of the parameters: m is 1 where all data sets come from one
+    # (m, G, U): by draw of the parameters: m is 1 where all data sets come from one
     log_evidence: Array
-    # shape (F, B, G, U): by fit and batch of draws, with the factor with which each fit
-    # enters the sum over releases
+    # (F, B, G, U): by fit and batch of draws, times the fit's factor in the sum over releases
     deviations: npt.NDArray[np.float32]
-    # khat, ess: shape (U,): largest k-hat and smallest effective number of draws over the
-    # fits
-    khat: Array
-    ess: Array
-    # shape (U,): true where the fits were repeated without the target
-    refitted: Flags
-    # shape (G, U): log p(y* | y_A) of the base fit, relative to the truth's, where there is
-    # one (F = m + 1); ``deviations[0]`` are its own, times -m
+    khat: Array  # (U,): the largest of the fits
+    ess: Array  # (U,): the smallest effective number of draws of the fits
+    # (G, U): log p(y* | y_A) of the base fit, where there is one (F = m + 1), relative to the
+    # truth's; ``deviations[0]`` are its own, times -m
     base: Array | None = None
-    modes: Modes | None = None  # Where the release led the chains: the modes they were found in
-    # That of each mode, where the release does not choose between several
-    apart: "tuple[Evidence, ...]" = ()
-    # shape (k, m, G, U), or (k, 1, G, U) summed over releases: log evidence of each factor of a
-    # `Factored` fit, up to a constant for each target; None: one factor, or none that can be told
+    modes: Modes | None = None  # where the release led the chains: those they were found in
+    apart: "tuple[Evidence, ...]" = ()  # of each mode, where the release does not choose
+    # (k, m, G, U), or (k, 1, G, U) summed over releases: of each factor of a `Factored` fit, up to
+    # a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
-    # Whether unknown records were imputed, by chains of which each sweeps for long
-    imputed: bool = False
+    imputed: bool = False  # whether unknown records were, by chains of which each sweeps for long
 
     @property
     def few_chains(self) -> bool:
@@ -73,10 +65,7 @@ class Evidence:
         return np.median(variance.reshape(len(variance), -1), axis=1)
 
     def first(self, m: int) -> "Evidence":
-        """Evidence of the first m releases; k-hat and ESS stay those of all fits.
-
-        Only where releases have fits of their own, or nothing was sampled.
-        """
+        """Evidence of the first m releases, with fits of their own; k-hat and ESS stay."""
         among, deviations = len(self.log_evidence), self.deviations
         if len(deviations) > 1:  # the base fit counts m times, no longer so often
             deviations = deviations[: m + 1].copy()
@@ -93,43 +82,14 @@ class Evidence:
 
 def known_evidence(found: Simulated, targets: Targets) -> Evidence:
     """Log evidence that the model computed itself."""
-    U = len(targets)
     return _relative_to_truth(
-        Evidence(
-            log_evidence=found.log_p.copy(),
-            deviations=found.deviations[None].astype(np.float32),
-            khat=np.zeros(U),
-            ess=found.ess,
-            refitted=np.zeros(U, dtype=bool),
-            by_column=found.by_column,
-        ),
         targets,
+        log_evidence=found.log_p.copy(),
+        deviations=found.deviations[None].astype(np.float32),
+        khat=np.zeros(len(targets)),
+        ess=found.ess,
+        by_column=found.by_column,
     )
-
-
-def refit_evidence(
-    fit: Sampled,
-    release: EncodedRelease,
-    fits: Sequence[Sequence[Callable[[], Posterior]]],
-    targets: Targets,
-    which: Sequence[int],
-    *,
-    rngs: Sequence[np.random.Generator],
-    n_jobs: int,
-    progress: Progress | None,
-) -> Iterator[Evidence]:
-    """The predictives of some targets from m + 1 fits without it: no weights, so no k-hat.
-
-    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
-    """
-    made = [[one() for one in lots] for lots in fits]
-    jobs = [
-        partial(_refitted, fit, release, made, targets.only(np.array([u])), rngs[u]) for u in which
-    ]
-    for u, part in zip(which, in_order(jobs, n_jobs=n_jobs, what="refits"), strict=True):
-        if progress is not None:
-            progress("refits", u + 1, len(targets))
-        yield part
 
 
 def importance_evidence(
@@ -159,24 +119,25 @@ def importance_evidence(
     khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
     ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
     return _relative_to_truth(
-        Evidence(
-            log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
-            deviations=np.stack(deviations),
-            khat=np.full(len(targets), khat),
-            ess=np.full(len(targets), ess),
-            refitted=np.zeros(len(targets), dtype=bool),
-        ),
         targets,
+        log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
+        deviations=np.stack(deviations),
+        khat=np.full(len(targets), khat),
+        ess=np.full(len(targets), ess),
     )
 
 
-def _refitted(
+def refitted(
     fit: Sampled,
     release: EncodedRelease,
     fits: Sequence[Sequence[Posterior]],
     target: Targets,
     rng: np.random.Generator,
 ) -> Evidence:
+    """The predictives of a target from m + 1 fits without it: no weights, so no k-hat.
+
+    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
+    """
     record, m = int(target.record[0]), len(fits) - 1
     children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
     of = [(None, 0), *((release, l) for l in range(m))]
@@ -184,24 +145,18 @@ def _refitted(
         [fit.without(record, seen, l, start=start, rng=next(children)) for start in starts]
         for (seen, l), starts in zip(of, fits, strict=True)
     ]
-    ratios = [pooled([_of_one(one, target, next(children)) for one in lots]) for lots in posteriors]
-    return combined(ratios, m, target)
+    one = slice(0, 1)
 
+    def ratio(posterior: Posterior) -> Ratio:
+        """Log ratios of a fit that has not seen the target."""
+        parts = posterior.predictives(target, rng=next(children))
+        return together([ratio_of_sums(part, one, part.log_truth(one)) for part in parts])
 
-def _of_one(posterior: Posterior, target: Targets, rng: np.random.Generator) -> Ratio:
-    """Log ratios of a fit that has not seen the target."""
-    parts = []
-    for predictive in posterior.predictives(target, rng=rng):
-        log_p = predictive.log_truth(slice(0, 1))
-        parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
-    return together(parts)
+    return combined((pooled([ratio(of) for of in lots]) for lots in posteriors), m, target)
 
 
 def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
-    """Log ratio of each release less the base's, which comes first and whose error counts m times.
-
-    Ratios are taken one by one, and none is held but the base's.
-    """
+    """Log ratio of each release less the base's, which comes first; its error counts m times."""
     each = iter(ratios)
     base = next(each)
     khat, ess = base.khat, base.ess
@@ -219,36 +174,25 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
             by_column = None
         else:
             by_column[:, l % rows] += change(ratio.parts, base.parts)
-    return _relative_to_truth(
-        Evidence(
-            log_evidence=log_evidence,
-            deviations=deviations,
-            khat=khat,
-            ess=ess,
-            refitted=np.zeros(len(khat), dtype=bool),
-            base=base.value,
-            by_column=by_column,
-        ),
-        targets,
-    )
+    how = {"khat": khat, "ess": ess, "base": base.value, "by_column": by_column}
+    return _relative_to_truth(targets, log_evidence=log_evidence, deviations=deviations, **how)
 
 
-def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
-    """The same less that of the true guess, whose evidence and deviation become zero.
+def _relative_to_truth(
+    targets: Targets, *, log_evidence: Array, deviations: Any, base: Array | None = None, **how: Any
+) -> Evidence:
+    """Evidence less that of the true guess, whose log and deviation become zero; in place.
 
     A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
-    best guess is the reference. The large arrays are changed in place.
+    best guess is the reference.
     """
     truth = targets.guesses.truth
-    at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
-    best = found.log_evidence.max(axis=1, keepdims=True)
-    at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
-    shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
-    np.subtract(found.log_evidence, at, out=found.log_evidence)
-    np.subtract(found.deviations, shift, out=found.deviations)
-    base = found.base
-    if base is None:
-        return found
-    at = np.take_along_axis(base, truth[None], axis=0)
-    at = np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
-    return replace(found, base=base - at)
+    at = np.take_along_axis(log_evidence, truth[None, None, :], axis=1)
+    best = log_evidence.max(axis=1, keepdims=True)
+    log_evidence -= np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
+    deviations -= np.take_along_axis(deviations, truth[None, None, None, :], axis=2)
+    if base is not None:
+        at = np.take_along_axis(base, truth[None], axis=0)
+        best = np.maximum(base.max(axis=0, keepdims=True), -1e300)
+        base = base - np.where(at > -np.inf, at, best)
+    return Evidence(log_evidence=log_evidence, deviations=deviations, base=base, **how)

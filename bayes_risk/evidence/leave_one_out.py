@@ -107,10 +107,7 @@ def efficiency(predictive: Predictive, log_p: Array) -> float:
 
 
 def left_out(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, Array]:
-    """Log weights that take the targets out again, (H, U), and their k-hat.
-
-    Of log p(y_i), (H, U). Targets that the fit has not seen (``fitted``, (U,)) need no weights.
-    """
+    """Of log p(y_i), (H, U): log weights that take ``fitted`` targets out again, and k-hat."""
     log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
     if fitted.any():
         log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
@@ -142,10 +139,7 @@ def _loo_block(
 def ratio_of_sums(
     predictive: Predictive, block: slice, log_v: Array, log_below: Array | None = None
 ) -> Ratio:
-    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h of ``below``, in all and batch by batch.
-
-    ``below`` is v by default, which makes it relative to the truth.
-    """
+    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h of ``below`` (v: relative to the truth)."""
     batch = predictive.batch
     sums = predictive.log_sums(block, log_v)  # shape (B, G, U)
     norm = by_batch(log_v if log_below is None else log_below, batch)

@@ -7,23 +7,23 @@ no density, and are compared by a permutation test of the largest standardised d
 """
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, count, value
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import SAME, EncodedRelease, Release
 
-from .contract import Capabilities, Fit, Grown, drawn
+from .contract import Capabilities, Fit, drawn
 
 GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
 DECIMALS = 6  # to which released numbers may have been rounded
@@ -39,98 +39,6 @@ class Measure(NamedTuple):
     column: str
     words: str
     kind: str
-
-
-@dataclass(slots=True)
-class Measures:
-    """Measures of files, one after the other; tables are kept until all files are there.
-
-    Of a synthesised column: how far its table lies from the original's, and from the mean of all
-    files; of a number besides, how many values are genuine, how many are not, and how many are
-    distinct. Of every pair of columns with a synthesised one, how far the table of the two lies
-    from the original's and from the mean. Distance of tables a and b: sum of (sqrt a - sqrt b)^2,
-    which is a quarter of a chi-square where the tables are of the same distribution (Freeman &
-    Tukey 1950). Counts x enter as 2 sqrt(x + 3/8) (Anscombe 1948). Cost: O(n) for each file and
-    pair.
-    """
-
-    data: Microdata  # the original
-    made: Sequence[int]  # numbers of the synthesised columns
-    replaced: Flags  # shape (n,): records whose values were replaced; the others say nothing
-    rows: Flags  # shape (N,): released rows that hold synthetic values
-    # to how many decimals the released numbers of a column were rounded; None: not at all
-    decimals: dict[int, int | None]
-    _cutters: list["_Cutter"] = field(init=False)
-    _pairs: list[tuple[int, int]] = field(init=False)
-    _counts: list[list[float]] = field(init=False, default_factory=list)
-    _tables: list[list[Ints]] = field(init=False, default_factory=list)
-    _genuine: dict[int, Array] = field(init=False)
-
-    def __post_init__(self) -> None:
-        y = self.data.codes[self.replaced]
-        self._cutters = [_Cutter.of(y[:, j], int(d)) for j, d in enumerate(self.data.n_levels)]
-        p = len(self._cutters)
-        before = {j: self.made[:k] for k, j in enumerate(self.made)}
-        self._pairs = [
-            (j, other)  # the later one of two that were both synthesised names the pair
-            for j in self.made
-            for other in range(p)
-            if other != j and (other not in self.made or other in before[j])
-        ]
-        self._genuine = {
-            j: np.unique(self._rounded(j, self.data.codes[:, j].astype(float)))
-            for j in self.made
-            if not self.data.n_levels[j]
-        }
-
-    def add(self, codes: Codes) -> None:
-        """Measure a file, shape (N, p)."""
-        z = codes[self.rows]
-        self._tables.append(self._tables_of(z))
-        self._counts.append([x for j in self._genuine for x in self._counted(j, z[:, j])])
-
-    def found(self) -> tuple[list[Measure], Array]:
-        """All measures, and their values, shape (files, measures)."""
-        original = self._tables_of(self.data.codes[self.replaced])
-        names, values, size = self._names(), [], self.rows.sum() / self.replaced.sum()
-        for t, whole in enumerate(original):
-            files = np.stack([tables[t] for tables in self._tables]).astype(float)
-            for centre in (size * whole, files.mean(axis=0)):
-                values.append(((np.sqrt(files) - np.sqrt(centre)) ** 2).sum(axis=1))
-        counts = np.array(self._counts).reshape(len(self._tables), -1)
-        return names, np.column_stack([*values, 2 * np.sqrt(counts + 0.375)])
-
-    def _names(self) -> list[Measure]:
-        columns = self.data.columns
-        found = []
-        for j, other in [*((j, -1) for j in self.made), *self._pairs]:
-            what = "values" if other < 0 else f"{WITH}{columns[other]}"
-            found += [Measure(columns[j], what + of, "distance") for of in (ORIGINAL, "")]
-        for j in self._genuine:
-            for words in ("genuine values", "values that nobody has", "distinct values"):
-                found.append(Measure(columns[j], words, "count"))
-        return found
-
-    def _tables_of(self, codes: Codes) -> list[Ints]:
-        fine = {j: self._cutters[j].fine(codes[:, j]) for j in self.made}
-        coarse = [cutter.coarse(codes[:, j]) for j, cutter in enumerate(self._cutters)]
-        size = [cutter.n_coarse for cutter in self._cutters]
-        one = [np.bincount(fine[j], minlength=self._cutters[j].n_fine) for j in self.made]
-        two = [
-            np.bincount(coarse[a] * size[b] + coarse[b], minlength=size[a] * size[b])
-            for a, b in self._pairs
-        ]
-        return one + two
-
-    def _counted(self, j: int, values: Codes) -> list[float]:
-        numbers = self._rounded(j, values.astype(float))
-        genuine = int(_among(numbers, self._genuine[j]).sum())
-        return [genuine, len(numbers) - genuine, len(np.unique(numbers))]
-
-    def _rounded(self, j: int, numbers: Array) -> Array:
-        """As released: a model's numbers have more decimals than a file that was written."""
-        decimals = self.decimals.get(j)
-        return numbers if decimals is None else np.round(numbers, decimals)
 
 
 class _Cutter(NamedTuple):
@@ -170,28 +78,15 @@ def decimals_of(numbers: Array) -> int | None:
     return None
 
 
-def _among(numbers: Array, genuine: Array) -> Flags:
-    """Whether each number is one of the sorted ones, but for what a text file may lose."""
-    at = np.searchsorted(genuine, numbers)
-    near = np.stack([genuine[np.maximum(at - 1, 0)], genuine[np.minimum(at, len(genuine) - 1)]])
-    same = np.abs(near - numbers) <= SAME * np.abs(numbers)
-    return np.asarray(same[0] | same[1])
-
-
 def stands_out(
     values: Array, smallest_sd: Array, m: int, *, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Whether the first m of N exchangeable files differ from the others: by how much, how surely.
 
-    Of measure k, with mean and standard deviation of the other files,
-
-        D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m))),
-
-    and its p-value is how often, over choices of m files among the N, the largest D of all measures
-    is as large as D_k: adjusted for all measures at once, exact if files are exchangeable.
-
-    Values are (N, K); standard deviations are not below ``smallest_sd`` (K,). ``rng`` draws
-    `PERMUTATIONS` choices; for m = 1 all N are looked at.
+    Of measure k: ``D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m)))``, sd
+    not below ``smallest_sd`` (K,). Its p-value is how often, over `PERMUTATIONS` choices of m files
+    among the N (for m = 1 all), the largest D of all measures is as large: adjusted for all
+    measures at once, exact if files are exchangeable. Values are (N, K).
     """
     N = len(values)
     x = values - np.median(values, axis=0)
@@ -274,18 +169,12 @@ class MechanismCheck(Result):
         Columns: ``p_value``; ``measure``, the one that differs most; ``difference`` in standard
         deviations of simulated files; ``impossible``, values that the model cannot make.
         """
-        rows = {}
-        of = np.array([measure.column for measure in self.measures], dtype=object)
-        for name in [*self.columns, *([ALL] if (of == ALL).any() else [])]:
-            k = np.flatnonzero(of == name)
-            worst = int(k[np.argmax(self.difference[k])])
-            rows[name] = (
-                *(float(self.p_values[k].min()), self.measures[worst].words),
-                *(float(self.difference[worst]), self.impossible.get(name, 0)),
-            )
-        heads = ["p_value", "measure", "difference", "impossible"]
-        found = pd.DataFrame.from_dict(rows, orient="index", columns=heads)
-        return found.rename_axis("column")
+        rows = self.summary()
+        by = rows.groupby("column", sort=False)
+        found = by[["measure", "difference"]].first()  # the largest
+        found.insert(0, "p_value", by["p_value"].min())
+        found["impossible"] = [self.impossible.get(str(name), 0) for name in found.index]
+        return found.loc[[name for name in (*self.columns, ALL) if name in found.index]]
 
     def summary(self) -> pd.DataFrame:
         """One row per measure, that which differs most first.
@@ -299,21 +188,18 @@ class MechanismCheck(Result):
 
     def differs(self) -> str:
         """Where the files differ, by column, in words; empty where they do not."""
-        order = np.argsort(-self.difference, kind="stable")
-        found: dict[str, list[str]] = {}
-        for column, words, _ in (self.measures[k] for k in order if self.p_values[k] <= LEVEL):
-            found.setdefault(column or "all columns", []).append(words.removesuffix(ORIGINAL))
-        said = []
-        for name, several in found.items():
-            words = sorted(dict.fromkeys(several), key=lambda w: w.startswith(WITH))
+        rows, said = self.summary(), []
+        rows = rows[rows["p_value"] <= LEVEL]
+        for name, several in rows.groupby("column", sort=False)["measure"]:
+            distinct = dict.fromkeys(w.removesuffix(ORIGINAL) for w in several)
+            words = sorted(distinct, key=lambda w: w.startswith(WITH))
             more = ", ..." if len(words) > NAMED else ""
-            said.append(f"{name} ({', '.join(words[:NAMED])}{more})")
+            said.append(f"{str(name) or 'all columns'} ({', '.join(words[:NAMED])}{more})")
         return "; ".join(said)
 
     def cannot(self) -> str:
         """Values that the model cannot make, by column, in words; empty where there are none."""
-        counts = [f"{count:,} of {name}" for name, count in self.impossible.items()]
-        return ", ".join(counts)
+        return ", ".join(f"{count:,} of {name}" for name, count in self.impossible.items())
 
     def sentence(self) -> str:
         """What was found, in plain words."""
@@ -475,14 +361,18 @@ def _check(
     smallest = np.array([SMALLEST_SD[measure.kind] for measure in measures])
     by_unit = values.reshape(units + R, size, -1).mean(axis=1)
     difference, p_values = stands_out(by_unit, smallest, units, rng=choosing)
+    impossible = {}
+    if grown is not None:  # values in leaves that do not hold them, of the file that shows most
+        shown = grown.report_mismatch(release.source).groupby("column", sort=False)["elsewhere"]
+        impossible = {str(name): int(count) for name, count in shown.max().items() if count}
     return MechanismCheck(
         measures=tuple(measures),
         difference=difference,
         p_values=p_values,
-        columns=tuple(files.columns),
+        columns=tuple(files.names[j] for j in files.made),
         n_simulated=R,
         m=release.m,
-        impossible={} if grown is None else _impossible(grown, release),
+        impossible=impossible,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         kept_models=grown is not None and grown.of_files and not grown.floored,
     )
@@ -491,9 +381,17 @@ def _check(
 def _simulated(
     fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: np.random.Generator
 ) -> Iterator[EncodedRelease]:
-    """Releases of R units in all, as many files at once as memory and draws allow."""
-    options = _options(maker, release)
-    n, p = release.codes.shape[1:]
+    """Releases of R units in all, made as the release says that it was as far as the fit can."""
+    way, (n, p) = drawn(maker, release), release.codes.shape[1:]
+    wanted: dict[str, Any] = {
+        "columns": list(release.synthesized),
+        "classes": release.classes,
+        "records": release.source.records,
+        "n": None if release.corresponds else n,
+        "parameters": None if way == maker.parameters[0] else way,
+    }
+    takes = inspect.signature(maker.synthesize).parameters
+    options = {key: x for key, x in wanted.items() if x is not None and key in takes}
     most = max(AT_ONCE // (n * p), 1)
     if fit.n_draws:
         most = min(most, fit.n_draws)
@@ -502,54 +400,58 @@ def _simulated(
         made = maker.synthesize(size if size > 1 else min(left, most), random_seed=rng, **options)
         left -= made.m
         files = EncodedRelease.of(made, fit.microdata)
-        _check_alike(maker, release, files)
+        same = set(files.synthesized) == set(release.synthesized)
+        same = same and np.array_equal(files.replaced, release.replaced)
+        if not same or files.codes.shape[1] != n:
+            raise InputError(
+                f"{type(maker).__name__} replaces {', '.join(map(str, files.synthesized))} of "
+                f"{int(files.replaced.sum()):,} records, the release "
+                f"{', '.join(map(str, release.synthesized))} of {int(release.replaced.sum()):,}: "
+                "check it with a model of the same columns and records"
+            )
         yield files
 
 
-def _options(fit: Fit, release: EncodedRelease) -> dict[str, Any]:
-    """What the release says of how it was made, as far as the fit can be asked for it."""
-    way = drawn(fit, release)
-    wanted: dict[str, Any] = {
-        "columns": list(release.synthesized),
-        "classes": release.classes,
-        "records": release.source.records,
-        "n": None if release.corresponds else release.codes.shape[1],
-        "parameters": None if way == fit.parameters[0] else way,
-    }
-    takes = inspect.signature(fit.synthesize).parameters
-    return {key: x for key, x in wanted.items() if x is not None and key in takes}
-
-
-def _check_alike(fit: Fit, release: EncodedRelease, made: EncodedRelease) -> None:
-    """Whether simulated files replace the same columns of the same records."""
-    same = set(made.synthesized) == set(release.synthesized)
-    if not (same and np.array_equal(made.replaced, release.replaced)) or (
-        made.codes.shape[1] != release.codes.shape[1]
-    ):
-        raise InputError(
-            f"{type(fit).__name__} replaces {', '.join(map(str, made.synthesized))} of "
-            f"{int(made.replaced.sum()):,} records, the release "
-            f"{', '.join(map(str, release.synthesized))} of {int(release.replaced.sum()):,}: "
-            "check it with a model of the same columns and records"
-        )
-
-
 class _Files:
-    """Released and simulated files, measured one after the other."""
+    """Measures of released and simulated files; tables are kept until all files are there.
+
+    Of a synthesised column: how far its table lies from the original's, and from the mean of all
+    files; of a number besides, how many values are genuine, how many are not, and how many are
+    distinct. Of every pair of columns with a synthesised one, how far the table of the two lies
+    from the original's and from the mean. Distance of tables a and b: sum of (sqrt a - sqrt b)^2,
+    which is a quarter of a chi-square where the tables are of the same distribution (Freeman &
+    Tukey 1950). Counts x enter as 2 sqrt(x + 3/8) (Anscombe 1948). And the log density, where there
+    is one. Cost: O(n) for each file and pair.
+    """
 
     def __init__(
         self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
     ) -> None:
-        data = fit.microdata
-        self.columns = [c for c in data.columns if c in release.synthesized]
-        made = [data.columns.index(c) for c in self.columns]
-        shown = {j for j in made if not data.n_levels[j]}
-        decimals: dict[int, int | None] = dict.fromkeys(shown)
-        for j in shown:
-            found = [decimals_of(z[release.rows, j].astype(float)) for z in release.codes]
-            rounded = [d for d in found if d is not None]
-            decimals[j] = max(rounded) if len(rounded) == len(found) else None
-        self.measures = Measures(data, made, release.replaced, release.rows, decimals)
+        self.names, codes, levels = (
+            fit.microdata.columns,
+            fit.microdata.codes,
+            fit.microdata.n_levels,
+        )
+        self.rows = release.rows
+        self.original = codes[release.replaced]  # the other records say nothing
+        self.made = [j for j, c in enumerate(self.names) if c in release.synthesized]
+        self.cutters = [_Cutter.of(self.original[:, j], int(d)) for j, d in enumerate(levels)]
+        self.pairs = [
+            (j, other)  # the later one of two that were both synthesised names the pair
+            for k, j in enumerate(self.made)
+            for other in range(len(levels))
+            if other not in self.made[k:]
+        ]
+        self.decimals = {
+            j: decimals_of(release.codes[:, release.rows, j].astype(float))
+            for j in self.made
+            if not levels[j]
+        }
+        self.genuine = {
+            j: np.unique(self._rounded(j, codes[:, j].astype(float))) for j in self.decimals
+        }
+        self.tables: list[list[Ints]] = []
+        self.counts: list[list[float]] = []
         self.scored = can.importance if "importance" in can.methods else None  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
@@ -559,25 +461,59 @@ class _Files:
 
     def add(self, files: EncodedRelease) -> None:
         """Measure every file."""
-        for z in files.codes:
-            self.measures.add(z)
+        for z in files.codes[:, self.rows]:
+            self.tables.append(self._tables_of(z))
+            self.counts.append([x for j in self.genuine for x in self._counted(j, z[:, j])])
         if self.scored is not None and len(self.scoring):
             self.log_p.append(self.scored.log_release(files, self.scoring))
         self.used.update(files.source.draw_index or ())
 
-    def found(self) -> tuple[Sequence[Measure], Array]:
+    def found(self) -> tuple[list[Measure], Array]:
         """Measures and their values, shape (files, measures)."""
-        names, values = self.measures.found()
+        names, values = [], []
+        size = self.rows.sum() / len(self.original)
+        for t, whole in enumerate(self._tables_of(self.original)):
+            files = np.stack([tables[t] for tables in self.tables]).astype(float)
+            for centre in (size * whole, files.mean(axis=0)):
+                values.append(((np.sqrt(files) - np.sqrt(centre)) ** 2).sum(axis=1))
+        for j, other in [*((j, -1) for j in self.made), *self.pairs]:
+            what = "values" if other < 0 else f"{WITH}{self.names[other]}"
+            names += [Measure(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
+        for j in self.genuine:
+            for words in ("genuine values", "values that nobody has", "distinct values"):
+                names.append(Measure(self.names[j], words, "count"))
+        counts = np.array(self.counts).reshape(len(self.tables), -1)
+        values += list(2 * np.sqrt(counts.T + 0.375))
         free = ~np.isin(self.scoring, list(self.used))
-        if free.sum() < FEWEST:
-            return names, values
-        log_p = np.vstack(self.log_p)[:, free].mean(axis=1)
-        log_p = np.where(np.isneginf(log_p), log_p[np.isfinite(log_p)].min(initial=0) - FAR, log_p)
-        words = Measure(ALL, "log p(Z)", "density")
-        return [*names, words], np.column_stack([values, log_p])
+        if free.sum() >= FEWEST:
+            log_p = np.vstack(self.log_p)[:, free].mean(axis=1)
+            least = log_p[np.isfinite(log_p)].min(initial=0) - FAR
+            values.append(np.where(np.isneginf(log_p), least, log_p))
+            names.append(Measure(ALL, "log p(Z)", "density"))
+        return names, np.column_stack(values)
 
+    def _tables_of(self, codes: Codes) -> list[Ints]:
+        coarse = [cutter.coarse(codes[:, j]) for j, cutter in enumerate(self.cutters)]
+        size = [cutter.n_coarse for cutter in self.cutters]
+        one = [
+            np.bincount(cutter.fine(codes[:, j]), minlength=cutter.n_fine)
+            for j, cutter in ((j, self.cutters[j]) for j in self.made)
+        ]
+        two = [
+            np.bincount(coarse[a] * size[b] + coarse[b], minlength=size[a] * size[b])
+            for a, b in self.pairs
+        ]
+        return one + two
 
-def _impossible(grown: Grown, release: EncodedRelease) -> dict[str, int]:
-    """Values in leaves that do not hold them, by column, of the file that shows most."""
-    worst = grown.report_mismatch(release.source).groupby("column", sort=False)["elsewhere"].max()
-    return {str(name): int(count) for name, count in worst.items() if count}
+    def _counted(self, j: int, values: Codes) -> list[float]:
+        """Numbers of values that are genuine, or not, but for what a text file may lose."""
+        numbers, genuine = self._rounded(j, values.astype(float)), self.genuine[j]
+        at = np.searchsorted(genuine, numbers)
+        near = np.stack([genuine[np.maximum(at - 1, 0)], genuine[np.minimum(at, len(genuine) - 1)]])
+        same = (np.abs(near - numbers) <= SAME * np.abs(numbers)).any(axis=0)
+        return [int(same.sum()), int((~same).sum()), len(np.unique(numbers))]
+
+    def _rounded(self, j: int, numbers: Array) -> Array:
+        """As released: a model's numbers have more decimals than a file that was written."""
+        decimals = self.decimals[j]
+        return numbers if decimals is None else np.round(numbers, decimals)

@@ -1,6 +1,6 @@
 """The ways to the evidence, each with what it takes of a fit, and which one an audit goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bayes_risk._core.errors import InputError
@@ -9,7 +9,7 @@ from bayes_risk._core.validate import one_of
 from .contract import Targets, without_weights
 from .evidence import Evidence
 from .problem import AuditProblem
-from .runner import Budget, EvidenceRunner, needed
+from .runner import Budget, EvidenceRunner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,15 +17,14 @@ class EvidenceMethod:
     """A way to the evidence."""
 
     name: str  # As `attribute_risk` names it
-    # Evidence of cases by a runner, within a budget; None: only the model can compute it
+    # evidence of cases by a runner, within a budget; None: only the model can compute it
     sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None
     in_words: str  # For reports
     cure: str  # What to do about records that it leaves unreliable
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
     usual: bool = True  # Whether it is taken without being asked for
     by_release: bool = True  # Whether its evidence comes release by release
-    # Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`
-    balanced: bool = False
+    balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
@@ -115,10 +114,13 @@ RENAMED = {
     "simulated": "monte-carlo",
 }
 EVIDENCE = tuple(name for name in METHODS if name != "weaker")
+USUAL = tuple(name for name in EVIDENCE if METHODS[name].usual)
 
 
-def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
-    """The way to the evidence that was asked for, if it is offered; else the first usual one."""
+def choose_method(
+    problem: AuditProblem, asked: str | None, ways: Sequence[str] = USUAL
+) -> EvidenceMethod:
+    """The way to the evidence that was asked for, if it is offered; else the first of some."""
     intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
@@ -137,46 +139,23 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
         return METHODS["weaker"]
     if asked in RENAMED:
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
-    check_offered(problem)
-    ways = sorted(can.methods)
-    if asked is None:
-        usual = [way for way in EVIDENCE if way in ways and METHODS[way].usual]
-        if usual:
-            return METHODS[usual[0]]
-        if not ways:
-            raise InputError(
-                f"{name} offers no evidence for this release and intruder; give another intruder, "
-                "or synthesise other columns"
-            )
-        raise InputError(
-            f"{name} offers {ways} for this release; "
-            'if it is to be "importance", ask for it: evidence="importance"'
-        )
-    if one_of("evidence", asked, EVIDENCE) not in ways:
-        raise InputError(
-            f"evidence={asked!r} is not offered by {name}; it offers "
-            f"{ways or 'none for a release of this kind'}"
-        )
-    return METHODS[asked]
-
-
-def check_offered(problem: AuditProblem) -> None:
-    """Refuse, with the model's reason, what it offers no evidence for at all."""
-    intruder, can = problem.intruder, problem.capabilities
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
     if intruder.knows_less and can.partial is None and not can.reasons:
         raise InputError(
-            f"{intruder.in_words()[:-1]}: {type(problem.fit).__name__} offers no evidence for "
-            'that; give knows_records="all-but-target"'
+            f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; give "
+            'knows_records="all-but-target"'
         )
-    if not can.methods and can.reasons:
+    if not can.methods and can.reasons:  # the model's own refusal of it all
         raise InputError(next(iter(can.reasons.values())))
-
-
-def in_words(method: EvidenceMethod, problem: AuditProblem, cases: Targets) -> str:
-    """How the evidence was computed, one phrase for reports."""
-    if method.name == "weaker":
-        fit = needed(problem.capabilities.weaker)
-        return fit.weaker_in_words(problem.intruder, problem.release, cases)
-    return problem.capabilities.in_words.get(method.name, method.in_words)
+    wanted = ways if asked is None else [one_of("evidence", asked, EVIDENCE)]
+    for way in wanted:
+        if way in can.methods:
+            return METHODS[way]
+    what = f"{name} offers"
+    if asked is not None:
+        what = f"evidence={asked!r} is not offered by {name}; it offers"
+    raise InputError(
+        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
+        "evidence that is there, give another intruder, or synthesise other columns"
+    )

@@ -5,10 +5,9 @@ more than within one. A release is drawn within a mode and chooses it: ``log p(Z
 differs by tens of nats. The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +15,12 @@ import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.formats import NONE, begun, number
+from bayes_risk._core.formats import NONE, begun
 from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.intruder.guesses import GuessSet, possible
-from bayes_risk.release.release import EncodedRelease
 
-from .contract import Led, Progress, Targets
-from .leave_one_out import Reading, ratio_of_fit
+from .contract import Led, Targets
 
 NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
@@ -105,24 +102,21 @@ class Modes:
     def sentence(self) -> str:
         """The same in words."""
         S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
+        text = "found the same mode"
         if kept > 1:
-            text = (
-                f"{S - strays} of {S} starts led by the release sit in {kept} modes between which "
-                "it does not choose, and intervals span these"
-            )
-        else:
-            text = f"{S - strays} of {S} starts led by the release found the same mode"
-        others = self.elsewhere
-        if len(others):
+            text = f"sit in {kept} modes between which it does not choose, and intervals span these"
+        if len(others := self.elsewhere):
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
-        text += f"; {strays} strayed and left out" if strays else ""
+        text += f"; {strays} strayed and left out" * bool(strays)
         times = f"{self.put_back} times" if self.put_back > 1 else "once"
-        return text + (f"; {times} a chain left it later and was put back" * bool(self.put_back))
+        text += f"; {times} a chain left it later and was put back" * bool(self.put_back)
+        return f"{S - strays} of {S} starts led by the release {text}"
 
     def shown(self, means: Sequence[float] = ()) -> Table:
         """`table` for people; ``means``: mean probability of the truth in each mode left open."""
         frame = self.table
         there = dict(zip(frame.index[frame["chains"] > 0], means, strict=False))
+        frame["less"] = (-frame["log_release"]).where(frame["log_release"] != 0)
         frame["mean_probability"] = [there.get(k, np.nan) for k in frame.index]
         return Table(
             title="Modes of the model",
@@ -136,16 +130,11 @@ class Modes:
             columns=[
                 ("Starts", count("starts")),
                 ("Chains of the audit", count("chains")),
-                ("Release less probable by (nats)", _nats),
+                ("Release less probable by (nats)", value("less", digits=1)),
                 ("Chosen by data sets", lambda row: row["data_sets"] or NONE),
                 *([("Mean probability", value("mean_probability"))] if means else []),
             ],
         )
-
-
-def _nats(row: Mapping[str, Any]) -> str:
-    less = abs(float(row["log_release"]))
-    return number(less, 1) if less else NONE
 
 
 def told_apart(
@@ -164,7 +153,14 @@ def told_apart(
     """
     total = log_release.sum(axis=1)  # shape (S, B)
     score, distance = total.mean(axis=1), distances(value, error)
-    band = _bands(score, CLEAR + ERRORS * np.sqrt(2.0) * _noise(total))
+    # Bands of scores, none further below the best of its band than so much. Not below each other: a
+    # row of starts, each a little less probable than the one before, would join starts that differ
+    # by hundreds of nats.
+    width = CLEAR + ERRORS * np.sqrt(2.0) * _noise(total)
+    band, left = np.zeros(len(score), dtype=np.int64), np.ones(len(score), dtype=bool)
+    while left.any():
+        band[left] += 1
+        left &= score < score[left].max() - width
     near = (distance < NEAR) & (band == band[:, None])
     group = connected_components(near, directed=False)[1]  # near, or joined by such
     labels = np.unique(group)
@@ -175,47 +171,30 @@ def told_apart(
     by_set = [_open(log_release[:, l], mode) for l in range(log_release.shape[1])]
     stay = carried[np.isin(mode[carried], kept)]
     fresh = np.setdiff1d(np.arange(len(mode)), carried)
-    groups = [fresh[mode[fresh] == k] for k in kept]
+    # one new one of each mode, then another of each, until there are enough
+    turn = [int((mode[fresh[:i]] == mode[start]).sum()) for i, start in enumerate(fresh)]
+    order = np.lexsort([fresh, mode[fresh], turn])
+    order = order[np.isin(mode[fresh[order]], kept)][: max(chains - len(stay), 0)]
     return Modes(
         mode=mode,
         distance=distance,
         log_release=log_release.mean(axis=2),
         kept=tuple(int(k) for k in kept),
         chosen=np.array([np.argmax(a) if a.sum() == 1 else -1 for a in by_set], dtype=np.int64),
-        used=np.concatenate([stay, _in_turn(groups, chains - len(stay))]),
+        used=np.concatenate([stay, np.sort(fresh[order])]),
     )
-
-
-def _bands(score: Array, width: float) -> Ints:
-    """Bands of scores, none of which is further below the best of its band than ``width``.
-
-    Not below each other: a row of starts, each a little less probable than the one before, would
-    join starts that differ by hundreds of nats.
-    """
-    band = np.zeros(len(score), dtype=np.int64)
-    left = np.ones(len(score), dtype=bool)
-    while left.any():
-        band[left] += 1
-        left &= score < score[left].max() - width
-    return band
 
 
 def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
     """Which modes do not fall short of the best, of log probabilities (S, B)."""
-    each = [log_release[mode == k] for k in range(int(mode.max()) + 1)]
-    mean = np.array([one.mean() for one in each])
-    noise, best = _noise(log_release), int(np.argmax(mean))
-    variance = np.array([_variance(one, noise) for one in each])
+    each = [log_release[mode == k].mean(axis=1) for k in range(int(mode.max()) + 1)]
+    mean, noise = np.array([chains.mean() for chains in each]), _noise(log_release)
+    between = [chains.var(ddof=1) if len(chains) >= SOME else 0.0 for chains in each]
+    variance = np.maximum(noise**2, between) / [len(chains) for chains in each]
+    best = int(np.argmax(mean))
     error = np.sqrt(variance + variance[best])
     near: npt.NDArray[np.bool_] = mean[best] - mean <= CLEAR + ERRORS * error
     return near
-
-
-def _in_turn(groups: Sequence[Ints], most: int) -> Ints:
-    """One of each group, then another of each, until there are enough."""
-    turns = [[(turn, g, start) for turn, start in enumerate(of)] for g, of in enumerate(groups)]
-    order = sorted(chosen for turn in turns for chosen in turn)
-    return np.sort(np.array([start for _, _, start in order[: max(most, 0)]], dtype=np.int64))
 
 
 def distances(value: Array, error: Array) -> Array:
@@ -272,13 +251,6 @@ def _spread(batches: Array) -> float:
     return float(np.median(steps) / UNIT / np.sqrt(2.0)) if steps.size else 0.0
 
 
-def _variance(values: Array, noise: float) -> float:
-    """Of the mean of (chains, batches): of batches, or between chains where there are some."""
-    chains = values.mean(axis=1)
-    between = float(chains.var(ddof=1)) if len(chains) >= SOME else 0.0
-    return max(noise**2, between) / len(chains)
-
-
 def probed(data: Microdata, cases: Targets) -> Targets:
     """Some of the targets, evenly spread, with guesses that differ from them in one variable.
 
@@ -299,10 +271,8 @@ def probed(data: Microdata, cases: Targets) -> Targets:
             guess[:, i] = level
             codes.append(guess)
             same.append(guess[:, i] == own[:, i])
-    cells = np.repeat(np.arange(len(codes))[:, None], len(few.columns), axis=1)
-    truth = np.zeros(len(own), dtype=np.int64)
-    guesses = GuessSet(np.stack(codes), truth, ~np.stack(same), cells)
-    return few.with_guesses(possible(guesses, data, few.profiles, few.columns))
+    guesses = GuessSet.of(np.stack(codes), ~np.stack(same))
+    return replace(few, guesses=possible(guesses, data, few.profiles, few.columns))
 
 
 class Starts(NamedTuple):
@@ -315,37 +285,3 @@ class Starts(NamedTuple):
     value: Array
     error: Array
     log_release: Array
-
-
-def started(
-    fit: Led,
-    release: EncodedRelease,
-    probes: Targets,
-    *,
-    read: Reading,
-    remember: Callable[[Callable[[], Led]], Led],
-    rngs: Sequence[np.random.Generator],
-    n_jobs: int,
-    progress: Progress | None,
-) -> Starts:
-    """Chains led by the release, and what they say of the probes.
-
-    ``read`` gives the predictives of a posterior, ``remember`` makes a fit unless it is known.
-
-    Notes
-    -----
-    Cost: that of a fit on the table and all data sets, stacked; log ratios of the probes.
-    """
-    lead, score, weigh = rngs
-    led = remember(lambda: fit.led(release, rng=lead, n_jobs=n_jobs, progress=progress))
-    base = led.informed(release)
-    ratios = []
-    for c, rng in enumerate(score.spawn(led.n_chains)):
-        one = partial(led.of_chains, base, np.array([c]))
-        ratios.append(ratio_of_fit(one, probes, rng, n_jobs, read))
-    return Starts(
-        fit=led,
-        value=np.stack([r.value for r in ratios]),
-        error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
-        log_release=quarters(led.scores(release, rng=weigh).swapaxes(0, 1)),
-    )

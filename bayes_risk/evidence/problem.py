@@ -3,7 +3,7 @@
 Everything that an audit is given is read, checked and encoded here, once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 from .contract import Capabilities, Fit, Targets, drawn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class AuditProblem:
     """What an audit asks, read and checked."""
 
@@ -73,21 +73,9 @@ class AuditProblem:
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
-        cases, case = cases_of(
-            encoded, intruder, weighed, rows, known, fit.weights, fit.records_differ
-        )
-        return cls(
-            fit=fit,
-            release=encoded,
-            intruder=intruder,
-            capabilities=capabilities,
-            guesses=weighed,
-            rows=rows,
-            told=told,
-            known=known,
-            cases=cases,
-            case=case,
-        )
+        how = known, fit.weights, fit.records_differ
+        cases, case = cases_of(encoded, intruder, weighed, rows, *how)
+        return cls(fit, encoded, intruder, capabilities, weighed, rows, told, known, cases, case)
 
     @property
     def published(self) -> str:
@@ -110,12 +98,6 @@ class AuditProblem:
             '"without the release" too, which means without the synthetic values.'
         )
 
-    def unpublished(self) -> EncodedRelease:
-        """The release as one that leaves nothing as it is: what a fit sees before it is there."""
-        release = self.release
-        columns, replaced = np.ones_like(release.columns), np.ones_like(release.replaced)
-        return replace(release, columns=columns, replaced=replaced)
-
 
 def rows_of(
     targets: Any,
@@ -124,10 +106,7 @@ def rows_of(
     rng: np.random.Generator,
     asked: str,
 ) -> Ints:
-    """Row numbers of the targets; by default those that the intruder can ask about.
-
-    All whose values were replaced, or the record with the largest value of ``intruder.largest``.
-    """
+    """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)
     if targets is None:
         if not intruder.is_competitor:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
+from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import (
@@ -32,15 +33,16 @@ from .evidence import (
     combined,
     importance_evidence,
     known_evidence,
-    refit_evidence,
+    refitted,
 )
 from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
-from .modes import NOBODY, Modes, Starts, probed, started, told_apart
+from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
+Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it
 
 
 class Budget(NamedTuple):
@@ -49,29 +51,6 @@ class Budget(NamedTuple):
     target_mcse: float | None = None
     max_doublings: int = 0
     refit_budget: int = 0
-
-
-class Memory:
-    """Results of sampling, kept by all that they depend on: settings of a sweep share them.
-
-    A posterior is a function of its data and its seed, so that asking twice for the same one can be
-    answered from memory, to the byte. One memory serves one fit.
-    """
-
-    def __init__(self) -> None:
-        self._found: dict[Key, Any] = {}
-
-    def __call__(self, key: Key, make: Callable[[], T]) -> T:
-        """What stands under the key; made the first time."""
-        if key not in self._found:
-            self._found[key] = make()
-        found: T = self._found[key]
-        return found
-
-
-def no_memory(key: Key, make: Callable[[], T]) -> T:
-    """Keep nothing."""
-    return make()
 
 
 def seed_of(rng: np.random.Generator) -> Key:
@@ -89,16 +68,11 @@ def key_of(release: EncodedRelease, sets: Sequence[int] | slice = slice(None)) -
     return (digest.hexdigest(), tuple(release.synthesized), release.classes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class Held(NamedTuple):
     """A posterior that is made when it is asked for, and what it depends on."""
 
     key: Key
     later: Callable[[], Posterior]
-
-    def __call__(self) -> Posterior:
-        """The posterior."""
-        return self.later()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,15 +92,9 @@ class Chains:
         """Posterior k: of the base fit (0), or of draw k of the parameters."""
         held, which = self.posteriors[k], self.which
         if which is None:
-            return held
+            return held.later
         led: Any = self.fit
-        return lambda: led.of_chains(held(), which)
-
-    @property
-    def counted(self) -> Ints:
-        """Starts of those that count."""
-        starts = NOBODY if self.starts is None else self.starts
-        return starts if self.which is None else starts[self.which]
+        return lambda: led.of_chains(held.later(), which)
 
     def only(self, starts: Ints) -> "Chains | None":
         """Those from some of the starts; None: not one."""
@@ -157,7 +125,7 @@ class EvidenceRunner:
     ) -> None:
         self.problem, self.release, self.rng = problem, problem.release, rng
         self.n_jobs, self.progress = n_jobs, progress
-        self.remember = memory or no_memory
+        self.memory = memory
         self.under = under
         self.read: Reading = read if under is None else partial(_reweighted, under)
         self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
@@ -166,23 +134,28 @@ class EvidenceRunner:
         self.imputes = False
         self.starts: list[Starts] = []
         self.chains: list[Chains] = []
-        if problem.known is not None:
-            self._condition(problem.known)
-
-    def _condition(self, known: Flags) -> None:
-        """Take the model given the known records alone."""
+        known = problem.known
+        if known is None:
+            return
+        # the model given the known records alone
         (rng,) = self.rng.spawn(1)
-        fit = needed(self.can.partial)
         self.key = ("knowing", known.tobytes(), *self._data(), *seed_of(rng))
-        given = self.remember(
-            self.key, lambda: fit.knowing(known, self.release, rng=rng, **self._how)
-        )
+        knowing = needed(self.can.partial).knowing
+        given = self.remember(self.key, partial(knowing, known, self.release, rng=rng, **self._how))
         self.can = given.capabilities(self.release, self.problem.intruder)
         self.n_draws = given.n_draws
 
     def _data(self, sets: Sequence[int] | slice = slice(None)) -> Key:
         """The key of some data sets, where anything is remembered."""
-        return () if self.remember is no_memory else key_of(self.release, sets)
+        return () if self.memory is None else key_of(self.release, sets)
+
+    def remember(self, key: Key, make: Callable[[], T]) -> T:
+        """What is in memory under the key, made the first time; without a memory each time."""
+        memory: Memory = {} if self.memory is None else self.memory
+        if key not in memory:
+            memory[key] = make()
+        found: T = memory[key]
+        return found
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -199,32 +172,26 @@ class EvidenceRunner:
         return None if self.modes is None else cast(Led, self.chains[0].fit)
 
     @property
-    def posteriors(self) -> list[Held]:
-        """The base fit and one augmented fit per draw of the parameters."""
-        return self.chains[0].posteriors if self.chains else []
-
-    @property
     def threshold(self) -> float:
         """Largest k-hat that can be trusted."""
         return khat_threshold(self.n_draws)
 
     def closed_form(self, way: str, cases: Targets) -> Evidence:
         """What the model computes itself; kept where that is all there is to do."""
-        fit = needed(self.can.closed_form)
-        make = partial(fit.closed_form, way, self.release, cases, progress=self.progress)
+        compute = partial(needed(self.can.closed_form).closed_form, way)
         if way not in ("exact", "monte-carlo"):
-            return known_evidence(make(rng=self.rng), cases)
-        return self._computed(make, cases)
+            made = compute(self.release, cases, rng=self.rng, progress=self.progress)
+            return known_evidence(made, cases)
+        return self._computed(compute, cases)
 
     def weaker(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence for competing businesses, which the model computes itself."""
-        compute = needed(self.can.weaker).weaker
-        make = partial(compute, self.problem.intruder, self.release, cases, progress=self.progress)
-        return self._computed(make, cases)
+        return self._computed(partial(needed(self.can.weaker).weaker, self.problem.intruder), cases)
 
-    def _computed(self, make: Callable[..., Simulated], cases: Targets) -> Evidence:
+    def _computed(self, compute: Callable[..., Simulated], cases: Targets) -> Evidence:
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
-        return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
+        make = partial(compute, self.release, cases, rng=rng, progress=self.progress)
+        return known_evidence(stage("evidence", make), cases)
 
     def importance(self, cases: Targets, budget: Budget) -> Evidence:
         """The published importance sampler."""
@@ -240,17 +207,32 @@ class EvidenceRunner:
         """Sample until the error is small enough; then refit where the weights are poor."""
         self._begin(cases)
         found = self._until(cases, budget)
-        worst = np.flatnonzero((found.khat > self.threshold) & cases.fitted)
-        worst = worst[np.argsort(-found.khat[worst], kind="stable")][: budget.refit_budget]
+        worst = self.worst(found.khat, cases, budget.refit_budget)
         if len(worst):
             found = with_targets(found, worst, self._refit(cases.only(worst)))
-        return self._spanned(found, cases)
+        if self.modes is None:
+            return found
+        apart = []  # that of each mode, where the release does not choose
+        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
+            of_mode = [chains.only(self.modes.used[those]) for chains in self.chains]
+            apart.append(self.evidence(cases, [c for c in of_mode if c is not None]))
+        return replace(found, modes=self.modes, apart=tuple(apart))
+
+    def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
+        """Cases with the worst of poor weights, (U,), which a fit without their record can mend."""
+        poor = np.flatnonzero((khat > self.threshold) & cases.fitted)
+        return poor[np.argsort(-khat[poor], kind="stable")][:budget]
 
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; the unknown records stay imputed."""
         if not self.chains:
-            fit, self.imputes = cast(Sampled, needed(self.can.imputing)), True
-            self.chains = [Chains(fit, self._imputing())]
+            self.imputes, data, fit = True, self._data(), needed(self.can.imputing)
+            (rng,) = self.rng.spawn(1)
+            base = Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release))
+            make: Any = partial(fit.imputed, self.release, **self._how)
+            self.chains = [
+                Chains(fit, [base, self._held(self.key, "fit 1", data, rng, lambda r: make(rng=r))])
+            ]
         return self._until(cases, budget)
 
     def before(self, cases: Targets, found: Evidence) -> Ratio:
@@ -264,7 +246,9 @@ class EvidenceRunner:
             m = np.float32(len(found.log_evidence))
             value, deviation = needed(found.base), found.deviations[0] / -m
             return Ratio(value=value, deviation=deviation, khat=found.khat, ess=found.ess)
-        blank, fit = problem.unpublished(), needed(problem.capabilities.partial)
+        everything = np.ones_like(self.release.columns), np.ones_like(self.release.replaced)
+        blank = replace(self.release, columns=everything[0], replaced=everything[1])
+        fit = needed(problem.capabilities.partial)
         key = ("unpublished", problem.told.tobytes(), *self._data(), *seed_of(rng))
         make = partial(fit.knowing, problem.told, blank, rng=rng, **self._how)
         given = self.remember(key, make).capabilities(self.release, problem.intruder)
@@ -273,12 +257,9 @@ class EvidenceRunner:
         return ratio_of_fit(posterior, told, reading, self.n_jobs, self.read)
 
     def fits(self, cases: Targets) -> list[Posterior]:
-        """Fits for these cases: one augmented fit per draw of the parameters, and the base fit.
-
-        The base fit runs about as many times as long as each as there are such draws: m, or 1.
-        """
+        """The base fit, and one augmented fit per draw of the parameters, for these cases."""
         self._begin(cases)
-        return [posterior() for posterior in self.posteriors]
+        return [held.later() for held in self.chains[0].posteriors]
 
     def tables(
         self, cases: Targets, rngs: Callable[[int], Sequence[np.random.Generator]]
@@ -302,10 +283,7 @@ class EvidenceRunner:
         self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
     def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
-        """Carry on so many chains in all, of starts that there are, and then of new ones.
-
-        Of the first starts half will do; fewer where too many stray.
-        """
+        """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
         carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
         found = self._told_apart(wanted, carried) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
@@ -313,9 +291,7 @@ class EvidenceRunner:
         for k in range(STRAYS * -(-missing // fit.led_chains)):
             if found is not None and len(found.used) >= enough:
                 break
-            make = partial(self.remember, (*key, "starts", k))
-            how: Any = {"read": self.read, "rngs": rng.spawn(3), **self._how}
-            self.starts.append(started(fit, self.release, self.probes, remember=make, **how))
+            self.starts.append(self._started(fit, (*key, "starts", k), *rng.spawn(3)))
             found = self._told_apart(wanted, carried)
         assert found is not None
         before = [chains.only(found.used) for chains in self.chains]
@@ -324,10 +300,36 @@ class EvidenceRunner:
         for starts in self.starts:
             end = begin + len(starts.value)
             which = new[(new >= begin) & (new < end)] - begin
-            if len(which):
-                self.chains.append(self._carried(starts.fit, which, begin, key, rng))
+            if len(which):  # carried on, and the fits that go on from there
+                at, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
+                make = partial(starts.fit.carried, which, self.release, rng=child, **self._how)
+                there = self.remember(at, make)
+                self.chains.append(Chains(there, self.later(there, at, rng), begin + which))
             begin = end
-        self.modes = replace(found, used=np.concatenate([c.counted for c in self.chains]))
+        led = [(c.starts, c.which) for c in self.chains if c.starts is not None]
+        used = [begun if which is None else begun[which] for begun, which in led]
+        self.modes = replace(found, used=np.concatenate(used))
+
+    def _started(
+        self,
+        fit: Led,
+        key: Key,
+        lead: np.random.Generator,
+        score: np.random.Generator,
+        weigh: np.random.Generator,
+    ) -> Starts:
+        """Chains led by the release, and what they say of the probes."""
+        led = self.remember(key, lambda: fit.led(self.release, rng=lead, **self._how))
+        base, ratios = led.informed(self.release), []
+        for c, rng in enumerate(score.spawn(led.n_chains)):
+            one = partial(led.of_chains, base, np.array([c]))
+            ratios.append(ratio_of_fit(one, self.probes, rng, self.n_jobs, self.read))
+        return Starts(
+            fit=led,
+            value=np.stack([r.value for r in ratios]),
+            error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
+            log_release=quarters(led.scores(self.release, rng=weigh).swapaxes(0, 1)),
+        )
 
     def _told_apart(self, wanted: int, carried: Ints) -> Modes:
         """The modes of all starts, and those of them to be carried on."""
@@ -336,25 +338,27 @@ class EvidenceRunner:
         )
         return told_apart(value, error, log_release, wanted, carried)
 
-    def _carried(
-        self, fit: Led, which: Ints, begin: int, key: Key, rng: np.random.Generator
-    ) -> Chains:
-        """Some starts of a fit carried on, and the fits that go on from there."""
-        key, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
-        led = self.remember(key, lambda: fit.carried(which, self.release, rng=child, **self._how))
-        return Chains(led, self.later(led, key, rng), begin + which)
-
     def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
         """The fits, each made when it is asked for."""
-        *children, base_rng = rng.spawn(len(self.release.by_draw) + 1)
-        base = self._held(key, "fit 0", self._data(), base_rng, partial(self._base, fit))
+        draws = self.release.by_draw
+        *children, base_rng = rng.spawn(len(draws) + 1)
+        rounds = int(np.ceil(np.log2(len(draws))))
+
+        def base(rng: np.random.Generator) -> Posterior:
+            if self.can.led is not None:
+                return cast(Led, fit).lengthened(self.release, 2**rounds, rng=rng, **self._how)
+            found = fit.informed(self.release)
+            for k, child in enumerate(rng.spawn(rounds), start=1):
+                found = found.doubled(rng=child, n_jobs=self.n_jobs)
+                self._tell("base fit", k, rounds)
+            return found
 
         def augmented(l: int, rng: np.random.Generator) -> Posterior:
             return fit.augmented(self.release, l, rng=rng, **self._how)
 
-        return [base] + [
+        return [self._held(key, "fit 0", self._data(), base_rng, base)] + [
             self._held(key, f"fit {l + 1}", self._data(list(sets)), child, partial(augmented, l))
-            for l, (sets, child) in enumerate(zip(self.release.by_draw, children, strict=True))
+            for l, (sets, child) in enumerate(zip(draws, children, strict=True))
         ]
 
     def _held(
@@ -368,30 +372,6 @@ class EvidenceRunner:
         """A posterior under the key of its data and seed."""
         key = (*key, name, *data, *seed_of(rng))
         return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
-
-    def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
-        rounds = int(np.ceil(np.log2(len(self.release.by_draw))))
-        if self.can.led is not None:
-            return cast(Led, fit).lengthened(self.release, 2**rounds, rng=rng, **self._how)
-        base = fit.informed(self.release)
-        for k, child in enumerate(rng.spawn(rounds), start=1):
-            base = base.doubled(rng=child, n_jobs=self.n_jobs)
-            self._tell("base fit", k, rounds)
-        return base
-
-    def _imputing(self) -> list[Held]:
-        """The base fit, and one that has seen all releases and imputes what is not known."""
-        (rng,), fit, data = self.rng.spawn(1), needed(self.can.imputing), self._data()
-        return [
-            Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release)),
-            self._held(
-                self.key,
-                "fit 1",
-                data,
-                rng,
-                lambda r: fit.imputed(self.release, rng=r, **self._how),
-            ),
-        ]
 
     def _until(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of fits that run until its error is small enough."""
@@ -408,40 +388,28 @@ class EvidenceRunner:
         """Evidence of all chains, whose error is that of a few where they are led or impute."""
         found = self.evidence(cases)
         if self.modes is not None:
-            fits: Any = [held() for chains in self.chains for held in chains.posteriors]
+            fits: Any = [held.later() for chains in self.chains for held in chains.posteriors]
             self.modes = replace(self.modes, put_back=sum(fit.put_back for fit in fits))
         return replace(found, modes=self.modes, imputed=self.imputes)
 
     def double(self, share: Array) -> None:
-        """Twice as many chains of led fits; else twice as long ones.
-
-        Those of the base fit where it brings most of the error, all the others otherwise.
-        """
+        """Twice as many led chains; else twice as long ones, of the base fit or all the others."""
         if self.modes is not None:
             (rng,), led = self.rng.spawn(1), needed(self.can.led)
             key = (*self.key, "more", *seed_of(rng))
             return self._lead(led, key, rng, 2 * len(self.modes.used))
         base_first = share[0] >= share[1:].sum()
-        posteriors = self.posteriors
+        posteriors = self.chains[0].posteriors
         children = self.rng.spawn(len(posteriors))
         for k, (held, child) in enumerate(zip(posteriors, children, strict=True)):
             if (k == 0) == base_first:
                 key = (*held.key, "doubled", *seed_of(child))
-                make = partial(self.remember, key, partial(self._doubled, held, child))
+
+                def doubled(held: Held = held, rng: np.random.Generator = child) -> Posterior:
+                    return held.later().doubled(rng=rng, n_jobs=self.n_jobs)
+
+                make = partial(self.remember, key, doubled)
                 posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
-
-    def _doubled(self, held: Held, rng: np.random.Generator) -> Posterior:
-        return held().doubled(rng=rng, n_jobs=self.n_jobs)
-
-    def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
-        """The evidence with that of each mode apart, where the release does not choose."""
-        if self.modes is None:
-            return found
-        apart = []
-        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
-            of_mode = [chains.only(self.modes.used[those]) for chains in self.chains]
-            apart.append(self.evidence(cases, [c for c in of_mode if c is not None]))
-        return replace(found, modes=self.modes, apart=tuple(apart))
 
     def evidence(self, cases: Targets, chains: Sequence[Chains] | None = None) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
@@ -473,17 +441,19 @@ class EvidenceRunner:
             found: Posterior = posterior()
             return found if self.under is None else self.under.started(found)
 
-        fits = [
-            [partial(begun, one.posterior(k)) for one in self.chains]
-            for k in range(len(self.posteriors))
-        ]
-
         def run(which: Sequence[int]) -> Iterator[Evidence]:
-            how: Any = {"rngs": rngs, **self._how}
-            return refit_evidence(self.sampled, self.release, fits, cases, which, **how)
+            fits = [
+                [begun(one.posterior(k)) for one in self.chains]
+                for k in range(len(self.chains[0].posteriors))
+            ]
+            fixed = partial(refitted, self.sampled, self.release, fits)
+            jobs = [partial(fixed, cases.only(np.array([u])), rngs[u]) for u in which]
+            found = in_order(jobs, n_jobs=self.n_jobs, what="refits")
+            for u, part in zip(which, found, strict=True):
+                self._tell("refits", u + 1, len(cases))
+                yield part
 
-        parts = in_stages("refits", len(cases), run)
-        return replace(joined(parts), refitted=np.ones(len(parts), dtype=bool))
+        return joined(in_stages("refits", len(cases), run))
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:

@@ -22,103 +22,86 @@ from bayes_risk._core.validate import at_least, is_number, one_of, positive
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, no_grid
+from .guesses import Guesses, GuessSet, check_room, no_grid
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Search:
-    """One-variable guesses, and which of them are coarse.
+    """Guesses of q variables, cut into blocks; the middles of the blocks are the coarse ones.
 
-    ``points`` (G_j, U), ``counted`` (G_j, U) and ``truth`` (U,) of each of q variables; ``starts``
-    and ``sizes`` of the blocks into which each variable's guesses are cut; ``budget`` guesses.
+    ``points`` and ``counted`` (G_j, U), ``truth`` (U,) of each variable; ``budget`` guesses. The
+    longest variables are cut until the coarse grid fits its part of the budget.
     """
 
-    points: Sequence[Array]
-    counted: Sequence[Flags]
-    truth: Sequence[Ints]
-    starts: Sequence[Ints]
-    sizes: Sequence[Ints]
-    budget: int
-
-    @classmethod
-    def of(
-        cls, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
-    ) -> "Search":
-        """Cut the longest variables until the coarse grid fits its part of the budget."""
+    def __init__(
+        self,
+        points: Sequence[Array],
+        counted: Sequence[Flags],
+        truth: Sequence[Ints],
+        budget: int,
+    ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)
         while np.prod(np.ceil(lengths / strides)) > budget / COARSE and (strides < lengths).any():
             strides[int(np.argmax(np.ceil(lengths / strides)))] += 1
-        starts = [np.arange(0, n, s, dtype=np.int64) for n, s in zip(lengths, strides, strict=True)]
-        sizes = [np.diff(b, append=n) for b, n in zip(starts, lengths, strict=True)]
-        largest = np.prod([float(s.max()) for s in sizes])
-        if largest > budget:
+        self.starts = [np.arange(0, n, s) for n, s in zip(lengths, strides, strict=True)]
+        self.sizes = [np.diff(b, append=n) for b, n in zip(self.starts, lengths, strict=True)]
+        self.largest = math.prod(int(s.max()) for s in self.sizes)
+        if self.largest > budget:
             raise InputError(
                 f"{' x '.join(map(str, lengths))} guesses cannot be searched within a budget of "
                 f"{budget:,}; raise the budget, or take coarser grids"
             )
-        ordered = [_ascending(*x) for x in zip(points, counted, truth, strict=True)]
-        points, counted, truth = map(list, zip(*ordered, strict=True))
-        return cls(
-            points=points, counted=counted, truth=truth, starts=starts, sizes=sizes, budget=budget
+        self.budget, column = budget, np.arange(len(truth[0]))
+        self.points, self.counted, self.truth = [], [], []
+        for p, c, t in zip(points, counted, truth, strict=True):
+            # in ascending order, so that blocks hold neighbours; those that do not count last
+            order = np.argsort(np.where(c, p, np.inf), axis=0, kind="stable")
+            self.points.append(np.take_along_axis(p, order, axis=0))
+            self.counted.append(np.take_along_axis(c, order, axis=0))
+            self.truth.append(np.argsort(order, axis=0, kind="stable")[t, column])
+        self.true = np.stack(
+            [p[t, column] for p, t in zip(self.points, self.truth, strict=True)], axis=1
+        )
+        # every combination of blocks, shape (C, q)
+        self.cells = np.array(list(product(*(range(len(b)) for b in self.starts))), dtype=np.int64)
+        # how many guesses of each block count, shape (blocks, U) for each variable
+        self.members = [
+            np.add.reduceat(c.astype(np.int64), b, axis=0)
+            for c, b in zip(self.counted, self.starts, strict=True)
+        ]
+        # the middle one of those that count, which come first in a block; shape (C, U) each
+        self.middles = [
+            (b[:, None] + np.minimum(n // 2, np.maximum(n - 1, 0)))[self.cells[:, j]]
+            for j, (b, n) in enumerate(zip(self.starts, self.members, strict=True))
+        ]
+        self.is_truth = np.logical_and.reduce(  # shape (C, U)
+            [at == t for at, t in zip(self.middles, self.truth, strict=True)]
         )
 
     def coarse(self) -> GuessSet:
         """The middle of every block, and the truth; shape (blocks + 1, ...) joint."""
-        cells = self._cells()
-        at = self._middles(cells)  # shape (C, U) each
-        column = np.arange(at[0].shape[1])
-        codes = np.stack([p[a, column] for p, a in zip(self.points, at, strict=True)], axis=2)
-        counted = np.logical_and.reduce(
-            [c[a, column] for c, a in zip(self.counted, at, strict=True)]
-        )
-        others = counted & ~self._is_truth(at)
-        return replace(GuessSet.after_truth(self._truth(), codes, others, cells), finer=self.finer)
+        column = np.arange(len(self.true))
+        pairs = list(zip(self.points, self.counted, self.middles, strict=True))
+        codes = np.stack([p[at, column] for p, _, at in pairs], axis=2)
+        counted = np.logical_and.reduce([c[at, column] for _, c, at in pairs]) & ~self.is_truth
+        found = GuessSet.after_truth(self.true, codes, counted, self.cells)
+        return replace(found, finer=self.finer)
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
         """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
-        cells = self._cells()
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
-            held = sum(np.log(n[cells[:, j]]) for j, n in enumerate(self._members()))
-        is_truth = self._is_truth(self._middles(cells))
-        mass = np.where(is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
-        largest = int(np.prod([s.max() for s in self.sizes]))
-        opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // largest, 1)]
+            held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
+        mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
+        opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // self.largest, 1)]
         np.put_along_axis(mass, opened, -np.inf, axis=0)
-        return self._fine(cells[opened]), change(log_sum(mass), log_p[0])
-
-    def _cells(self) -> Ints:
-        """Every combination of blocks, shape (C, q)."""
-        return np.array(list(product(*(range(len(s)) for s in self.starts))), dtype=np.int64)
-
-    def _members(self) -> list[Ints]:
-        """How many guesses of each block count, shape (blocks, U) for each variable."""
-        return [
-            np.add.reduceat(c.astype(np.int64), b, axis=0)
-            for c, b in zip(self.counted, self.starts, strict=True)
-        ]
-
-    def _middles(self, cells: Ints) -> list[Ints]:
-        """The middle one of those that count, which come first in a block; shape (C, U) each."""
-        return [
-            (b[:, None] + np.minimum(n // 2, np.maximum(n - 1, 0)))[cells[:, j]]
-            for j, (b, n) in enumerate(zip(self.starts, self._members(), strict=True))
-        ]
-
-    def _is_truth(self, at: Sequence[Ints]) -> Flags:
-        """Where the middles of all variables are the truth, shape (C, U)."""
-        flags: Flags = np.logical_and.reduce([a == t for a, t in zip(at, self.truth, strict=True)])
-        return flags
-
-    def _fine(self, blocks: Ints) -> GuessSet:
-        """Every guess in the blocks (T, U, q); the truth first, and nothing twice."""
+        # every guess in the blocks (T, U, q); the truth first, and nothing twice
+        blocks = self.cells[opened]
         T, U, q = blocks.shape
         offsets = np.array(list(product(*(range(int(s.max())) for s in self.sizes))))  # (S, q)
         codes = np.empty((T * len(offsets), U, q))
-        counted = np.ones((T, len(offsets), U), dtype=bool)
-        is_truth = np.ones((T, len(offsets), U), dtype=bool)
+        counted, is_truth = np.ones((2, T, len(offsets), U), dtype=bool)
         for j in range(q):
             begin, size = self.starts[j][blocks[:, :, j]], self.sizes[j][blocks[:, :, j]]
             step = offsets[:, j][None, :, None]
@@ -127,26 +110,11 @@ class Search:
             codes[:, :, j] = self.points[j][at, column].reshape(-1, U)
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
-        return GuessSet.after_truth(self._truth(), codes, (counted & ~is_truth).reshape(-1, U))
-
-    def _truth(self) -> Array:
-        at = [p[t, np.arange(len(t))] for p, t in zip(self.points, self.truth, strict=True)]
-        return np.stack(at, axis=1)
-
-
-def _ascending(points: Array, counted: Flags, truth: Ints) -> tuple[Array, Flags, Ints]:
-    """The same guesses in ascending order, so that blocks hold neighbours; uncounted ones last."""
-    order = np.argsort(np.where(counted, points, np.inf), axis=0, kind="stable")
-    place = np.argsort(order, axis=0, kind="stable")[truth, np.arange(len(truth))]
-    return (
-        np.take_along_axis(points, order, axis=0),
-        np.take_along_axis(counted, order, axis=0),
-        place.astype(np.int64),
-    )
+        found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
+        return found, change(log_sum(mass), log_p[0])
 
 
 SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
-MAX_CELLS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,13 +173,10 @@ class Grid:
             )
         at_least("n", self.n, 2)
         one_of("truth", self.truth, ("error", "add", "nearest"))
+        listed: Any = getattr(self, given[0])
         if given[0] in ("percent", "additive"):
-            positive(given[0], getattr(self, given[0]))
-        else:
-            self._check_common()
-
-    def _check_common(self) -> None:
-        listed: Any = self.bounds if self.values is None else self.values
+            positive(given[0], listed)
+            return
         numbers = np.iterable(listed) and all(map(is_number, listed))
         points = np.asarray(listed if numbers else [np.nan], dtype=float)
         if not np.isfinite(points).all() or len(np.unique(points)) < 2:
@@ -369,41 +334,41 @@ class JointGrid:
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
-        chosen = [self._chosen(microdata, int(j)) for j in columns]
-        guessed = [microdata.columns[j] for j in columns]
+        variables: list[Any] = [microdata.variables[j] for j in columns]
+        guessed = [v.name for v in variables]
+        chosen: list[Any] = []
+        for variable in variables:
+            is_number = isinstance(variable, Number)
+            grid = self.grids.get(variable.name, None if is_number else Levels())
+            if is_number and not isinstance(grid, Grid):
+                raise no_grid(microdata, variable.name)
+            if not is_number and not isinstance(grid, Levels):
+                raise InputError(f"column {variable.name!r} is a category; give Levels()")
+            chosen.append(grid)
         for name in self.grids:
             if name not in guessed:
                 raise InputError(
                     f"guesses names column {name!r}, which is not guessed; guessed are {guessed}"
                 )
-        _check_room(1, [grid.n for grid in chosen if isinstance(grid, Grid)], len(profiles))
+        check_room(
+            max((of.n for of in chosen if isinstance(of, Grid)), default=0), 1, len(profiles)
+        )
         points, truth, counted = [], [], []
-        for j, grid in zip(columns, chosen, strict=True):
-            variable: Any = microdata.variables[j]
+        for j, variable, grid in zip(columns, variables, chosen, strict=True):
             values, true = grid.points(profiles[:, j].astype(float), variable)
             points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
         size = math.prod(len(p) for p in points)
-        _check_room(len(points), [min(size, self.budget)], len(profiles))
+        check_room(min(size, self.budget), len(points), len(profiles))
         if size > self.budget:
-            return Search.of(points, counted, truth, self.budget).coarse()
+            return Search(points, counted, truth, self.budget).coarse()
         sizes = [len(p) for p in points]
         cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
         codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
         kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
         place = np.ravel_multi_index(tuple(truth), tuple(sizes))
         return GuessSet(codes, place.astype(np.int64), kept, cells)
-
-    def _chosen(self, microdata: Microdata, j: int) -> Grid | Levels:
-        variable = microdata.variables[j]
-        is_number = isinstance(variable, Number)
-        grid = self.grids.get(variable.name, None if is_number else Levels())
-        if not isinstance(grid, Grid if is_number else Levels):
-            if is_number:
-                raise no_grid(microdata, variable.name)
-            raise InputError(f"column {variable.name!r} is a category; give Levels()")
-        return grid
 
     def in_words(self) -> str:
         """One phrase for reports."""
@@ -420,13 +385,11 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     return ready
 
 
-def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
-    most = max(guesses, default=0)
-    if most * targets * columns > MAX_CELLS:
-        raise InputError(
-            f"{most:,} guesses for each of {targets:,} targets are more than memory can hold; "
-            "audit fewer targets at a time (targets=), lower the budget, or take coarser grids"
-        )
+def guesses_in_words(guesses: Guesses, names: Sequence[Any]) -> str:
+    """What is guessed of every column: of those that a joint grid leaves out, all levels."""
+    said = guesses.in_words()
+    others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
+    return f"{said}; {', '.join(others)}: every level" if others else said
 
 
 def _counted(values: Array, truth: Ints) -> Flags:

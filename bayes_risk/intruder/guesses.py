@@ -119,13 +119,7 @@ class Neighbourhood:
         for name in (microdata.columns[j] for j in columns):
             if name in microdata.numbers:
                 raise no_grid(microdata, name)
-        guesses = _ball(d.tolist(), self.distance)
-        if guesses * profiles.shape[0] * len(d) > MAX_CELLS:
-            raise InputError(
-                f"distance={self.distance} makes {guesses:,} guesses for each of "
-                f"{len(profiles):,} profiles; audit fewer targets at a time (targets=) or lower "
-                "the distance"
-            )
+        check_room(_ball(d.tolist(), self.distance), len(d), len(profiles))
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
@@ -223,6 +217,16 @@ def how_many(counted: Ints) -> str:
     if low == high:
         return "1 guess" if low == 1 else f"{low:,} guesses"
     return f"{low:,} to {high:,} guesses (median {np.median(counted):,.0f})"
+
+
+def check_room(guesses: int, columns: int, targets: int) -> None:
+    """Refuse more guesses than memory can hold."""
+    if guesses * columns * targets > MAX_CELLS:
+        raise InputError(
+            f"{guesses:,} guesses for each of {targets:,} targets are more than memory can hold; "
+            "audit fewer targets at a time (targets=), lower the distance or the budget, or take "
+            "coarser grids"
+        )
 
 
 def _ball(d: list[int], distance: int) -> int:

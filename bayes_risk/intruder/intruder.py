@@ -104,7 +104,29 @@ class Intruder(Shown):
                 "names"
             )
         one_of("groups", self.groups, ("known", "inferred"))
-        self._check_said()
+        _, needs, allows = _KINDS[self.kind]
+        for name, unsaid in _UNSAID.items():
+            value = getattr(self, name)
+            said = value is not unsaid and value != unsaid
+            if name in needs and not said:
+                raise InputError(
+                    f"knows_records={self.knows_records!r} needs {name}: give {_CURES[name]}"
+                )
+            if said and name not in allows:
+                given = self.knows_records if self.kind != "some" else self._some()
+                raise InputError(
+                    f"{name}={value!r} says nothing to an intruder with knows_records={given!r}; "
+                    "leave it out, or give another knows_records"
+                )
+        if self.largest is not None and self.largest in self.knows_columns:
+            raise InputError(
+                f"knows_columns names {self.largest!r}, which is to be guessed; leave it out"
+            )
+        if self.others is not None and not hasattr(self.others, "cdf"):
+            raise InputError(
+                f"others={self.others!r} has no cdf; give one of SciPy's frozen distributions: "
+                "scipy.stats.loguniform(200, 900)"
+            )
 
     @property
     def kind(self) -> str:
@@ -169,31 +191,6 @@ class Intruder(Shown):
             return ""
         count = sum(k is not False for k in known)
         return f"{count:,} record{'s' if count != 1 else ''}"
-
-    def _check_said(self) -> None:
-        _, needs, allows = _KINDS[self.kind]
-        for name, unsaid in _UNSAID.items():
-            value = getattr(self, name)
-            said = value is not unsaid and value != unsaid
-            if name in needs and not said:
-                raise InputError(
-                    f"knows_records={self.knows_records!r} needs {name}: give {_CURES[name]}"
-                )
-            if said and name not in allows:
-                given = self.knows_records if self.kind != "some" else self._some()
-                raise InputError(
-                    f"{name}={value!r} says nothing to an intruder with knows_records={given!r}; "
-                    "leave it out, or give another knows_records"
-                )
-        if self.largest is not None and self.largest in self.knows_columns:
-            raise InputError(
-                f"knows_columns names {self.largest!r}, which is to be guessed; leave it out"
-            )
-        if self.others is not None and not hasattr(self.others, "cdf"):
-            raise InputError(
-                f"others={self.others!r} has no cdf; give one of SciPy's frozen distributions: "
-                "scipy.stats.loguniform(200, 900)"
-            )
 
 
 def _checked(given: Any) -> str | float | tuple[Any, ...]:

@@ -55,7 +55,17 @@ def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.Data
 
 def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
     if isinstance(original.dtype, pd.CategoricalDtype):
-        return _with_levels(column, original.dtype, where)
+        levels = original.dtype.categories
+        values = column.astype(column.cat.categories.dtype) if _is_category(column) else column
+        strange = (values.notna() & ~values.isin(levels)).to_numpy()
+        if strange.any():  # neither the value nor the levels are told: they are the data's
+            raise InputError(
+                f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
+                f"original's {len(levels):,} levels (so in {strange.sum():,} rows); if the file "
+                "holds codes, write it with labels; if the value can be, declare it among the "
+                "original's levels"
+            )
+        return values.astype(original.dtype)
     if _is_date(original) and holds_text(column):
         try:
             return pd.to_datetime(column, format="ISO8601")
@@ -68,20 +78,6 @@ def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
         with suppress(InputError):  # it is no column of dates, and is told elsewhere
             return in_days(column, where)
     return column
-
-
-def _with_levels(column: pd.Series, dtype: pd.CategoricalDtype, where: str) -> pd.Series:
-    """The same values, with the original's levels."""
-    values = column.astype(column.cat.categories.dtype) if _is_category(column) else column
-    strange = (values.notna() & ~values.isin(dtype.categories)).to_numpy()
-    if strange.any():  # neither the value nor the levels are told: they are the data's
-        raise InputError(
-            f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
-            f"original's {len(dtype.categories):,} levels (so in {strange.sum():,} rows); if the "
-            "file holds codes, write it with labels; if the value can be, declare it among the "
-            "original's levels"
-        )
-    return values.astype(dtype)
 
 
 def text_columns(original: pd.DataFrame) -> list[str]:

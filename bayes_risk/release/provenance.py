@@ -74,16 +74,12 @@ def synthetic_name(l: int) -> str:
 
 def describe(df: pd.DataFrame) -> pd.DataFrame:
     """What a table holds, without its values."""
-    rows = [
-        {
-            "kind": _kind(df[name]),
-            "levels": len(df[name].cat.categories)
-            if isinstance(df[name].dtype, pd.CategoricalDtype)
-            else int(df[name].nunique()),
-            "missing": int(df[name].isna().sum()),
-        }
-        for name in df.columns
-    ]
+    rows = []
+    for _, column in df.items():
+        levels = column.nunique()
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            levels = len(column.cat.categories)
+        rows.append((_kind(column), int(levels), int(column.isna().sum())))
     return pd.DataFrame(rows, index=df.columns.astype(str), columns=["kind", "levels", "missing"])
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
@@ -108,7 +106,13 @@ class Release(Shown):
                     "number of rows a Release of its own"
                 )
         if self.groups is not None:
-            self._check_groups(np.asarray(self.groups))
+            groups = np.asarray(self.groups)
+            wanted = (self.m, len(self.datasets[0]), len(self.synthesized))
+            if groups.shape != wanted or not np.issubdtype(groups.dtype, np.integer):
+                raise InputError(
+                    f"groups has shape {groups.shape} and dtype {groups.dtype}; give whole numbers "
+                    f"of shape (data sets, records, synthesised columns) = {wanted}"
+                )
 
     @property
     def m(self) -> int:
@@ -154,10 +158,14 @@ class Release(Shown):
         Unsynthesised columns and records are the original's, or refused where they differ from it.
         """
         columns = known_columns("synthesized", self.synthesized, microdata.columns)
-        read = self._codes_of if self.corresponds(microdata) else self._fresh_codes_of
-        if l is not None:
-            return read(l, columns, microdata)
-        return np.stack([read(l, columns, microdata) for l in range(self.m)])
+        fresh, found = not self.corresponds(microdata), []
+        for k in range(self.m) if l is None else [l]:
+            source = f"release {k + 1}"
+            if fresh:
+                found.append(microdata.encode(self.datasets[k], source))
+            else:
+                found.append(self._codes_of(self.datasets[k], source, columns, microdata))
+        return np.stack(found) if l is None else found[0]
 
     def corresponds(self, microdata: Microdata) -> bool:
         """Whether row i is record i; else rows are fresh draws of every column.
@@ -205,42 +213,35 @@ class Release(Shown):
             )
         return np.asarray(self.records, dtype=bool)
 
-    def _check_groups(self, groups: npt.NDArray[Any]) -> None:
-        wanted = (self.m, len(self.datasets[0]), len(self.synthesized))
-        if groups.shape != wanted or not np.issubdtype(groups.dtype, np.integer):
-            raise InputError(
-                f"groups has shape {groups.shape} and dtype {groups.dtype}; give whole numbers of "
-                f"shape (data sets, records, synthesised columns) = {wanted}"
-            )
-
-    def _fresh_codes_of(self, l: int, columns: list[str], microdata: Microdata) -> Codes:
-        return microdata.encode(self.datasets[l], f"release {l + 1}")
-
-    def _codes_of(self, l: int, columns: list[str], microdata: Microdata) -> Codes:
-        source = f"release {l + 1}"
-        rows = same_records(microdata.index, self.datasets[l], source)
-        codes = microdata.codes.copy()
-        where = [microdata.columns.index(c) for c in columns]
-        codes[:, where] = microdata.encode(rows, source, columns)
+    def _codes_of(
+        self, table: pd.DataFrame, source: str, columns: list[str], microdata: Microdata
+    ) -> Codes:
+        """Codes of a table of the original's records, which differs from it where it may."""
+        rows = same_records(microdata.index, table, source)
+        there = [c for c in microdata.columns if c in columns or c in rows.columns]
+        codes, made = microdata.codes.copy(), np.isin(microdata.columns, columns)
+        codes[:, np.isin(microdata.columns, there)] = microdata.encode(rows, source, there)
         kept = ~self.replaced(len(codes))
-        changed = ~np.isclose(codes[kept], microdata.codes[kept], rtol=SAME, atol=0.0).all(axis=0)
-        if changed.any():
-            column = microdata.columns[int(np.argmax(changed))]
-            raise InputError(
-                f"column {column!r} of {source} differs from the original for records that "
-                f"`records` says were released unchanged; mend `records`"
-            )
-        others = [c for c in microdata.columns if c not in columns and c in rows.columns]
-        where = [microdata.columns.index(c) for c in others]
-        found = microdata.encode(rows, source, others) if others else codes[:, where]
-        changed = ~np.isclose(found, microdata.codes[:, where], rtol=SAME, atol=0.0).all(axis=0)
-        if changed.any():
-            raise InputError(
-                f"column {others[int(np.argmax(changed))]!r} of {source} differs from the "
-                f"original; name it in synthesized=, or give the records the original's order or "
-                "index"
-            )
+        differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
+        for wrong, what in (
+            (
+                made & differs[kept].any(axis=0),
+                " for records that `records` says were released unchanged; mend `records`",
+            ),
+            (
+                ~made & differs.any(axis=0),
+                "; name it in synthesized=, or give the records the original's order or index",
+            ),
+        ):
+            if wrong.any():
+                name = microdata.columns[int(np.argmax(wrong))]
+                raise InputError(f"column {name!r} of {source} differs from the original{what}")
+        codes[:, ~made] = microdata.codes[:, ~made]
         return codes
+
+
+# what an encoded release has as the release has it
+GIVEN = ("m", "by_draw", "synthesized", "classes", "groups", "parameters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -254,6 +255,12 @@ class EncodedRelease:
     corresponds: bool  # whether row i is record i, N = n; else rows are fresh draws, of any number
     replaced: Flags  # shape (n,): records whose values were replaced
     columns: Flags  # shape (p,): columns that were synthesised
+    m: int  # as the release has it, from here on
+    by_draw: tuple[tuple[int, ...], ...]
+    synthesized: Sequence[str]
+    classes: str
+    groups: Ints | None
+    parameters: str | None
 
     @classmethod
     def of(cls, release: Release, microdata: Microdata) -> "EncodedRelease":
@@ -269,43 +276,16 @@ class EncodedRelease:
             corresponds=release.corresponds(microdata),
             replaced=release.replaced(len(microdata.codes)),
             columns=np.array([c in list(release.synthesized) for c in microdata.columns]),
+            **{name: getattr(release, name) for name in GIVEN},
         )
-
-    @property
-    def m(self) -> int:
-        """Number of data sets."""
-        return self.source.m
 
     @property
     def rows(self) -> Flags:
         """Which rows hold synthetic values, shape (N,)."""
         return self.replaced if self.corresponds else np.ones(self.codes.shape[1], dtype=bool)
 
-    @property
-    def by_draw(self) -> tuple[tuple[int, ...], ...]:
-        """As that of the release."""
-        return self.source.by_draw
-
-    @property
-    def synthesized(self) -> Sequence[str]:
-        """Names of the synthesised columns, as the release gives them."""
-        return self.source.synthesized
-
-    @property
-    def classes(self) -> str:
-        """As those of the release."""
-        return self.source.classes
-
-    @property
-    def groups(self) -> Ints | None:
-        """As those of the release."""
-        return self.source.groups
-
-    @property
-    def parameters(self) -> str | None:
-        """As those of the release: None where it does not say."""
-        return self.source.parameters
-
     def first(self, m: int) -> "EncodedRelease":
         """The first m data sets."""
-        return replace(self, source=self.source.first(m), codes=self.codes[:m])
+        source = self.source.first(m)
+        given = {name: getattr(source, name) for name in GIVEN}
+        return replace(self, source=source, codes=self.codes[:m], **given)

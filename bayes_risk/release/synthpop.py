@@ -94,33 +94,23 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
         raise InputError(f"source is a {type(source).__name__}; give a folder or a list of files")
     path = Path(source)
     if path.is_dir():
-        return _in_folder(path)
-    if _is_info(checked_file(path)):
-        info = read_info(path)
-        return _named_by(info, path.parent), info
-    return [_readable(path)], None
-
-
-def _in_folder(folder: Path) -> tuple[list[Path], SynthesisInfo | None]:
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    infos = [path for path in files if _is_info(path)]
-    if len(infos) > 1:
-        raise InputError(
-            f"{str(folder)!r} holds several syntheses ({', '.join(path.name for path in infos)}); "
-            "give the path of one of these files"
-        )
-    if infos:
-        info = read_info(infos[0])
-        return _named_by(info, folder), info
-    return _numbered(folder, files), None
-
-
-def _named_by(info: SynthesisInfo, folder: Path) -> list[Path]:
-    """The files of ``write.syn``: ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``."""
+        files = sorted(file for file in path.iterdir() if file.is_file())
+        infos = [file for file in files if _is_info(file)]
+        if not infos:
+            return _numbered(path, files), None
+        if len(infos) > 1:
+            raise InputError(
+                f"{str(path)!r} holds several syntheses ({', '.join(i.name for i in infos)}); "
+                "give the path of one of these files"
+            )
+        path = infos[0]
+    if not _is_info(checked_file(path)):
+        return [_readable(path)], None
+    info = read_info(path)  # of ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``
     if info.m is None or info.filetype is None:
         raise InputError(
-            f"{PREFIX}{info.name}{SUFFIX} does not say how many files of which type there are; "
-            "give a list of the data files"
+            f"{path.name} does not say how many files of which type there are; give a list of the "
+            "data files"
         )
     if info.filetype not in WRITTEN:
         raise InputError(
@@ -128,7 +118,8 @@ def _named_by(info: SynthesisInfo, folder: Path) -> list[Path]:
             f"again with {CURE}"
         )
     numbers = [""] if info.m == 1 else [f"_{l}" for l in range(1, info.m + 1)]
-    return [checked_file(folder / f"{info.name}{n}{WRITTEN[info.filetype]}") for n in numbers]
+    names = [f"{info.name}{n}{WRITTEN[info.filetype]}" for n in numbers]
+    return [checked_file(path.parent / name) for name in names], info
 
 
 def _numbered(folder: Path, files: Sequence[Path]) -> list[Path]:
@@ -160,7 +151,7 @@ def _numbered(folder: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def _is_info(path: Path) -> bool:
-    return path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)
+    return path.match(f"{PREFIX}*{SUFFIX}")
 
 
 def _suffix(path: Path) -> str:
@@ -317,7 +308,16 @@ def read_synthpop(
     missing = checked_missing(missing)
     files, info = found_files(source)
     datasets = [_read(file, original, index, missing) for file in files]
-    _check_alike(datasets, files)
+    for table, file in zip(datasets[1:], files[1:], strict=True):
+        for what, mine, others in (
+            ("columns", list(table.columns), list(datasets[0].columns)),
+            ("number of records", len(table), len(datasets[0])),
+        ):
+            if mine != others:
+                raise InputError(
+                    f"{str(file)!r} has the {what} {mine} and {files[0].name!r} {others}; data "
+                    "sets of one release have the same"
+                )
     trees = None if models is None else read_models(models)
     if trees is not None and trees.m != len(files):
         raise InputError(
@@ -344,22 +344,16 @@ def _read(
     if original is None:
         return indexed(table, index, file)
     table = indexed(table.rename(columns=_names(table.columns, original)), index, file)
-    _check_missing(table, original, file)
+    for name in text_columns(original):  # where R's ``NA`` was taken for a text, nothing matches
+        if name in table.columns and table[name].isna().any():
+            if original[name].notna().all() and original[name].isin(NA).any():
+                raise InputError(
+                    f"column {name!r} misses values in {str(file)!r}, and holds the text 'NA' in "
+                    'the original: read the original with na=["NA"]'
+                )
     order = [c for c in original.columns if c in table.columns]
     others = [c for c in table.columns if c not in original.columns]
     return aligned(table[[*order, *others]], original, repr(str(file)))
-
-
-def _check_missing(table: pd.DataFrame, original: pd.DataFrame, file: Path) -> None:
-    """Refuse an original in which R's ``NA`` was taken for a text, which could match nothing."""
-    for name in text_columns(original):
-        if name not in table.columns or not table[name].isna().any():
-            continue
-        if original[name].notna().all() and original[name].isin(NA).any():
-            raise InputError(
-                f"column {name!r} misses values in {str(file)!r}, and holds the text 'NA' in the "
-                'original: read the original with na=["NA"]'
-            )
 
 
 def _in_r(names: Sequence[str]) -> list[str]:
@@ -384,21 +378,6 @@ def _names(found: Collection[str], original: pd.DataFrame) -> dict[str, str]:
         for r, name in zip(made, mine, strict=True)
         if times[r] == 1 and r not in original.columns
     }
-
-
-def _check_alike(datasets: Sequence[pd.DataFrame], files: Sequence[Path]) -> None:
-    first = datasets[0]
-    for table, file in zip(datasets, files, strict=True):
-        if list(table.columns) != list(first.columns):
-            raise InputError(
-                f"{str(file)!r} has the columns {list(table.columns)} and {files[0].name!r} "
-                f"{list(first.columns)}; data sets of one release have the same"
-            )
-        if len(table) != len(first):
-            raise InputError(
-                f"{str(file)!r} has {len(table):,} records and {files[0].name!r} {len(first):,}; "
-                "data sets of one release have as many"
-            )
 
 
 def read_releases(

@@ -4,7 +4,7 @@ The evidence of an audit, `p(Z^(l) | y*, A, S)`, does not depend on the prior: g
 kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,14 +23,13 @@ from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
-from bayes_risk.evidence.methods import METHODS, EvidenceMethod, choose_method, in_words
+from bayes_risk.evidence.methods import METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, seed_of
+from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
-from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.exposure import exposure
@@ -80,8 +79,8 @@ class AttributeEvidence(Shown):
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
-    before : Ratio, or None
-        Log p(y* | y_A) relative to the truth before anything was published.
+    before : ndarray, shape (2, n_cases), or None
+        As in `AttributeRisk`.
     """
 
     microdata: Microdata
@@ -102,7 +101,7 @@ class AttributeEvidence(Shown):
     words: Mapping[str, str]
     any_release: bool
     factors: tuple[str, ...] | str
-    before: Ratio | None = None
+    before: Array | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -119,7 +118,16 @@ class AttributeEvidence(Shown):
         Cost: a pass over (G, n_cases), no draw.
         """
         summed = PosteriorSums.from_evidence(self.found)
-        risk = self._both(summed) if prior is None else self._risk(prior, summed)
+        risk = self._risk("uniform" if prior is None else prior, summed)
+        if prior is None:  # the predictive one beside it, or why it is not there
+            own = risk.assumptions["prior"]
+            try:
+                beside = {SECOND: self._risk(SECOND, summed)}
+                said = f"flat: {own}; and beside it {SECOND}: {beside[SECOND].assumptions['prior']}"
+            except InputError as error:
+                why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
+                beside, said = {}, f"{own} (the {SECOND} prior is not there: {why})"
+            risk = replace(risk, priors=beside, assumptions={**risk.assumptions, "prior": said})
         if warn:
             cure = METHODS[self.way].cure
             if (risk.left_out > MAX_LEFT_OUT).any():
@@ -129,25 +137,12 @@ class AttributeEvidence(Shown):
                 f"{risk.ess.min():.0f}"
             )
             warn_of_unreliable(risk.reliable[risk.case], worst, cure, stacklevel=4)
-        return replace(risk, balance=self.balance(), **self._by_column(risk))
-
-    def _by_column(self, risk: AttributeRisk) -> dict[str, Any]:
-        """Which column gives most away under the main prior, or why it is not told."""
-        if isinstance(risk.factors, str):
-            return {"not_by_column": risk.factors}
-        if self.searched is not None:
-            return {"not_by_column": SEARCHED}
-        return {"by_column": by_column(risk.factors, risk)}
-
-    @property
-    def _factors(self) -> Factors | str:
-        """The evidence by column, or why it is not there."""
-        if isinstance(self.factors, str):
-            return self.factors
-        log_p = self.found.log_evidence[None] if len(self.factors) == 1 else self.found.by_column
-        if log_p is None:
-            return FIRST
-        return Factors(self.factors, log_p, [str(c) for c in self.release.synthesized])
+        factors = risk.factors
+        if self.searched is not None and not isinstance(factors, str):
+            factors = SEARCHED
+        if isinstance(factors, str):
+            return replace(risk, balance=self.balance(), not_by_column=factors)
+        return replace(risk, balance=self.balance(), by_column=by_column(factors, risk))
 
     def balance(self) -> balancing.Balance | None:
         """The evidence checked by itself; None where its expectation is not known.
@@ -197,11 +192,13 @@ class AttributeEvidence(Shown):
             raise InputError(f"m={m} is out of range; give 1 to {among} releases")
         encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
-        words = {**self.words, "releases": f"{said}; the first of {among}"}
-        shown = self.exposure.first(m)
-        found = self.found.first(m)
         return replace(
-            self, found=found, release=encoded.source, encoded=encoded, words=words, exposure=shown
+            self,
+            found=self.found.first(m),
+            release=encoded.source,
+            encoded=encoded,
+            words={**self.words, "releases": f"{said}; the first of {among}"},
+            exposure=self.exposure.first(m),
         )
 
     @property
@@ -209,20 +206,6 @@ class AttributeEvidence(Shown):
         """Whether the evidence of the first releases can be read off that of all."""
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
-
-    def _both(self, summed: PosteriorSums) -> AttributeRisk:
-        """Flat and predictive; where the evidence has no predictive prior, flat and why."""
-        flat = self._risk("uniform", summed)
-        try:
-            beside = {SECOND: self._risk(SECOND, summed)}
-            said = f"flat: {flat.assumptions['prior']}; and beside it {SECOND}: " + str(
-                beside[SECOND].assumptions["prior"]
-            )
-        except InputError as error:
-            why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
-            beside = {}
-            said = f"{flat.assumptions['prior']} (the {SECOND} prior is not there: {why})"
-        return replace(flat, priors=beside, assumptions={**flat.assumptions, "prior": said})
 
     def _risk(self, prior: priors.Prior, summed: PosteriorSums) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
@@ -238,6 +221,11 @@ class AttributeEvidence(Shown):
         posterior = weigh(found, summed, *how)
         apart = [weigh(one, PosteriorSums.from_evidence(one), *how) for one in found.apart]
         trusted = reliable(found, posterior, self.limits, apart)
+        factors: Any = self.factors
+        if not isinstance(factors, str):  # the evidence by column, or why it is not there
+            log_p = found.log_evidence[None] if len(factors) == 1 else found.by_column
+            names = [str(c) for c in self.release.synthesized]
+            factors = FIRST if log_p is None else Factors(factors, log_p, names)
         return AttributeRisk(
             index=self.index,
             case=self.case,
@@ -252,7 +240,7 @@ class AttributeEvidence(Shown):
             mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
             mcse_by_release=posterior.mcse_by_release,
-            factors=self._factors,
+            factors=factors,
             khat=found.khat,
             ess=found.ess,
             reliable=trusted | self.disclosed,
@@ -267,9 +255,7 @@ class AttributeEvidence(Shown):
             modes=found.modes,
             few_chains=found.few_chains,
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
-            before=None
-            if self.before is None
-            else before_release(self.before, guesses, found.few_chains),
+            before=self.before,
         )
 
     def __repr__(self) -> str:
@@ -475,19 +461,44 @@ def gather(
         some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
         problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
-    words = _in_words(problem, method, problem.cases)
-    _check_prior(problem, method, search_prior, before=before)
+    names = [fit.microdata.columns[j] for j in problem.cases.columns]
+    words = {
+        "records": problem.knowledge(),
+        "columns": f"guessed: {', '.join(map(str, names))}",
+        "synthesis": fit.mechanism(problem.release),
+        "guesses": guesses_in_words(problem.guesses, names),
+        "evidence": problem.capabilities.in_words.get(method.name, method.in_words),
+        "releases": drawn_in_words(fit, problem.release),
+    }
+    if method.name == "weaker":
+        says = needed(problem.capabilities.weaker).weaker_in_words
+        words["evidence"] = says(problem.intruder, problem.release, problem.cases)
+    has_base = method.based and method.name not in problem.capabilities.computed
+    if before and not has_base:
+        raise InputError(
+            "what was known before anything was published is asked of the model's predictive, and "
+            f"evidence {method.name!r} has none; leave before= out"
+        )
+    # a prior that does not suit is refused here
+    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
+    log_prior(search_prior, fit.microdata, problem.cases, problem.release, base)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
-    searched = search_prior if problem.cases.guesses.finer is not None else None
-    cases, log_rest = _narrowed(runner, method, budget, search_prior)
+    cases, encoded, searched = problem.cases, problem.release, None
+    log_rest = np.full(len(cases), -np.inf)
+    if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
+        searched = search_prior
+        coarse = method.run(runner, cases, budget._replace(refit_budget=0))
+        believed = log_prior(search_prior, fit.microdata, cases, encoded, coarse.base)
+        guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
+        cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
-    unchanged, encoded = ~problem.release.replaced[cases.record], problem.release
+    unchanged = ~encoded.replaced[cases.record]
     check = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
-        check = partial(memory, key, check)
+        check = partial(runner.remember, key, check)
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,
@@ -511,54 +522,7 @@ def gather(
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
         check=check(),
-        before=runner.before(cases, found) if before else None,
+        before=before_release(runner.before(cases, found), cases.guesses, found.few_chains)
+        if before
+        else None,
     )
-
-
-def _check_prior(
-    problem: AuditProblem, method: EvidenceMethod, prior: priors.Prior, *, before: bool
-) -> None:
-    """Refuse what needs a base fit where there is none, and a prior that does not suit."""
-    cases, computed = problem.cases, problem.capabilities.computed
-    has_base = method.based and method.name not in computed
-    if before and not has_base:
-        raise InputError(
-            "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
-        )
-    base = np.zeros(cases.guesses.codes.shape[:2]) if has_base else None
-    log_prior(prior, problem.release.microdata, cases, problem.release, base)
-
-
-def _narrowed(
-    runner: EvidenceRunner, method: EvidenceMethod, budget: Budget, prior: priors.Prior
-) -> tuple[Targets, Array]:
-    """Coarse guesses replaced by fine ones where the posterior is, and what that leaves out."""
-    cases, release = runner.problem.cases, runner.release
-    finer = cases.guesses.finer
-    if finer is None:
-        return cases, np.full(len(cases), -np.inf)
-    found = method.run(runner, cases, budget._replace(refit_budget=0))
-    believed = log_prior(prior, release.microdata, cases, release, found.base)
-    guesses, log_rest = finer(believed + found.log_evidence.sum(axis=0))
-    return cases.with_guesses(guesses), log_rest
-
-
-def _in_words(problem: AuditProblem, method: EvidenceMethod, cases: Targets) -> dict[str, str]:
-    fit, release = problem.fit, problem.release
-    names = [fit.microdata.columns[j] for j in cases.columns]
-    return {
-        "records": problem.knowledge(),
-        "columns": f"guessed: {', '.join(map(str, names))}",
-        "synthesis": fit.mechanism(release),
-        "guesses": _guesses_in_words(problem.guesses, names),
-        "evidence": in_words(method, problem, cases),
-        "releases": drawn_in_words(fit, release),
-    }
-
-
-def _guesses_in_words(guesses: Guesses, names: Sequence[Hashable]) -> str:
-    """What is guessed of every column: of those that a joint grid leaves out, all levels."""
-    said = guesses.in_words()
-    others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
-    return f"{said}; {', '.join(others)}: every level" if others else said

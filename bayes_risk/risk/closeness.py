@@ -67,21 +67,24 @@ class Marginal(NamedTuple):
         return np.asarray(np.arange(len(self.values))[:, None] == self.truth)
 
 
-def marginalise(
-    codes: npt.NDArray[Any],
-    truth: npt.NDArray[np.integer],
-    log_prior: Array,
-    log_probability: Array,
-    mcse: Array,
+def _marginal(
+    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
 ) -> Marginal:
-    """Add up the joint guesses (G, U, k) that share a value, in time O(U G log G).
+    """Distribution over the values of some variables, for cases u, in time O(U G log G).
 
-    Guesses with a prior of minus infinity are not counted; ``mcse`` is of the log evidence.
+    Joint guesses that share a value are added up; those with a prior of minus infinity are not.
     """
-    counted = np.isfinite(log_prior)
+    codes, truth = risk.guesses[:, u][:, :, list(variables)], risk.truth[u]
+    log_prior, mcse = risk.log_prior[:, u], risk.mcse_log_evidence[:, u]
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
-    codes = np.where(counted[..., None], codes, own)
-    group = _groups(codes)  # shape (G, U)
+    codes = np.where(np.isfinite(log_prior)[..., None], codes, own)
+    # number of each guess's value among the ascending values of its case, shape (G, U)
+    order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)
+    ordered = np.take_along_axis(codes, order[..., None], axis=0)
+    number = np.zeros(order.shape, dtype=np.int64)
+    number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
+    group = np.empty_like(number)
+    np.put_along_axis(group, order, number, axis=0)
     size = group.max(axis=0) + 1  # shape (U,)
     K, U = int(size.max()), len(truth)
 
@@ -90,7 +93,7 @@ def marginalise(
         added = np.bincount(cell, weights=x.ravel(), minlength=K * U).astype(float)
         return added.reshape(K, U)
 
-    p = np.exp(log_probability)
+    p = np.exp(risk.log_probability[:, u])
     values = np.repeat(codes.max(axis=0, keepdims=True), K, axis=0)
     values[group, np.arange(U)] = codes
     return Marginal(
@@ -103,35 +106,14 @@ def marginalise(
     )
 
 
-def _groups(codes: npt.NDArray[Any]) -> Ints:
-    """Number of each guess's value among the ascending values of its case."""
-    order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)  # shape (G, U)
-    ordered = np.take_along_axis(codes, order[..., None], axis=0)
-    number = np.zeros(order.shape, dtype=np.int64)
-    number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
-    group = np.empty_like(number)
-    np.put_along_axis(group, order, number, axis=0)
-    return group
+def modes(m: Marginal) -> tuple[Array, Array]:
+    """What the intruder picks with and without the release: the likeliest value, as weights (K, U).
 
-
-def expectation(p: Array, f: Array) -> Array:
-    """Sum over values of p f, shape (U,)."""
-    return np.asarray((p * f).sum(axis=0))
-
-
-def error_bound(marginal: Marginal, f: Array) -> Array:
-    """Upper bound of the standard error of the posterior expectation of f (K, U); shape (U,).
-
-    However errors of guesses depend on each other, the standard deviation of a sum is at most the
-    sum of standard deviations.
+    1, 0, or 1 / ties.
     """
-    return expectation(marginal.spread, np.abs(f - expectation(marginal.posterior, f)))
-
-
-def mode_share(p: Array) -> Array:
-    """Share of each value in the place of the likeliest one: 1, 0, or 1 / ties; shape (K, U)."""
-    tied = p >= p.max(axis=0) * (1 - TIE)
-    return np.asarray(tied / tied.sum(axis=0))
+    tied = [p >= p.max(axis=0) * (1 - TIE) for p in (m.posterior, m.prior)]
+    with_release, without = (np.asarray(each / each.sum(axis=0)) for each in tied)
+    return with_release, without
 
 
 def smallest_region(p: Array, mass: float) -> Array:
@@ -219,11 +201,13 @@ class GuessPosterior(OfTargets):
         Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
         ``probability``, ``mcse_bound`` (upper bound of the standard error).
         """
-        tables = {}
-        for j, variable in enumerate(self.variables):
-            found = by_record(self, [j], lambda m: expected("p", m.is_truth.astype(float), m))
-            names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
-            tables[variable.name] = found[list(names)].rename(columns=names)
+        names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
+        tables = {
+            variable.name: by_record(
+                self, [j], lambda m: expected("p", m.is_truth.astype(float), m)
+            )[list(names)].rename(columns=names)
+            for j, variable in enumerate(self.variables)
+        }
         return pd.concat(tables, axis=1)
 
     def closeness(
@@ -270,7 +254,14 @@ class GuessPosterior(OfTargets):
             Last, ``reliable``, as in ``risk.records``.
         """
         j = number_among(self, variable)
-        intervals = _intervals(within, percent)
+        # by name of the column: distances, absolute and in percent of the truth
+        given = (("within", within, ""), ("percent", percent, "_percent"))
+        intervals = {
+            f"probability_within_{x:.12g}{end}": (x, 0.0) if end == "" else (0.0, x)
+            for name, values, end in given
+            for x in np.ravel([] if values is None else values).tolist()
+            if positive(name, x)
+        }
         if positive("mass", mass) > 1:
             raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
         found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
@@ -288,14 +279,12 @@ class GuessPosterior(OfTargets):
             raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
         j = number_among(self, variable)
 
-        def between(m: Marginal) -> Columns:
-            values = m.values[..., 0].astype(float)
-            return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
-
-        found = between(_marginal(self, [j], self.case[[self.position(label)]]))
-        parts = {"prior": "probability_prior", "probability": "probability"}
-        parts["mcse_bound"] = "probability_mcse_bound"
-        return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
+        m = _marginal(self, [j], self.case[[self.position(label)]])
+        values = m.values[..., 0].astype(float)
+        found = expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+        names = {"prior": "_prior", "probability": "", "mcse_bound": "_mcse_bound"}
+        row = {name: float(found[f"probability{end}"][0]) for name, end in names.items()}
+        return pd.Series(row, name=label)
 
     def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
         """File level: how close the intruder comes to each number on average.
@@ -336,22 +325,21 @@ class GuessPosterior(OfTargets):
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:
-    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation."""
+    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation.
+
+    However errors of guesses depend on each other, the standard deviation of a sum is at most the
+    sum of standard deviations.
+    """
     return {
-        name: expectation(m.posterior, f),
-        f"{name}_mcse_bound": error_bound(m, f),
-        f"{name}_prior": expectation(m.prior, f),
+        name: (mean := (m.posterior * f).sum(axis=0)),
+        f"{name}_mcse_bound": (m.spread * np.abs(f - mean)).sum(axis=0),
+        f"{name}_prior": (m.prior * f).sum(axis=0),
     }
 
 
 def with_prior(name: str, f: Array, weights: tuple[Array, Array]) -> Columns:
     """Sum of f (K, U) over the values, weighted once for the posterior and once for the prior."""
-    return {name: expectation(weights[0], f), f"{name}_prior": expectation(weights[1], f)}
-
-
-def modes(m: Marginal) -> tuple[Array, Array]:
-    """What the intruder picks with and without the release, as weights (K, U)."""
-    return mode_share(m.posterior), mode_share(m.prior)
+    return {name: (weights[0] * f).sum(axis=0), f"{name}_prior": (weights[1] * f).sum(axis=0)}
 
 
 def by_record(
@@ -398,33 +386,8 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
     return columns | with_prior("truth_in_region", is_truth, inside)
 
 
-def _marginal(
-    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
-) -> Marginal:
-    """Distribution over the values of some variables, for cases u."""
-    return marginalise(
-        risk.guesses[:, u][:, :, list(variables)],
-        risk.truth[u],
-        risk.log_prior[:, u],
-        risk.log_probability[:, u],
-        risk.mcse_log_evidence[:, u],
-    )
-
-
 def _position(risk: "GuessPosterior", variable: str) -> int:
     names = [v.name for v in risk.variables]
     if variable not in names:
         raise InputError(f"variable {variable!r} is not guessed in this result; it has {names}")
     return names.index(variable)
-
-
-def _intervals(
-    within: float | Sequence[float] | None, percent: float | Sequence[float] | None
-) -> dict[str, tuple[float, float]]:
-    """Column names, and the distances they stand for: absolute, and in percent of the truth."""
-    distances, shares = (
-        [positive(name, value) for value in np.ravel([] if given is None else given).tolist()]
-        for name, given in (("within", within), ("percent", percent))
-    )
-    found = {f"probability_within_{r:.12g}": (r, 0.0) for r in distances}
-    return found | {f"probability_within_{p:.12g}_percent": (0.0, p) for p in shares}

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import checked_table
@@ -80,17 +79,8 @@ def dominance(
     checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
     known_columns("column and by", [column, *cells], list(df.columns))
-    x = pd.Series(_contributions(df, column), index=df.index, name=column)
-    if not cells:
-        return pd.DataFrame([_cell(x.to_numpy(), p, n, k)], index=pd.Index(["all"], name="cell"))
-    groups = x.groupby([df[c] for c in cells], dropna=False, observed=True)
-    found = [_cell(group.to_numpy(), p, n, k) for _, group in groups]
-    return pd.DataFrame(found, index=groups.size().index)
-
-
-def _contributions(df: pd.DataFrame, column: str) -> Array:
     try:
-        x = df[column].to_numpy(dtype=float, na_value=np.nan)
+        x = pd.Series(df[column].to_numpy(dtype=float, na_value=np.nan), df.index, name=column)
     except (TypeError, ValueError):
         raise InputError(f"column {column!r} holds no numbers; give contributions") from None
     for what, bad in (("missing or infinite", ~np.isfinite(x)), ("negative", x < 0)):
@@ -101,7 +91,11 @@ def _contributions(df: pd.DataFrame, column: str) -> Array:
             )
     if not len(x):
         raise InputError("the table has no records; give at least one")
-    return x
+    everybody = pd.Series("all", index=df.index, name="cell")
+    by_cell = [df[c] for c in cells] or [everybody]
+    groups = x.groupby(by_cell, dropna=False, observed=True)
+    found = [_cell(group.to_numpy(), p, n, k) for _, group in groups]
+    return pd.DataFrame(found, index=groups.size().index)
 
 
 def _cell(x: npt.NDArray[Any], p: float, n: int, k: float) -> dict[str, float | bool | int]:

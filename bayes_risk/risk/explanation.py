@@ -40,6 +40,7 @@ from bayes_risk.data.base_result import Form, Result, Table, spread, value
 
 ALL, ALL_COLUMNS = "all", "all columns"
 TOLERANCE = 1e-10  # of the integral over t
+FROM = ("from_data_set", "from_column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -130,8 +131,19 @@ def explanation(risk: Any, position: int) -> Explanation:
     why = _settled(risk, u)
     if why:
         raise InputError(f"there is nothing to explain of record {label!r}: {why}")
-    x, columns = _log_ratios(risk, u)
-    truth, log_prior = risk.truth[u], risk.log_prior[:, u]
+    truth, log_prior, factors = risk.truth[u], risk.log_prior[:, u], risk.factors
+    # x by data set and column, shape (m + 1, k + 1, G), sums last; NaN where the evidence by column
+    # was summed over data sets
+    by_release = -risk.log_evidence[:, :, u]  # relative to the truth's already
+    names = [] if isinstance(factors, str) else factors.synthesized
+    x = np.zeros((len(by_release) + 1, len(names) + 1, len(log_prior)))
+    x[:-1, -1], x[-1, -1] = by_release, by_release.sum(axis=0)
+    if names:
+        moved = [names.index(c) for c in factors.columns]
+        log_p = factors.log_p[..., u].swapaxes(0, 1)  # shape (m or 1, k, G)
+        cells = log_p[:, :, truth, None] - log_p
+        x[-1, moved] = cells.sum(axis=0)
+        x[:-1, moved] = cells if len(cells) == len(by_release) else np.nan
     others = np.isfinite(log_prior) & (np.arange(len(log_prior)) != truth)
     log_pi = log_prior[others] - log_sum(log_prior[others])
     found, ruled_out = shared_out(x[..., others], log_pi)
@@ -140,14 +152,14 @@ def explanation(risk: Any, position: int) -> Explanation:
     index = pd.Index([*range(1, m + 1), ALL], name="data_set")
 
     def framed(table: Array) -> pd.DataFrame:
-        return pd.DataFrame(np.concatenate([table[:m], table[-1:]]), index, columns)
+        return pd.DataFrame(np.concatenate([table[:m], table[-1:]]), index, [*names, ALL_COLUMNS])
 
     return Explanation(
         label=label,
         contributions=framed(found),
         mcse=pd.Series([*errors[:m, u], risk.mcse_log_bayes_factor[u]], index),
         ruled_out=framed(ruled_out),
-        no_columns=risk.factors if isinstance(risk.factors, str) else "",
+        no_columns=factors if isinstance(factors, str) else "",
     )
 
 
@@ -188,12 +200,7 @@ def explained_in_words(risk: Any, position: int) -> str:
 
 def _row(risk: Any, position: int) -> dict[str, Any]:
     if _settled(risk, int(risk.case[position])):
-        return {
-            "log_bayes_factor": np.nan,
-            "mcse": np.nan,
-            "from_data_set": NONE,
-            "from_column": NONE,
-        }
+        return dict.fromkeys(("log_bayes_factor", "mcse"), np.nan) | dict.fromkeys(FROM, NONE)
     found = explanation(risk, position)
     row, column = found.most()
     table = found.contributions
@@ -219,25 +226,6 @@ def _settled(risk: Any, u: int) -> str:
     return ""
 
 
-def _log_ratios(risk: Any, u: int) -> tuple[Array, list[str]]:
-    """x by data set and column, shape (m + 1, k + 1, G), sums last; names of the columns.
-
-    NaN where the evidence by column was summed over data sets.
-    """
-    by_release = -risk.log_evidence[:, :, u]  # relative to the truth's already
-    m, G = by_release.shape
-    names = [] if isinstance(risk.factors, str) else risk.factors.synthesized
-    x = np.zeros((m + 1, len(names) + 1, G))
-    x[:-1, -1], x[-1, -1] = by_release, by_release.sum(axis=0)
-    if names:
-        moved = [names.index(c) for c in risk.factors.columns]
-        log_p = risk.factors.log_p[..., u].swapaxes(0, 1)  # shape (m or 1, k, G)
-        cells = log_p[:, :, risk.truth[u], None] - log_p
-        x[-1, moved] = cells.sum(axis=0)
-        x[:-1, moved] = cells if len(cells) == m else np.nan
-    return x, [*names, ALL_COLUMNS]
-
-
 def shared_out(x: Array, log_pi: Array) -> tuple[Array, Array]:
     """Contributions (m + 1, k + 1), and prior of what is ruled out, shared out likewise.
 
@@ -250,29 +238,25 @@ def shared_out(x: Array, log_pi: Array) -> tuple[Array, Array]:
     if out.all():
         return np.where(ruled_out > 0, np.inf, ruled_out), ruled_out
     left = x[..., ~out]
-    found: Array = _mean_over_path(left, log_pi[~out])
-    if out.any():
-        found += ruled_out / ruled_out[-1, -1] * -log_sum(log_pi[~out])  # -log(1 - R)
-    return found, ruled_out
-
-
-def _mean_over_path(x: Array, log_pi: Array) -> Array:
-    """The integral over t from 0 to 1 of sum_g w_g(t) x_g, shape of x without its last axis.
-
-    All happens near t = 0 where guesses are far apart, so t is cut at halves, quarters, ...
-    """
-    parts = x.reshape(-1, x.shape[-1])
-    total = x[-1, -1]
+    log_pi, total = log_pi[~out], left[-1, -1]
+    parts = left.reshape(-1, left.shape[-1])
+    unknown = np.isnan(parts[:, :1])
+    parts = np.where(unknown, 0.0, parts)
 
     def mean(t: float) -> Array:
+        """sum_g w_g(t) x_g."""
         log_w = log_pi - t * total
         return np.asarray(parts @ np.exp(log_w - log_sum(log_w)))
 
-    unknown = np.isnan(parts[:, :1])
-    parts = np.where(unknown, 0.0, parts)
+    # all happens near t = 0 where guesses are far apart, so t is cut at halves, quarters, ...
     cuts = 0.5 ** np.arange(1, 3 + int(np.log2(1.0 + np.ptp(total))))
-    found = quad_vec(mean, 0.0, 1.0, epsabs=TOLERANCE, epsrel=TOLERANCE, norm="max", points=cuts)[0]
-    return np.asarray(np.where(unknown[:, 0], np.nan, found).reshape(x.shape[:-1]))
+    mean_over_t = quad_vec(
+        mean, 0.0, 1.0, epsabs=TOLERANCE, epsrel=TOLERANCE, norm="max", points=cuts
+    )[0]
+    found: Array = np.where(unknown[:, 0], np.nan, mean_over_t).reshape(left.shape[:-1])
+    if out.any():
+        found += ruled_out / ruled_out[-1, -1] * -log_sum(log_pi)  # -log(1 - R)
+    return found, ruled_out
 
 
 def _shares(x: Array) -> Array:

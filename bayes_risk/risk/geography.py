@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial import cKDTree
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import by_label
@@ -124,10 +124,27 @@ def geography(
     if x == y:
         raise InputError(f"x and y are both {x!r}; give two different coordinates")
     true = risk.guesses[risk.truth, np.arange(len(risk.truth))][risk.case][:, pair]  # (n, 2)
-    actual = true if population is None else _coordinates(population, names)
+    actual = true
+    if population is not None:
+        if not set(names) <= set(population.columns):
+            raise InputError(
+                f"population has the columns {list(population.columns)}; give a table of the "
+                f"confidential coordinates with columns {names}"
+            )
+        places = (population[name] for name in names)
+        actual = np.column_stack(
+            [Number.of(p, str(p.name)).encode(p, "population") for p in places]
+        )
     if distance == "haversine":
         counted = risk.guesses[np.isfinite(risk.log_prior)][:, pair]
-        _on_earth(np.concatenate([actual, true, counted]), names)
+        angles = np.abs(np.concatenate([actual, true, counted])).max(axis=0)
+        for name, found_at, largest in zip(names, angles, (360.0, 90.0), strict=True):
+            if found_at > largest:
+                raise InputError(
+                    f"column {name!r} goes beyond {largest:g}, which is no angle on the earth; "
+                    'distance="haversine" takes longitude, then latitude, in degrees; use '
+                    '"euclidean" for other coordinates'
+                )
     found = by_record(risk, pair, lambda m: _places(m, distance))
     within = counting(actual, distance)
     reach = 2 * found["R1_mcse_bound"]
@@ -139,8 +156,18 @@ def geography(
     }
     for place, (name, radius) in enumerate(radii.items(), start=3):
         found.insert(place, name, within(true, radius.to_numpy()))
+    if isinstance(unique, pd.Series):  # matched by label, and may tell of further records
+        others = len(unique) > len(risk.index) and risk.index.isin(unique.index).all()
+        unique = unique.loc[risk.index] if others else by_label(unique, risk.index, "unique")
     if unique is not None:
-        found["unique"] = _flags(unique, risk.index)
+        flags = np.asarray(unique)
+        if flags.shape != (len(risk.index),) or flags.dtype != bool:
+            raise InputError(
+                f"unique has {flags.size} entries of type {flags.dtype}; give True or False for "
+                f"each of the {len(risk.index)} records, or a Series with their labels: "
+                "unique_patterns(...)"
+            )
+        found["unique"] = flags
     return found.assign(reliable=risk.reliable[risk.case])
 
 
@@ -152,7 +179,13 @@ def geography_summary(table: pd.DataFrame) -> pd.DataFrame:
     al. 2014). Columns ``minimum``, ``q1``, ``median`` (none for shares), ``mean``,
     ``mean_mcse_bound`` (of R1 alone), the first four with ``_prior``, and ``records``.
     """
-    rows = {name: _quantiles(table, name) for name in ("R1", "R2", "mode_distance")}
+    rows: dict[str, dict[str, Any]] = {}
+    for name in ("R1", "R2", "mode_distance"):
+        rows[name] = {"records": len(table)}
+        for end in ("", "_prior"):
+            column = table[f"{name}{end}"]
+            rows[name] |= {f"{k}{end}": column.quantile(q) for k, q in QUANTILES.items()}
+            rows[name][f"mean{end}"] = column.mean()
     rows["R1"]["mean_mcse_bound"] = table["R1_mcse_bound"].mean()
     groups = {"mode_is_truth": table}
     if "unique" in table:
@@ -182,48 +215,3 @@ def _places(m: Marginal, distance: str) -> Columns:
     is_truth = m.is_truth.astype(float)
     columns = expected("R1", far, m) | with_prior("mode_distance", far, modes(m))
     return columns | with_prior("mode_is_truth", is_truth, modes(m))
-
-
-def _coordinates(population: pd.DataFrame, names: Sequence[str]) -> Array:
-    """Places of the actual cases, shape (N, 2)."""
-    absent = [name for name in names if name not in population]
-    if absent:
-        raise InputError(
-            f"population has no column {absent[0]!r}; give a table of the confidential coordinates "
-            f"with columns {list(names)}"
-        )
-    columns = [Number.of(population[c], c).encode(population[c], "population") for c in names]
-    return np.column_stack(columns)
-
-
-def _on_earth(places: Array, names: Sequence[str]) -> None:
-    for name, values, largest in zip(names, places.T, (360.0, 90.0), strict=True):
-        if np.abs(values).max() > largest:
-            raise InputError(
-                f"column {name!r} goes beyond {largest:g}, which is no angle on "
-                f'the earth; distance="haversine" takes longitude, then latitude, in degrees; use '
-                f'"euclidean" for other coordinates'
-            )
-
-
-def _flags(unique: Any, index: pd.Index) -> Flags:
-    """One flag a record; a Series is matched by label, and may tell of further records."""
-    if isinstance(unique, pd.Series):
-        others = len(unique) > len(index) and index.isin(unique.index).all()
-        unique = unique.loc[index] if others else by_label(unique, index, "unique")
-    flags = np.asarray(unique)
-    if flags.shape != (len(index),) or flags.dtype != bool:
-        raise InputError(
-            f"unique has {flags.size} entries of type {flags.dtype}; give True or False for each "
-            f"of the {len(index)} records, or a Series with their labels: unique_patterns(...)"
-        )
-    return flags
-
-
-def _quantiles(table: pd.DataFrame, name: str) -> dict[str, float]:
-    row: dict[str, float] = {"records": len(table)}
-    for suffix in ("", "_prior"):
-        column = table[f"{name}{suffix}"]
-        row |= {f"{k}{suffix}": float(column.quantile(q)) for k, q in QUANTILES.items()}
-        row[f"mean{suffix}"] = float(column.mean())
-    return row

@@ -137,23 +137,62 @@ def weigh(
     log_truth = at_truth(log_p, truth)
     p, p_truth = np.exp(log_p), np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    moved = _moved(found, prior, truth)
     by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
-    shift = -_mean_deviation(by_evidence, p, moved)
+    shift, change = _moved(found, by_evidence, p, log_truth, prior, truth)
     error = standard_error(shift, led=found.few_chains)
+    # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
+    m = len(found.log_evidence)
+    by_release = np.full((m, len(p_truth)), np.nan if by_evidence.any() else 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
+        of_change = standard_error(change, led=found.few_chains)
+        if len(by_evidence) == m + 1:  # they have fits of their own
+            base, *own = by_evidence / -np.expm1(log_truth)
+            parts = [np.stack([moved, base / m]) for moved in own]
+            errors = [standard_error(part, led=found.few_chains) for part in parts]
+            by_release = _unless_settled(np.stack(errors), log_truth)
     return PosteriorWeights(
         log_p=log_p,
         log_truth=log_truth,
         deviations=shift * p_truth,
         mcse=error * p_truth,
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
-        mcse_log_bayes_factor=_error_of_change(found, shift, moved, log_truth, prior, truth),
+        mcse_log_bayes_factor=_unless_settled(of_change, log_truth),
         left_out=_left_out(log_truth, log_rest),
         disagreed=disagreed(found, shift),
-        mcse_by_release=_error_by_release(found, by_evidence, log_truth),
+        mcse_by_release=by_release,
     )
+
+
+def _moved(
+    found: Evidence,
+    by_evidence: Array,
+    p: Array,
+    log_truth: Array,
+    prior: PriorWeights,
+    truth: Ints,
+) -> tuple[Array, Array]:
+    """How batches move log p of the truth, - sum_g p_g dE_g, and its log Bayes factor, (F, B, U).
+
+    The latter is ``d log odds = d log p / (1 - p)``, after the release less before it. Where the
+    base fit, which moves log p(y* | y_A) by ``b_g`` relative to the truth's and the evidence by
+    ``-m b_g``, has estimated a share ``r_g`` of the prior, it moves the log prior by
+    ``r_g (b_g - centre)``, the centre being the mean of b under the predictive.
+    """
+    shift = -by_evidence
+    before: Array | float = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if prior.from_base is not None and found.base is not None:
+            b, r = found.deviations[0] / -float(len(found.log_evidence)), prior.from_base
+            predictive = np.exp(found.base - log_sum(found.base))
+            possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)
+            centre, own = np.einsum("bgu,gu->bu", b, possible), at_truth(r, truth)
+            of_prior = np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)
+            shift[0] -= of_prior
+            before = centre * own / -np.expm1(at_truth(prior.log_p, truth))
+        change = shift / -np.expm1(log_truth)
+        change[0] += before
+    return shift, change
 
 
 def disagreed(found: Evidence, shift: Array) -> Flags:
@@ -200,13 +239,12 @@ def _log_odds(log_p: Array) -> Array:
 
 def before_release(found: Ratio, guesses: GuessSet, led: bool) -> Array:
     """Probability of the truth before anything was published, and its error, shape (2, U)."""
-    truth = guesses.truth[None]
     log_p = np.where(guesses.counted, found.value, -np.inf)
     log_p = log_p - log_sum(log_p)
-    at_truth = np.exp(np.take_along_axis(log_p, truth, axis=0)[0])
-    moved = found.deviation - np.take_along_axis(found.deviation, truth[None], axis=1)
+    p = np.exp(at_truth(log_p, guesses.truth))
+    moved = found.deviation - np.take_along_axis(found.deviation, guesses.truth[None, None], axis=1)
     shift = -np.einsum("bgu,gu->bu", moved.astype(float), np.exp(log_p))[None]
-    return np.stack([at_truth, standard_error(shift, led=led) * at_truth])
+    return np.stack([p, standard_error(shift, led=led) * p])
 
 
 def _left_out(log_truth: Array, log_rest: Array) -> Array:
@@ -214,80 +252,6 @@ def _left_out(log_truth: Array, log_rest: Array) -> Array:
     with np.errstate(invalid="ignore"):
         share = log_truth + log_rest
     return np.asarray(expit(np.where(np.isnan(share), np.inf, share)))
-
-
-class Moved(NamedTuple):
-    """How a prior that the base fit has estimated moves with it.
-
-    Where the fit moves log p(y* | y_A) by ``b_g`` (B, G, U), relative to the truth's, the log prior
-    moves by ``r_g (b_g - centre)``: ``r_g`` (G, U) is the share of the prior that is the
-    predictive, ``centre`` (B, U) the mean of b under it; ``at_truth`` (U,) is the truth's r.
-    """
-
-    b: Array
-    r: Array
-    centre: Array
-    at_truth: Array
-
-
-def _moved(found: Evidence, prior: PriorWeights, truth: Ints) -> Moved | None:
-    """None: nothing of the prior was estimated."""
-    if prior.from_base is None or found.base is None:
-        return None
-    b = found.deviations[0] / -float(len(found.log_evidence))
-    predictive = np.exp(found.base - log_sum(found.base))
-    centre = np.einsum("bgu,gu->bu", b, np.where(np.isneginf(prior.log_p), 0.0, predictive))
-    return Moved(b, prior.from_base, centre, at_truth(prior.from_base, truth))
-
-
-def _mean_deviation(by_evidence: Array, p: Array, moved: Moved | None) -> Array:
-    """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
-
-    The evidence moves by ``-m b_g``, and an estimated prior by its own (`Moved`): all predictive,
-    ``m - 1`` of the m base fits are left.
-    """
-    mean = by_evidence.copy()
-    if moved is not None:
-        b, r, centre, own = moved
-        mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)
-    return mean
-
-
-def _error_of_change(
-    found: Evidence,
-    shift: Array,
-    moved: Moved | None,
-    log_truth: Array,
-    prior: PriorWeights,
-    truth: Ints,
-) -> Array:
-    """Monte Carlo error of the log Bayes factor of the truth, shape (U,).
-
-    ``d log odds = d log p / (1 - p)``, after the release less before it; both move with the base
-    fit where the prior was estimated. Odds that are settled have no error.
-    """
-    at_prior = at_truth(prior.log_p, truth)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = shift / -np.expm1(log_truth)
-        if moved is not None:
-            change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
-        error = standard_error(change, led=found.few_chains)
-    return _unless_settled(error, log_truth)
-
-
-def _error_by_release(found: Evidence, by_evidence: Array, log_truth: Array) -> Array:
-    """Monte Carlo error that each data set brings into the log Bayes factor, shape (m, U).
-
-    Of its own fit and 1/m of the base fit; to first order, ``d log B = -sum_g p_g dE_g / (1 - p)``.
-    NaN where the data sets have no fits of their own.
-    """
-    m, U = len(found.log_evidence), len(log_truth)
-    if len(by_evidence) != m + 1:
-        return np.full((m, U), np.nan if by_evidence.any() else 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = by_evidence / -np.expm1(log_truth)
-        each = [standard_error(np.stack([d, change[0] / m]), led=found.few_chains) for d in change]
-    return _unless_settled(np.stack(each[1:]), log_truth)
 
 
 def _unless_settled(error: Array, log_truth: Array) -> Array:

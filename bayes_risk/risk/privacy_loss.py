@@ -3,9 +3,9 @@
 Made of evidence that an audit has gathered, so it costs nothing more.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
-from bayes_risk.data.base_result import OfTargets, Table, Words, doubtful, for_file, measures
+from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
@@ -46,7 +46,7 @@ class PrivacyLoss(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy, khat, reliable
+    index, assumptions, seed_entropy, case, variables, khat, reliable
         As in `AttributeRisk`, of the evidence: arrays live on cases.
     loss, mcse : ndarray, shape (n_cases,)
         eps_i; infinite where the release rules a guess out. Its standard error, the two extreme
@@ -72,6 +72,12 @@ class PrivacyLoss(OfTargets):
     ruled_out: Ints
     extremes: npt.NDArray[Any]
     PICTURE: ClassVar[str] = "plot_privacy_loss"
+    WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = (
+        *("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),
+    )
+    CAPTION: ClassVar[str] = "The audited records."
+    FILE: ClassVar[str] = "privacy_loss"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -117,9 +123,8 @@ class PrivacyLoss(OfTargets):
             "targets": (float(len(table)), nan, nan, nan),
             "unreliable": (float((~table["reliable"]).sum()), nan, nan, nan),
         }
-        return pd.DataFrame.from_dict(
-            rows, orient="index", columns=["value", "mcse", "low", "baseline"]
-        )
+        columns = ["value", "mcse", "low", "baseline"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     def bounds(self, prior: float) -> pd.DataFrame:
         """What the probability of a guess, or of any set of guesses, can become.
@@ -143,30 +148,11 @@ class PrivacyLoss(OfTargets):
         codes = self.extremes[:, self.case[self.position(label)]]
         return self.decoded(codes, pd.Index(["most", "least"]))
 
-    def tables(self) -> dict[str, Table]:
-        """Measures; the records."""
-        return {
-            "measures": measures(self.summary(), WORDS, caption="The audited records."),
-            "records": for_file(self.records, "privacy_loss"),
-        }
-
-    def line(self) -> str:
-        """The loss of the median record, and the largest that is not infinite."""
-        rows = self.summary()["value"]
-        ruled = int(rows["with_guesses_ruled_out"])
-        infinite = f"; infinite for {ruled:,}, of whom guesses are ruled out" if ruled else ""
-        return (
-            f"{written(rows['median_privacy_loss'], 2)} for the median record, at most "
-            f"{written(rows['max_among_possible'], 2)} (0 without the release){infinite}"
-            f"{doubtful(self)}"
-        )
-
     def sentence(self) -> str:
         """The result in plain words."""
         table = self.records
         top = table.iloc[int(np.argmax(table["privacy_loss"]))]
-        ruled = int((table["ruled_out"] > 0).sum())
-        if ruled:
+        if ruled := int((table["ruled_out"] > 0).sum()):
             moved = (
                 f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
                 "certain, so that their privacy loss is infinite; among the guesses left, odds "
@@ -181,11 +167,12 @@ class PrivacyLoss(OfTargets):
                 f"{written(_quantile(table['privacy_loss'], 0.5))} for the median record (0 "
                 "without the release)."
             )
-        doubtful = int((~table["reliable"]).sum())
-        doubt = f" {doubtful:,} records are marked unreliable." if doubtful else ""
+        bad = int((~table["reliable"]).sum())
         return (
             f"{self.assumptions['records']} {moved} That is what this release does with these data "
-            f"and these guesses, no guarantee of differential privacy.{doubt}"
+            "and these guesses, no guarantee of differential privacy."
+            + f" {bad:,} records are marked unreliable."
+            * bool(bad)
         )
 
 
@@ -239,9 +226,16 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
             f"for {int(refuted.sum())} of {total.shape[1]} distinct targets no guess can have "
             'given the release: the truth is not among them; give a finer grid, or truth="add"'
         )
-    most, least = _extremes(total)
+    most, least = np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
     if isinstance(evidence, AttributeEvidence):
-        mcse, low, reliable = _of_evidence(evidence)
+        given, found = evidence.limits, evidence.found
+        each = [_of_chains(one, evidence) for one in (found, *found.apart)]
+        losses, errors, lows, apart = (np.stack(part) for part in zip(*each, strict=True))
+        # two errors reach what each mode left open says
+        mcse, low = np.max(0.5 * np.abs(losses - losses[0]) + errors, axis=0), lows.min(axis=0)
+        doubtful = apart[1:].any(axis=0) if found.apart else apart[0]
+        good = (found.khat <= given.khat) & (found.ess >= given.ess) & ~(mcse > given.log_odds)
+        reliable = (good & ~doubtful) | evidence.disclosed
     else:
         errors, reliable = evidence.mcse_log_evidence, evidence.reliable
         mcse, low = _at(errors, most) + _at(errors, least), np.full(total.shape[1], np.nan)
@@ -266,63 +260,28 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
     )
 
 
-def _of_evidence(given: AttributeEvidence) -> tuple[Array, Array, Flags]:
-    """Error of the loss, what does not share its bias, and whether it can be trusted, (U,) each."""
-    found = given.found
-    main, *modes = (_of_chains(one, given) for one in (found, *found.apart))
-    mcse, good = main.mcse, (found.khat <= given.limits.khat) & (found.ess >= given.limits.ess)
-    for one in modes:  # two errors reach what each mode left open says
-        mcse = np.maximum(mcse, 0.5 * np.abs(one.loss - main.loss) + one.mcse)
-    apart = np.any([one.disagreed for one in modes or [main]], axis=0)
-    reliable = (good & ~apart & ~(mcse > given.limits.log_odds)) | given.disclosed
-    return mcse, np.min([one.low for one in (main, *modes)], axis=0), reliable
-
-
-class _Loss(NamedTuple):
+def _of_chains(found: Evidence, given: AttributeEvidence) -> tuple[Array, Array, Array, Flags]:
     """The loss among guesses that are possible, its error, and what does not share its bias (U,).
 
-    And whether chains say different things of its two guesses.
+    And whether chains, all or those of one mode, say different things of its two guesses.
     """
-
-    loss: Array
-    mcse: Array
-    low: Array
-    disagreed: Flags
-
-
-def _of_chains(found: Evidence, given: AttributeEvidence) -> _Loss:
-    """Of all chains of the evidence, or of those of one mode."""
     total = np.where(given.cases.guesses.counted, found.log_evidence.sum(axis=0), np.nan)
-    most, least = _extremes(total)
+    most, least = np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
     deviations = found.deviations.astype(float)
     apart = _at(deviations, most) - _at(deviations, least)  # shape (F, B, U)
     with np.errstate(invalid="ignore"):
         loss = _at(total, most) - _at(total, least)
-    return _Loss(
-        loss=np.where(np.isfinite(loss), loss, 0.0),
-        mcse=standard_error(apart, led=found.few_chains),
-        low=_low(total, deviations),
-        disagreed=disagreed(found, apart),
-    )
-
-
-def _extremes(total: Array) -> tuple[Ints, Ints]:
-    """Guesses with the largest and the smallest evidence, shape (U,) each; NaN is not counted."""
-    return np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
-
-
-def _low(total: Array, deviations: Array) -> Array:
-    """Extremes picked on one half of the draws, their distance measured on the other; averaged."""
-    B = deviations.shape[1]
+    possible, B = np.where(np.isneginf(total), np.nan, total), deviations.shape[1]
     halves = [
-        np.where(np.isneginf(total), np.nan, total) + deviations[:, part].mean(axis=1).sum(axis=0)
+        possible + deviations[:, part].mean(axis=1).sum(axis=0)
         for part in (slice(0, B // 2), slice(B // 2, B))
     ]
-    out = np.zeros(total.shape[1])
-    for picked, measured in (halves, halves[::-1]):
-        most, least = _extremes(picked)
-        out += 0.5 * (_at(measured, most) - _at(measured, least))
-    return out
+    low = np.zeros(total.shape[1])
+    for picked, measured in (halves, halves[::-1]):  # extremes of one half, their distance in other
+        at, below = np.nanargmax(picked, axis=0), np.nanargmin(picked, axis=0)
+        low += 0.5 * (_at(measured, at) - _at(measured, below))
+    error = standard_error(apart, led=found.few_chains)
+    return np.where(np.isfinite(loss), loss, 0.0), error, low, disagreed(found, apart)
 
 
 def _at(values: Array, guess: Ints) -> Array:

@@ -21,12 +21,11 @@ from bayes_risk.data.base_result import (
     Table,
     Words,
     measures,
-    of_records,
     span,
     spread,
     value,
 )
-from bayes_risk.evidence.balance import Balance, rows_of
+from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
@@ -61,6 +60,12 @@ COUNTS: Words = {
     "disclosed": ("Released unchanged", "count"),
     "unreliable": ("Marked unreliable", "count"),
 }
+PUBLIC = {
+    "mean_probability": "Probability of the true values, summed",
+    "share_ranked_first": "Records whose true values come first",
+    "disclosed": "Records released unchanged",
+    "unreliable": "Records with an unreliable number",
+}
 SCREEN: Words = {
     "mean_probability": ("truth's probability, mean", "number"),
     "max_probability": ("truth's probability, worst", "number"),
@@ -80,12 +85,12 @@ class AttributeRisk(GuessPosterior):
 
     Attributes
     ----------
-    index, case : pandas.Index, ndarray of int, length n
-        Labels of the n targets, and the case that each belongs to, ``0 .. n_cases - 1``.
-    variables : tuple of Variable or Number, length q
-        The synthesised variables, whose values are guessed.
+    index : pandas.Index, length n
+        Labels of the n targets.
     assumptions, seed_entropy : mapping of str to str, str
         What the intruder knows and believes, in words; the seed that made it.
+    case, variables : ndarray of int, length n, tuple of Variable or Number, length q
+        The case that each belongs to, ``0 .. n_cases - 1``; the variables whose values are guessed.
     guesses, truth : ndarray, shape (G, n_cases, q) and (n_cases,)
         Level codes of categories, numbers as they are; and which guess is the true one.
     log_prior, log_probability : ndarray, shape (G, n_cases)
@@ -177,10 +182,8 @@ class AttributeRisk(GuessPosterior):
         each of `priors` those of `BESIDE`, its name behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
-        prior, probability = (
-            at_truth(self.log_prior, self.truth),
-            at_truth(self.log_probability, self.truth),
-        )
+        logs = self.log_prior, self.log_probability
+        prior, probability = (at_truth(log_p, self.truth) for log_p in logs)
         low, high = [np.exp(probability)] * 2 if self.interval is None else self.interval
         columns = {
             "prior": np.exp(prior),
@@ -241,7 +244,9 @@ class AttributeRisk(GuessPosterior):
         for name, risk in self.priors.items():
             other = risk.summary()[["value", "mcse", "baseline"]].to_dict("index")
             rows |= {f"{row}_{name}": tuple(other[row].values()) for row in MEASURED}
-        rows |= rows_of(self.balance)
+        if (checked := self.balance) is not None:
+            rows["balance"] = (checked.mean.value, checked.mean.error, 1.0)
+            rows["shared_by_releases"] = (checked.shared.value, checked.shared.error, 0.0)
         if self.before is not None:
             rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
         if (found := self.modes) is not None:
@@ -348,18 +353,13 @@ class AttributeRisk(GuessPosterior):
         coords = {
             "release": np.arange(1, self.log_evidence.shape[0] + 1),
             "guess": np.arange(self.n_guesses),
-            "variable": np.array([v.name for v in self.variables], dtype=str),
         }
-        levels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
-        return of_records(self, data, coords).assign_attrs(levels if confidential else {})
+        return self.with_variables(data, coords, levels=confidential)
 
     def sentence(self) -> str:
         """The result in plain words."""
         table, rows = self.records, self.summary()["value"]
         worst = table.iloc[int(np.argmax(table["probability"]))]
-        bad, kept = int(rows["unreliable"]), int(rows["disclosed"])
-        doubt = f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable."
-        certain = f" {kept:,} records were not replaced and are known for certain." * bool(kept)
         error, before = in_brackets(worst["mcse"], worst["probability"]), ""
         if self.before is not None:
             mean = number(float(self.before[0, self.case].mean()))
@@ -370,9 +370,29 @@ class AttributeRisk(GuessPosterior):
             f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
             f"without the release{before}) and "
             f"{number(worst['probability'])}{error} in the worst case; the truth "
-            f"ranks first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
-            f"{self._excluded()}{self._given_away()}{self._searched()}"
+            f"ranks first for {percent(rows['share_ranked_first'])} of records.{self._remarks()}"
         )
+
+    def _remarks(self) -> str:
+        """What else is to be said, each a sentence."""
+        excluded = np.isneginf(at_truth(self.log_prior, self.truth)) & ~self.disclosed
+        known, most = self.certain(), float(self.left_out.max())
+        kept, bad, never = (
+            int(those[self.case].sum()) for those in (self.disclosed, ~self.reliable, excluded)
+        )
+        given = int(known.any(axis=1).sum())
+        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
+        said = {
+            f" {kept:,} records were not replaced and are known for certain.": kept,
+            f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
+            f" The prior rules out the true values of {counted(never, 'record')}: their "
+            "probability stays 0.": never,
+            f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} given away "
+            f"for certain ({names}): nobody else can have them.": given,
+            f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
+            "posterior was left out.": most,
+        }
+        return "".join(words for words, holds in said.items() if holds)
 
     def tables(self) -> dict[str, Table]:
         """Measures, worst records, what each column gives away, how close to each number."""
@@ -407,14 +427,9 @@ class AttributeRisk(GuessPosterior):
 
     def line(self) -> str:
         """What gives most away: the column in all, else of the worst record; or nothing."""
-        if column := self._first_column():
-            return column
-        worst = explained_in_words(self, int(self._most_probable()[0]))
-        return f"Worst record: most from {worst}" * bool(worst)
-
-    def _first_column(self) -> str:
         if self.by_column is None:
-            return ""
+            worst = explained_in_words(self, int(self._most_probable()[0]))
+            return f"Worst record: most from {worst}" * bool(worst)
         column, without, full = first_column(self.by_column)
         if not column:
             return f"No column gives anything away alone (mean {full}, without any one {without})"
@@ -443,24 +458,17 @@ class AttributeRisk(GuessPosterior):
 
     def _measures(self) -> Table:
         n, rows = len(self.index), self.summary()
-        summed = (
-            ("mean_probability", "Probability of the true values, summed"),
-            ("share_ranked_first", "Records whose true values come first"),
-        )
-        counted = (
-            ("disclosed", "Records released unchanged"),
-            ("unreliable", "Records with an unreliable number"),
-        )
-        at = rows.to_dict("index")
+        public, at = [], rows.to_dict("index")
+        for k, words in PUBLIC.items():
+            times = 1 if k in COUNTS else n  # sums over records
+            known, without = (times * at[k][name] for name in ("value", "baseline"))
+            public.append(Public(words, known, n, without, k in COUNTS))
         return measures(
             rows,
             {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
             HEADS if self.modes is None else (*HEADS, RANGE),
             caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
-            public=[
-                *(Public(w, n * at[k]["value"], n, n * at[k]["baseline"]) for k, w in summed),
-                *(Public(w, at[k]["value"], n, whole=True) for k, w in counted),
-            ],
+            public=public,
         )
 
     def screen(self) -> Table:
@@ -508,29 +516,6 @@ class AttributeRisk(GuessPosterior):
     def _most_probable(self, k: int = 10) -> Ints:
         p = np.exp(at_truth(self.log_probability, self.truth))[self.case]
         return np.asarray(np.argsort(-p, kind="stable")[:k])
-
-    def _excluded(self) -> str:
-        """Records whose truth the prior gives no mass: no release can change that."""
-        excluded = np.isneginf(at_truth(self.log_prior, self.truth)) & ~self.disclosed
-        count = int(excluded[self.case].sum())
-        if not count:
-            return ""
-        whose = counted(count, "record")
-        return f" The prior rules out the true values of {whose}: their probability stays 0."
-
-    def _given_away(self) -> str:
-        known = self.certain()
-        count = int(known.any(axis=1).sum())
-        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
-        if not count:
-            return ""
-        whose = "1 record is" if count == 1 else f"{count:,} records are"
-        return f" Values of {whose} given away for certain ({names}): nobody else can have them."
-
-    def _searched(self) -> str:
-        most = float(self.left_out.max())
-        share = f"up to {plain(100 * most, 2)} % of a posterior was left out"
-        return f" The joint grid was searched coarse to fine; {share}." * bool(most)
 
 
 def _place(row: Mapping[str, Any]) -> str:

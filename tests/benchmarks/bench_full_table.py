@@ -85,7 +85,7 @@ def full_table(fit, release, posteriors, targets):
     for prior in ("predictive", "uniform"):
         clock = Clock()
         _, found = tabulated(parts, cases, fit.microdata, prior, table, draws=None, n_jobs=2)
-        error = np.median([s.mcse_log_odds for s in found])
+        error = np.median([of["mcse_log_odds"] for of in found])
         draws = draws_by_fit(parts, table.n_cells, M, None)
         print(
             f"  {len(cases)} targets, {table.n_cells:,} values, draws {draws[0]} + {M} x "

@@ -29,8 +29,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.data.base_result import OfTargets, Result, for_file
-from bayes_risk.data.base_result import Table as Shown
+from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import (
     Fit,
@@ -39,7 +38,6 @@ from bayes_risk.evidence.contract import (
     Terms,
     drawn_in_words,
 )
-from bayes_risk.evidence.methods import METHODS
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import in_words
@@ -74,11 +72,60 @@ def log_total(terms: Terms) -> float:
 
 
 def best_first(terms: Terms, k: int, max_nodes: int, rng: np.random.Generator) -> Found:
-    """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow."""
-    search = _Search(terms, k)
-    search.offer(_drawn(terms, rng))
-    complete = search.run(max_nodes)
-    return Found(*search.best(), log_total(terms), search.log_bound(), complete)
+    """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow.
+
+    Masses are relative to ``exp(scale)``, factors to the largest of their variable.
+    """
+    start, q = terms.start, len(terms.start) - 1
+    high = np.maximum.reduceat(terms.factor, start[:-1], axis=0)
+    log_top = terms.log_weight + np.log(high).sum(axis=0)
+    scale = float(log_top.max())
+    share = terms.factor / np.repeat(high, np.diff(start), axis=0)
+    weight = np.exp(log_top - scale)
+    cells: list[tuple[float, tuple[int, ...]]] = []  # a heap, the least likely first
+    known: set[tuple[int, ...]] = set()
+    # stretches of the table by their bounds: a heap, the largest first
+    stretches: list[tuple[float, tuple[int, ...], Array]] = [(-float(weight.sum()), (), weight)]
+
+    def least() -> float:
+        """Mass of the k-th likeliest cell so far."""
+        return cells[0][0] if len(cells) == k else 0.0
+
+    def offer(mass: float, codes: tuple[int, ...]) -> None:
+        if codes in known or mass <= least():
+            return
+        known.add(codes)
+        if len(cells) < k:
+            heapq.heappush(cells, (mass, codes))
+        else:
+            known.discard(heapq.heapreplace(cells, (mass, codes))[1])
+
+    drawn = _drawn(terms, rng)
+    for row, log_s in zip(drawn, terms.log_at(drawn), strict=True):
+        offer(float(np.exp(log_s - scale)), tuple(row.tolist()))
+    for _ in range(max_nodes):
+        if not stretches or -stretches[0][0] <= least():
+            break
+        _, codes, mass = heapq.heappop(stretches)
+        j = len(codes)
+        if codes:
+            mass = mass * share[start[j - 1] + codes[-1]]
+        for c, bound in enumerate((share[start[j] : start[j + 1]] @ mass).tolist()):
+            if j + 1 == q:
+                offer(bound, (*codes, c))
+            elif bound > least():
+                heapq.heappush(stretches, (-bound * (1.0 + SURE), (*codes, c), mass))
+    left = -stretches[0][0] if stretches else 0.0
+    best = sorted(cells, key=lambda cell: (-cell[0], cell[1]))
+    with np.errstate(divide="ignore"):
+        log_s = np.log([mass for mass, _ in best]) + scale
+    return Found(
+        codes=np.array([codes for _, codes in best], dtype=np.int64),
+        log_s=log_s,
+        log_total=log_total(terms),
+        log_bound=float(np.log(max(left, least(), np.finfo(float).tiny))) + scale,
+        complete=left <= least(),
+    )
 
 
 def _drawn(terms: Terms, rng: np.random.Generator) -> Ints:
@@ -95,84 +142,13 @@ def _drawn(terms: Terms, rng: np.random.Generator) -> Ints:
     return np.unique(out, axis=0)
 
 
-class _Search:
-    """Open stretches of the table by their bounds, and the best cells so far.
-
-    Masses are relative to ``exp(scale)``; ``rest[j]`` (T,) is the product of the largest factors of
-    the variables from j on, the largest of all divided out.
-    """
-
-    def __init__(self, terms: Terms, k: int) -> None:
-        self.terms, self.k, self.q = terms, k, len(terms.start) - 1
-        high = np.maximum.reduceat(terms.factor, terms.start[:-1], axis=0)
-        log_top = terms.log_weight + np.log(high).sum(axis=0)
-        self.scale = float(log_top.max())
-        self.share = terms.factor / np.repeat(high, np.diff(terms.start), axis=0)
-        weight = np.exp(log_top - self.scale)
-        self.cells: list[tuple[float, tuple[int, ...]]] = []  # a heap, the least likely first
-        self.known: set[tuple[int, ...]] = set()
-        self.open: list[tuple[float, tuple[int, ...], Array]] = [(-float(weight.sum()), (), weight)]
-
-    def offer(self, codes: Ints) -> None:
-        """Take up cells found otherwise."""
-        for row, log_s in zip(codes, self.terms.log_at(codes), strict=True):
-            self._keep(float(np.exp(log_s - self.scale)), tuple(row.tolist()))
-
-    @property
-    def least(self) -> float:
-        """Mass of the k-th likeliest cell so far."""
-        return self.cells[0][0] if len(self.cells) == self.k else 0.0
-
-    def run(self, max_nodes: int) -> bool:
-        """Extend what has the largest bound; whether nothing open can be better."""
-        for _ in range(max_nodes):
-            if not self.open or -self.open[0][0] <= self.least:
-                return True
-            _, codes, mass = heapq.heappop(self.open)
-            if codes:
-                mass = mass * self.share[self.terms.start[len(codes) - 1] + codes[-1]]
-            self._extend(codes, mass)
-        return not self.open or -self.open[0][0] <= self.least
-
-    def _extend(self, codes: tuple[int, ...], mass: Array) -> None:
-        j = len(codes)
-        bounds = self.share[self.terms.start[j] : self.terms.start[j + 1]] @ mass
-        for c, bound in enumerate(bounds.tolist()):
-            if j + 1 == self.q:
-                self._keep(bound, (*codes, c))
-            elif bound > self.least:
-                heapq.heappush(self.open, (-bound * (1.0 + SURE), (*codes, c), mass))
-
-    def _keep(self, mass: float, codes: tuple[int, ...]) -> None:
-        if codes in self.known or mass <= self.least:
-            return
-        self.known.add(codes)
-        if len(self.cells) == self.k:
-            _, gone = heapq.heapreplace(self.cells, (mass, codes))
-            self.known.discard(gone)
-        else:
-            heapq.heappush(self.cells, (mass, codes))
-
-    def best(self) -> tuple[Ints, Array]:
-        """The cells found (k, q) and their log sums, likeliest first."""
-        order = sorted(self.cells, key=lambda cell: (-cell[0], cell[1]))
-        codes = np.array([codes for _, codes in order], dtype=np.int64)
-        with np.errstate(divide="ignore"):
-            return codes, np.log([mass for mass, _ in order]) + self.scale
-
-    def log_bound(self) -> float:
-        """Log of what no cell that was not found can exceed."""
-        left = -self.open[0][0] if self.open else 0.0
-        return float(np.log(max(left, self.least, np.finfo(float).tiny))) + self.scale
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Likeliest(OfTargets):
     """The values found for each target, and what is known of those that were not.
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy
+    index, assumptions, seed_entropy, case, variables
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : int, ndarray of int, shape (n_cases, q)
         Number of combinations of their levels; codes of the true values.
@@ -203,6 +179,7 @@ class Likeliest(OfTargets):
     bound: Array
     exact: bool
     PICTURE: ClassVar[str] = "plot_likeliest"
+    FILE: ClassVar[str] = "likeliest"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -268,10 +245,6 @@ class Likeliest(OfTargets):
             f"{len(table):,} records; the intruder gives the truth {at_most}"
             f"{number(table['probability'].max())} in the worst case.{seen}"
         )
-
-    def tables(self) -> dict[str, Shown]:
-        """Measures; the records."""
-        return Result.tables(self) | {"records": for_file(self.records, "likeliest")}
 
 
 @shows_progress
@@ -339,8 +312,8 @@ def likeliest(
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
     )
-    columns: Any = list(zip(*found, strict=True))
-    columns[LISTS:] = map(np.array, columns[LISTS:])
+    columns: Any = {name: [of[name] for of in found] for name in found[0]}
+    columns |= {name: np.array(columns[name]) for name in list(columns)[LISTS:]}
     return Likeliest(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
@@ -351,26 +324,12 @@ def likeliest(
         assumptions={
             "records": problem.knowledge(),
             "prior": in_words(prior),
-            "evidence": METHODS[way].in_words,
+            "evidence": way,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        **dict(zip(Searched._fields, columns, strict=True)),
+        **columns,
     )
-
-
-class Searched(NamedTuple):
-    """What a search found for one target; attributes as those of `Likeliest`."""
-
-    codes: Ints
-    log_probability: Array
-    log_prior: Array
-    log_truth: float
-    log_prior_truth: float
-    rank: float
-    found: bool
-    unseen: float
-    bound: float
 
 
 def searched(
@@ -384,8 +343,8 @@ def searched(
     *,
     rng: np.random.Generator,
     n_jobs: int = 1,
-) -> list[Searched]:
-    """Search the mixtures of all fits, the base one first, for each target."""
+) -> list[dict[str, Any]]:
+    """Search the mixtures of all fits, the base one first: as `Likeliest`, target by target."""
     fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
     one = partial(_searched, fits, cases, microdata, prior, k, max_nodes)
     jobs = [partial(one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
@@ -401,7 +360,7 @@ def _searched(
     max_nodes: int,
     u: int,
     rng: np.random.Generator,
-) -> Searched:
+) -> dict[str, Any]:
     """Search for one target."""
     mixtures = [fit.terms(u, cases, microdata) for fit in fits]
     truth = cases.profiles[u, cases.columns].astype(np.int64)
@@ -412,7 +371,7 @@ def _searched(
     return _bounded(pools, mixtures, truth, prior)
 
 
-def _exact(found: Found, mixtures: Sequence[Terms], truth: Ints) -> Searched:
+def _exact(found: Found, mixtures: Sequence[Terms], truth: Ints) -> dict[str, Any]:
     """One release, predictive prior: probabilities are shares of the mixture's own total."""
     base, mixture = mixtures
     log_p = found.log_s - found.log_total
@@ -422,20 +381,20 @@ def _exact(found: Found, mixtures: Sequence[Terms], truth: Ints) -> Searched:
     certain = bool(listed.any() and found.complete) or log_truth >= bound
     seen = np.append(log_p, () if listed.any() else log_truth)
     above = int((log_p[~listed] > log_truth).sum())
-    return Searched(
-        codes=found.codes,
-        log_probability=log_p,
-        log_prior=base.log_at(found.codes) - log_total(base),
-        log_truth=log_truth,
-        log_prior_truth=float(base.log_at(truth[None])[0]) - log_total(base),
-        rank=1.0 + above,
-        found=certain,
-        unseen=max(1.0 - float(np.exp(seen).sum()), 0.0),
-        bound=float(np.exp(bound)),
-    )
+    return {
+        "codes": found.codes,
+        "log_probability": log_p,
+        "log_prior": base.log_at(found.codes) - log_total(base),
+        "log_truth": log_truth,
+        "log_prior_truth": float(base.log_at(truth[None])[0]) - log_total(base),
+        "rank": 1.0 + above,
+        "found": certain,
+        "unseen": max(1.0 - float(np.exp(seen).sum()), 0.0),
+        "bound": float(np.exp(bound)),
+    }
 
 
-def _bounded(codes: Ints, mixtures: Sequence[Terms], truth: Ints, prior: str) -> Searched:
+def _bounded(codes: Ints, mixtures: Sequence[Terms], truth: Ints, prior: str) -> dict[str, Any]:
     """Several releases, or a uniform prior: odds are exact among the values found."""
     everything = np.vstack([truth[None], codes[~(codes == truth).all(axis=1)]])
     base, *others = [mixture.log_at(everything) for mixture in mixtures]
@@ -447,14 +406,14 @@ def _bounded(codes: Ints, mixtures: Sequence[Terms], truth: Ints, prior: str) ->
     log_prior = base - log_total(mixtures[0])
     if prior == "uniform":
         log_prior = np.full(len(base), -n_values)
-    return Searched(
-        codes=everything[order],
-        log_probability=log_p[order],
-        log_prior=log_prior[order],
-        log_truth=float(log_p[0]),
-        log_prior_truth=float(log_prior[0]),
-        rank=1.0 + int((log_p > log_p[0]).sum()),
-        found=False,
-        unseen=np.nan,
-        bound=np.nan,
-    )
+    return {
+        "codes": everything[order],
+        "log_probability": log_p[order],
+        "log_prior": log_prior[order],
+        "log_truth": float(log_p[0]),
+        "log_prior_truth": float(log_prior[0]),
+        "rank": 1.0 + int((log_p > log_p[0]).sum()),
+        "found": False,
+        "unseen": np.nan,
+        "bound": np.nan,
+    }

@@ -1,6 +1,6 @@
 """Attribute risk over the full table: where the truth stands among all values."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,13 +11,12 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import in_brackets, number
+from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, of_records
-from bayes_risk.data.base_result import Table as Shown
+from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.contract import Fit, drawn_in_words
-from bayes_risk.evidence.methods import METHODS, check_offered
+from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
@@ -49,8 +48,6 @@ WORDS: Words = {
     "unreliable": ("Marked unreliable", "count"),
 }
 RANKS = ("mcse", "rank", "rank_low", "rank_high", "prior_rank", "within_1", "within_2")
-# of a `Spread`, by the same names
-NUMBERS = (*RANKS, "log_prior", "log_probability", "mcse_log_odds", "entropy", "eps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -59,7 +56,7 @@ class FullTableRisk(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, assumptions, seed_entropy, deviations, khat, ess, reliable, few_chains
+    index, assumptions, seed_entropy, case, variables, deviations, khat, ess, reliable, few_chains
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : ndarray of int, shape (n_cases,) and (n_cases, q)
         Number of values that are possible; codes of the true ones.
@@ -103,6 +100,10 @@ class FullTableRisk(OfTargets):
     best_log_prior: Array
     n_draws: tuple[int, ...]
     PICTURE: ClassVar[str] = "plot_full_table"
+    WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = ("share_ranked_first", "median_rank")
+    CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
+    FILE: ClassVar[str] = "full_table"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -176,44 +177,21 @@ class FullTableRisk(OfTargets):
             "best_code": ((*at, "variable"), self.best[:, c]),
             "truth_code": (("record", "variable"), self.truth[c]),
         }
-        names = np.array([v.name for v in self.variables], dtype=str)
-        coords = {"guess": np.arange(1, len(self.best) + 1), "variable": names}
-        levels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
-        return of_records(self, data, coords).assign_attrs(levels)
+        return self.with_variables(data, {"guess": np.arange(1, len(self.best) + 1)})
 
     def sentence(self) -> str:
         """The result in plain words."""
         table = self.records
         worst = table.iloc[int(np.argmax(table["probability"]))]
-        doubtful = int((~table["reliable"]).sum())
         error = in_brackets(worst["mcse"], worst["probability"])
-        doubt = f"{doubtful:,} records are" if doubtful != 1 else "1 record is"
+        doubt = counted(int((~table["reliable"]).sum()), "record")
         return (
             f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
             f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
             f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
             f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
             f"gives it {number(worst['probability'])}{error} in the worst case "
-            f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
-        )
-
-    def tables(self) -> dict[str, Shown]:
-        """Measures; the records."""
-        n = len(self.index)
-        caption = f"{n:,} records, among all values of the unknown columns."
-        return {
-            "measures": measures(self.summary(), WORDS, caption=caption),
-            "records": for_file(self.records, "full_table"),
-        }
-
-    def line(self) -> str:
-        """For how many records the truth is the likeliest value, and its median place."""
-        table = self.records
-        first, before = (int((table[c] < 1.5).sum()) for c in ("rank", "prior_rank"))
-        return (
-            f"of {len(table):,} records the truth is the likeliest of {int(self.n_values.max()):,} "
-            f"values for {first:,} ({before:,} without the release), median place "
-            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){doubtful(self)}"
+            f"({number(worst['prior'])} without the release). Unreliable: {doubt}."
         )
 
 
@@ -296,7 +274,12 @@ def full_table_risk(
     problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
     cases = problem.cases
     table = Table.of(fit.microdata.n_levels[cases.columns])
-    check_size(table)
+    if not 2 <= table.n_cells <= MAX_CELLS:
+        raise InputError(
+            f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
+            f"table at least 2 and at most {MAX_CELLS:,}; search a larger one with likeliest(...), "
+            "or let the intruder know more or fewer columns: Intruder(knows_columns=[...])"
+        )
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
@@ -314,21 +297,16 @@ def full_table_risk(
     )
     variables = tuple(fit.microdata.variables[j] for j in cases.columns)
     khat = np.max([of.khat for of in fits], axis=0)
-    numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
+    numbers: Any = {name: np.stack([of[name] for of in found], axis=-1) for name in found[0]}
     exact = (numbers["mcse"] <= MAX_MCSE) & (numbers["mcse_log_odds"] <= MAX_MCSE_LOG_ODDS)
     risk = FullTableRisk(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
         variables=variables,
-        n_values=np.array([s.n_cells for s in found]),
         truth=cases.profiles[:, cases.columns].astype(np.int64),
-        deviations=np.stack([s.deviations for s in found], axis=-1),
         khat=khat,
         ess=np.min([of.ess for of in fits], axis=0),
         reliable=(khat <= runner.threshold) & exact,
-        best=np.stack([table.codes(s.top) for s in found], axis=1),
-        best_log_probability=np.stack([s.top_log_probability for s in found], axis=1),
-        best_log_prior=np.stack([s.top_log_prior for s in found], axis=1),
         n_draws=tuple(len(of.draws) for of in fits),
         few_chains=runner.modes is not None,
         assumptions={
@@ -337,11 +315,11 @@ def full_table_risk(
             "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
-            "evidence": METHODS[way].in_words,
+            "evidence": way,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        **numbers,
+        **numbers | {"best": table.codes(numbers["best"])},
     )
     warn_of_unreliable(
         risk.reliable[risk.case],
@@ -359,8 +337,7 @@ def problem_of(
     choose: np.random.Generator,
     knowing: np.random.Generator,
 ) -> tuple[AuditProblem, str]:
-    """The audit, and how its evidence is computed, if the model can tabulate it at all."""
-    name = type(fit).__name__
+    """The audit, and how its evidence is computed in words, if the model can tabulate it."""
     if intruder is not None and intruder.is_competitor:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
@@ -369,35 +346,17 @@ def problem_of(
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), targets, choose=choose, knowing=knowing
     )
-    can = problem.capabilities
-    if can.tabulated is None:
+    if problem.capabilities.tabulated is None:
         raise InputError(
-            f"{name} offers no full table: its predictives are no mixtures of products; list the "
-            "values with guesses=Listed(table) in attribute_risk, or use models.DPMPM"
+            f"{type(fit).__name__} offers no full table: its predictives are no mixtures of "
+            "products; list the values with guesses=Listed(table) in attribute_risk, or use "
+            "models.DPMPM"
         )
-    check_offered(problem)
-    ways = [way for way in WAYS if way in can.methods]
-    if not ways:
-        raise InputError(
-            f"{name} offers {sorted(can.methods) or 'no evidence'} for this release and intruder, "
-            f"and a full table needs one of {list(WAYS)}"
-        )
+    method = choose_method(problem, None, WAYS)
     unchanged = int((~problem.release.replaced[problem.rows]).sum())
     if unchanged:
         raise InputError(
             f"{unchanged} of {len(problem.rows)} targets were released unchanged: their values are "
             "known for certain; leave them out"
         )
-    return problem, ways[0]
-
-
-def check_size(table: Table) -> None:
-    """Refuse tables that are too large to be listed, or leave nothing to guess."""
-    if table.n_cells > MAX_CELLS:
-        raise InputError(
-            f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
-            f"table at most {MAX_CELLS:,}; search it with likeliest(...), or let the intruder know "
-            "some columns: Intruder(knows_columns=[...])"
-        )
-    if table.n_cells < 2:
-        raise InputError("the unknown columns have one combination of levels: nothing to guess")
+    return problem, method.in_words

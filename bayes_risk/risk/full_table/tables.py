@@ -33,46 +33,6 @@ STRETCH = 2**18  # cells
 FURTHEST = 1e30  # shifts of log odds that single precision can hold
 
 
-class Fits(NamedTuple):
-    """Sums of the F fits (`Terms.sums`), the factors c_f, the log sums of weights (F, B).
-
-    ``led``: errors are between a few chains that the release led, with Student's t.
-    """
-
-    sums: Sequence[Any]
-    factor: Array
-    log_norm: Array
-    led: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spread:
-    """Posterior of one target over its table, in short.
-
-    ``deviations`` (F, B) of the probability of the truth; ``top`` (k,) the likeliest cells, with
-    their log probabilities and log priors; ``rank_low`` and ``rank_high``: ranks of the truth if
-    its log odds were two standard errors larger, or smaller.
-    """
-
-    n_cells: int
-    log_prior: float
-    log_probability: float
-    deviations: Array
-    mcse: float
-    mcse_log_odds: float
-    rank: float
-    rank_low: float
-    rank_high: float
-    prior_rank: float
-    within_1: float
-    within_2: float
-    entropy: float
-    eps: float
-    top: Ints
-    top_log_probability: Array
-    top_log_prior: Array
-
-
 LogPrior = Callable[[slice, Array], Array]
 
 
@@ -86,23 +46,31 @@ class _Stretch(NamedTuple):
 
 
 class _Walk:
-    """What is kept of a table while its rows go by: one number a cell, and a few sums."""
+    """What is kept of a table while its rows go by: one number a cell, and a few sums.
+
+    ``sums`` of the F fits (`Terms.sums`), their factors c_f, the log sums of weights (F, B);
+    ``led``: errors are between a few chains that the release led, with Student's t.
+    """
 
     def __init__(
         self,
-        fits: Fits,
+        sums: Sequence[Any],
+        factor: Array,
+        log_norm: Array,
+        led: bool,
         log_prior: LogPrior,
         possible: Callable[[slice], Flags] | None,
         truth: int,
     ) -> None:
-        self.fits, self.log_prior, self.possible = fits, log_prior, possible
-        shape = fits.sums[0].shape
+        self.sums, self.factor, self.log_norm, self.led = sums, factor, log_norm, led
+        self.log_prior, self.possible = log_prior, possible
+        shape = sums[0].shape
         self.log_post = np.empty(shape, np.float32)
-        self.row, self.column = divmod(truth, shape[1])
-        at = self._stretch(slice(self.row, self.row + 1))
-        here = (0, self.column)
-        self.reference, self.at_prior = float(at.log_post[here]), float(at.log_prior[here])
-        self.at_shares = np.stack([s[:, 0, self.column] for s in at.shares]).astype(float)
+        row, column = divmod(truth, shape[1])
+        at = self._stretch(slice(row, row + 1))
+        self.reference = float(at.log_post[0, column])
+        self.at_prior = float(at.log_prior[0, column])
+        self.at_shares = np.stack([s[:, 0, column] for s in at.shares]).astype(float)
         self.shifts = np.zeros(self.at_shares.shape)  # sum over cells of weight x share, (F, B)
         self.top, self.total = -np.inf, 0.0  # of the weights exp(log_post - top)
         self.prior_top, self.prior_total, self.prior_above = -np.inf, 0.0, 0.0
@@ -111,14 +79,14 @@ class _Walk:
     def _stretch(self, rows: slice) -> _Stretch:
         """Everything about some rows; the log posterior less the truth's, once that is known."""
         log_evidence, base, shares = None, None, []
-        for f, sums in enumerate(self.fits.sums):
+        for f, sums in enumerate(self.sums):
             parts = sums.rows(rows.start, rows.stop)
             total = parts.sum(axis=0)
-            logs = np.log(total, dtype=float) + (sums.log_scale - _log_total(self.fits.log_norm[f]))
+            logs = np.log(total, dtype=float) + (sums.log_scale - _log_total(self.log_norm[f]))
             parts /= total
             shares.append(parts)
             base = logs if base is None else base
-            change = self.fits.factor[f] * logs
+            change = self.factor[f] * logs
             log_evidence = change if log_evidence is None else log_evidence + change
         assert log_evidence is not None and base is not None
         log_prior = self.log_prior(rows, base)
@@ -138,24 +106,21 @@ class _Walk:
         moved = [s.reshape(len(s), -1) @ weight.reshape(-1) for s in part.shares]
         self.shifts = self.shifts * shrink + np.stack(moved)
         self.top = top
-        self._add_prior(part.log_prior)
-        allowed = part.log_prior > -np.inf
-        if allowed.any():
-            self.low = min(self.low, float(part.log_evidence[allowed].min()))
-            self.high = max(self.high, float(part.log_evidence[allowed].max()))
-        self.cells += int(allowed.sum())
-
-    def _add_prior(self, log_prior: Array) -> None:
-        relative = log_prior - self.at_prior
+        relative = part.log_prior - self.at_prior
         top = max(self.prior_top, float(relative.max()))
         shrink = float(np.exp(self.prior_top - top))
         self.prior_total = self.prior_total * shrink + float(np.exp(relative - top).sum())
         self.prior_top = top
         above = float((relative > TIE).sum())
         self.prior_above += above + 0.5 * float((np.abs(relative) <= TIE).sum())
+        allowed = part.log_prior > -np.inf
+        if allowed.any():
+            self.low = min(self.low, float(part.log_evidence[allowed].min()))
+            self.high = max(self.high, float(part.log_evidence[allowed].max()))
+        self.cells += int(allowed.sum())
 
-    def result(self, near: Ints, around: Ints, keep: int) -> Spread:
-        """Everything counted, once all rows went by.
+    def result(self, near: Ints, around: Ints, keep: int) -> dict[str, Any]:
+        """Everything counted, once all rows went by: as `FullTableRisk`, of one case.
 
         ``near`` and ``around``: cells at Hamming distance up to 1 and up to 2 of the truth;
         ``keep``: how many of the likeliest cells to list.
@@ -164,37 +129,46 @@ class _Walk:
         log_prior_z = self.prior_top + float(np.log(self.prior_total))
         flat = self.log_post.reshape(-1)
         p = float(np.exp(-log_z))
-        moved = self._moved()
-        se = float(standard_error(moved[..., None], led=self.fits.led)[0])
+        # how far each batch of each fit moves the log probability of the truth, shape (F, B)
+        part = np.exp(self.log_norm - _log_total(self.log_norm)[:, None])  # v_fb / v_f
+        moved = self.factor[:, None] * ((self.at_shares - self.shifts / self.total) / part)
+        entropy = 0.0  # in nats
+        for first in range(0, len(flat), STRETCH):
+            log_p = flat[first : first + STRETCH].astype(float) - log_z
+            log_p = log_p[log_p > -np.inf]
+            entropy -= float((np.exp(log_p) * log_p).sum())
+        se = float(standard_error(moved[..., None], led=self.led)[0])
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
         best = _largest(flat, keep)
-        top_log_p = flat[best].astype(float) - log_z
-        return Spread(
-            n_cells=self.cells,
-            log_prior=-log_prior_z,
-            log_probability=-log_z,
-            deviations=moved * p,
-            mcse=se * p,
-            mcse_log_odds=log_odds_se,
-            rank=self._rank(0.0),
-            rank_low=self._rank(2.0 * log_odds_se),
-            rank_high=self._rank(-2.0 * log_odds_se),
-            prior_rank=self.prior_above + 0.5,
-            within_1=_mass(flat, near, log_z),
-            within_2=_mass(flat, around, log_z),
-            entropy=_entropy(flat, log_z),
-            eps=self.high - self.low,
-            top=best,
-            top_log_probability=top_log_p,
-            top_log_prior=self._priors_of(best) - log_prior_z,
-        )
 
-    def _moved(self) -> Array:
-        """How far each batch of each fit moves the log probability of the truth, (F, B)."""
-        log_norm = self.fits.log_norm
-        part = np.exp(log_norm - _log_total(log_norm)[:, None])  # v_fb / v_f
-        off: Array = (self.at_shares - self.shifts / self.total) / part
-        return np.asarray(self.fits.factor[:, None] * off)
+        best_prior, width = np.empty(len(best)), self.log_post.shape[1]
+        for row in np.unique(best // width):
+            these = np.flatnonzero(best // width == row)
+            log_prior = self._stretch(slice(row, row + 1)).log_prior[0] - self.at_prior
+            best_prior[these] = log_prior[best[these] % width]
+
+        def mass(cells: Ints) -> float:
+            return float(np.exp(flat[cells].astype(float) - log_z).sum())
+
+        return {
+            "n_values": self.cells,
+            "log_prior": -log_prior_z,
+            "log_probability": -log_z,
+            "deviations": moved * p,
+            "mcse": se * p,
+            "mcse_log_odds": log_odds_se,
+            "rank": self._rank(0.0),
+            "rank_low": self._rank(2.0 * log_odds_se),
+            "rank_high": self._rank(-2.0 * log_odds_se),
+            "prior_rank": self.prior_above + 0.5,
+            "within_1": mass(near),
+            "within_2": mass(around),
+            "entropy": max(entropy, 0.0),
+            "eps": self.high - self.low,
+            "best": best,  # cells
+            "best_log_probability": flat[best].astype(float) - log_z,
+            "best_log_prior": best_prior - log_prior_z,
+        }
 
     def _rank(self, shift: float) -> float:
         """Expected rank of the truth, ties in any order, were its log odds larger by ``shift``."""
@@ -204,15 +178,6 @@ class _Walk:
         if shift:  # the truth itself is not among the cells it is compared with
             return float(1 + above - (shift < -TIE) + 0.5 * level)
         return float(1 + above + 0.5 * max(level - 1, 0))
-
-    def _priors_of(self, cells: Ints) -> Array:
-        """Log priors of some cells less the truth's, a row of the table at a time."""
-        out, width = np.empty(len(cells)), self.log_post.shape[1]
-        for row in np.unique(cells // width):
-            these = np.flatnonzero(cells // width == row)
-            log_prior = self._stretch(slice(row, row + 1)).log_prior[0] - self.at_prior
-            out[these] = log_prior[cells[these] % width]
-        return out
 
 
 def _log_total(log_norm: Array) -> Any:
@@ -224,20 +189,6 @@ def _largest(values: npt.NDArray[np.float32], k: int) -> Ints:
     k = min(k, len(values))
     found = np.argpartition(values, len(values) - k)[len(values) - k :]
     return found[np.lexsort((found, -values[found]))].astype(np.int64)
-
-
-def _mass(log_post: npt.NDArray[np.float32], cells: Ints, log_z: float) -> float:
-    return float(np.exp(log_post[cells].astype(float) - log_z).sum())
-
-
-def _entropy(log_post: npt.NDArray[np.float32], log_z: float) -> float:
-    """Entropy in nats."""
-    total = 0.0
-    for first in range(0, len(log_post), STRETCH):
-        log_p = log_post[first : first + STRETCH].astype(float) - log_z
-        log_p = log_p[log_p > -np.inf]
-        total -= float((np.exp(log_p) * log_p).sum())
-    return max(total, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -366,7 +317,7 @@ def tabulated(
     led: bool = False,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
-) -> tuple[list[WeightedDraws], list[Spread]]:
+) -> tuple[list[WeightedDraws], list[dict[str, Any]]]:
     """Weights, and posteriors target by target, from the base predictive and the releases'."""
     m = len(parts) - 1
     wanted = draws_by_fit(parts, table.n_cells, m, draws)
@@ -375,7 +326,7 @@ def tabulated(
     norms = np.stack([fit.log_norm for fit in fits])
     one = partial(_spread_of, fits, norms, factor, led, table, cases, microdata, prior, keep)
 
-    def run(which: Sequence[int]) -> Iterator[Spread]:
+    def run(which: Sequence[int]) -> Iterator[dict[str, Any]]:
         jobs = [partial(one, u) for u in which]
         found = in_order(jobs, n_jobs=n_jobs, what="full table")
         for u, spread in zip(which, found, strict=True):
@@ -396,12 +347,15 @@ def _spread_of(
     prior: str | TruthFactor,
     keep: int,
     u: int,
-) -> Spread:
+) -> dict[str, Any]:
     """Posterior of one target."""
     codes = cases.profiles[u, cases.columns].astype(np.int64)
     sums = [fit.terms(u, cases, microdata).sums(table.cut) for fit in fits]
     walk = _Walk(
-        Fits(sums, factor, norms[:, :, u], led),
+        sums,
+        factor,
+        norms[:, :, u],
+        led,
         _log_prior(prior, microdata, cases, u, table),
         _possible(microdata, cases, u, table),
         int(table.cells(codes)),
@@ -424,11 +378,16 @@ def _log_prior(
         margins = [
             log_margin(microdata, one, q, np.arange(n)[:, None])[:, 0] for q, n in enumerate(d)
         ]
-        sides = [
-            _added(margins[: table.cut], table.half(True)),
-            _added(margins[table.cut :], table.half(False)),
-        ]
-        return lambda rows, base: np.asarray(sides[0][rows, None] + sides[1])
+        first, second = (
+            sum(
+                (log_p[codes] for log_p, codes in zip(of, half.T, strict=True)), np.zeros(len(half))
+            )
+            for of, half in (
+                (margins[: table.cut], table.half(True)),
+                (margins[table.cut :], table.half(False)),
+            )
+        )
+        return lambda rows, base: np.asarray(first[rows, None] + second)
     if not isinstance(prior, TruthFactor):
         return lambda rows, base: np.zeros(base.shape)
     width = len(table.half(False))
@@ -442,13 +401,6 @@ def _log_prior(
         return out
 
     return leaning
-
-
-def _added(logs: Sequence[Array], codes: Ints) -> Array:
-    total = np.zeros(len(codes))
-    for j, log_p in enumerate(logs):
-        total += log_p[codes[:, j]]
-    return total
 
 
 def _possible(

@@ -1,38 +1,27 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from scipy.special import expit
 from scipy.stats import beta
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
+from bayes_risk._core.formats import factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
-from bayes_risk.data.base_result import (
-    Public,
-    Result,
-    Table,
-    Words,
-    doubtful,
-    draw,
-    for_file,
-    measures,
-    of_records,
-)
+from bayes_risk.data.base_result import OfRecords, Public, Words, draw
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
-from bayes_risk.intruder.guesses import Itself
+from bayes_risk.intruder.guesses import GuessSet, Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 from bayes_risk.risk.posterior import warn_of_unreliable
@@ -43,15 +32,12 @@ from .computation import (
     MEASURES,
     RATES,
     TIE,
-    Alternatives,
-    CaseTerms,
     MembershipComputation,
     Others,
     Standing,
     alternatives_of,
     curve_measures,
     level,
-    places,
     power,
 )
 
@@ -73,13 +59,15 @@ WORDS: Words = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Membership(Result):
+class Membership(OfRecords):
     """Log Bayes factors that records are in the confidential data, against somebody else.
 
     Attributes
     ----------
-    index, member : pandas.Index, ndarray of bool, length N
-        Labels as given, members first, then others; whether the record is in the confidential data.
+    index, assumptions, seed_entropy
+        As in `AttributeRisk`; labels as given, N of them, members first, then others.
+    member : ndarray of bool, length N
+        Whether the record is in the confidential data.
     log_bayes_factor, mcse : ndarray, shape (N,)
         Of a member, for its own place; of others, the mean over the places asked about. Minus
         infinity: the release rules it out. Its Monte Carlo standard error.
@@ -92,11 +80,8 @@ class Membership(Result):
     measures, standard_error, mcse_of_measures : ndarray, shape (6,)
         Of the curve: value, its error over which persons were asked about (bootstrap), and over the
         draws. NaN without others.
-    assumptions, seed_entropy
-        As in `AttributeRisk`.
     """
 
-    index: pd.Index
     member: Flags
     log_bayes_factor: Array
     mcse: Array
@@ -108,8 +93,10 @@ class Membership(Result):
     measures: Array
     standard_error: Array
     mcse_of_measures: Array
-    assumptions: Mapping[str, str]
-    seed_entropy: str
+    WORDS: ClassVar[Words] = WORDS
+    SAID: ClassVar[Sequence[str]] = ("auc", "max_log_bayes_factor")
+    CAPTION: ClassVar[str] = "Persons asked about."
+    FILE: ClassVar[str] = "membership"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -127,16 +114,12 @@ class Membership(Result):
         if self.has_others:
             found_at[self.member] = level(self.standing)
         columns = {
-            "member": self.member,
-            "log_bayes_factor": self.log_bayes_factor,
-            "mcse": self.mcse,
+            **{name: getattr(self, name) for name in ("member", "log_bayes_factor", "mcse")},
             "posterior_odds": odds,
             "probability": expit(log_odds),
-            "prior": np.full(len(odds), self.prior),
+            "prior": self.prior,
             "false_positive_rate": found_at,
-            "khat": self.khat,
-            "ess": self.ess,
-            "reliable": self.reliable,
+            **{name: getattr(self, name) for name in ("khat", "ess", "reliable")},
         }
         return pd.DataFrame(columns, index=self.index)
 
@@ -226,26 +209,22 @@ class Membership(Result):
         which persons were asked about, ``mcse`` over the draws, and the baseline is what an
         intruder without the release can do.
         """
-        nan = float("nan")
         of_curve = self.measures, self.standard_error, self.mcse_of_measures, BASELINE
         rows = dict(zip(MEASURES, zip(*of_curve, strict=True), strict=True))
         log_bf = np.where(self.member, self.log_bayes_factor, -np.inf)
-        top, error = float(log_bf.max()), float(self.mcse[int(np.argmax(log_bf))])
-        p = float(expit(np.log(self.prior_odds) + top))
-        median = float(np.median(self.log_bayes_factor[self.member]))
-        rows["median_log_bayes_factor"] = (median, nan, nan, 0.0)
-        rows["max_log_bayes_factor"] = (top, nan, error, 0.0)
-        rows["max_probability"] = (p, nan, p * (1 - p) * error, self.prior)
-        rows["members"] = (float(self.member.sum()), nan, nan, nan)
-        rows["others"] = (float((~self.member).sum()), nan, nan, nan)
-        rows["unreliable"] = (float((~self.reliable).sum()), nan, nan, nan)
+        top, error, nan = log_bf.max(), self.mcse[int(np.argmax(log_bf))], np.nan
+        p = expit(np.log(self.prior_odds) + top)
+        median = np.median(self.log_bayes_factor[self.member])
+        rows |= {
+            "median_log_bayes_factor": (median, nan, nan, 0.0),
+            "max_log_bayes_factor": (top, nan, error, 0.0),
+            "max_probability": (p, nan, p * (1 - p) * error, self.prior),
+            "members": (self.member.sum(), nan, nan, nan),
+            "others": ((~self.member).sum(), nan, nan, nan),
+            "unreliable": ((~self.reliable).sum(), nan, nan, nan),
+        }
         columns = ["value", "standard_error", "mcse", "baseline"]
-        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-    @property
-    def dataset(self) -> xr.Dataset:
-        """The records as labelled arrays for NetCDF; no confidential values but who is a member."""
-        return of_records(self)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns).astype(float)
 
     def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
         """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates."""
@@ -253,45 +232,30 @@ class Membership(Result):
 
     def sentence(self) -> str:
         """The result in plain words."""
-        doubtful = int((~self.reliable).sum())
-        doubt = f" {doubtful:,} of these numbers are marked unreliable." if doubtful else ""
-        largest = (
-            f"A member's odds of being in the data change by at most the factor {self._top()}."
-        )
-        told = ""
+        bad, told = int((~self.reliable).sum()), ""
         if self.has_others:
-            auc, error = self._auc()
+            auc = 100 * self.measures[0]
+            error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
             told = (
                 "Of a member and somebody outside the data, the release points to the member "
-                f"{auc} times in 100 (+- {error}; 50 without the release). Taking 5 of 100 people "
-                "outside the data for members, the intruder finds "
-                f"{number(100 * self.measures[2], 1)} of 100 members (5 without the release). "
+                f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
+                "without the release). Taking 5 of 100 people outside the data for members, the "
+                f"intruder finds {number(100 * self.measures[2], 1)} of 100 members (5 without "
+                "the release). "
             )
-        return f"{self.assumptions['records']} {told}{largest}{doubt}"
-
-    def tables(self) -> dict[str, Table]:
-        """Measures of the curve and of members; the records asked about."""
-        rows = self.summary()
-        told = rows["value"]
-        fewer = int(min(told["members"], told["others"]))
-        auc = Public("Chance to tell the member of a pair", told["auc"], fewer, free=True)
-        return {
-            "measures": measures(rows, WORDS, caption="Persons asked about.", public=[auc]),
-            "records": for_file(self.records, "membership"),
-        }
-
-    def line(self) -> str:
-        """How often the member of a pair is told, or how far odds move."""
-        if not self.has_others:
-            return (
-                f"the odds that a member is in the data change by at most the factor {self._top()} "
-                f"(1 without the release){doubtful(self)}"
-            )
-        auc, error = self._auc()
+        with np.errstate(over="ignore"):
+            top = factor(float(np.exp(self.log_bayes_factor[self.member].max())))
+        marked = f" {bad:,} of these numbers are marked unreliable." * bool(bad)
         return (
-            f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
-            f"the release){doubtful(self)}"
+            f"{self.assumptions['records']} {told}A member's odds of being in the data change by "
+            f"at most the factor {top}.{marked}"
         )
+
+    def public(self) -> list[Public]:
+        """How well members are told; no number of one record."""
+        fewer = int(min(self.member.sum(), (~self.member).sum()))
+        told = float(self.measures[0])
+        return [Public("Chance to tell the member of a pair", told, fewer, free=True)]
 
     def _needs_others(self) -> None:
         if not self.has_others:
@@ -299,16 +263,6 @@ class Membership(Result):
                 "nobody outside the data was asked about; give others=, held-out records of the "
                 "same population"
             )
-
-    def _top(self) -> str:
-        """By how much the odds of a member change at most."""
-        with np.errstate(over="ignore"):
-            return factor(float(np.exp(self.log_bayes_factor[self.member].max())))
-
-    def _auc(self) -> tuple[str, str]:
-        """How often of 100 the release points to the member, and two standard errors."""
-        error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
-        return number(100 * self.measures[0], 1), two_errors(100 * error, digits=1)
 
 
 @shows_progress
@@ -383,7 +337,10 @@ def membership(
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
     problem = membership_problem(fit, release, intruder, records, choose, knowing)
-    cases, case = places(problem.cases), problem.case
+    # whole records are guessed, in the order of the table's columns
+    whole, case = np.arange(len(fit.microdata.columns)), problem.case
+    guesses = GuessSet.of(problem.cases.profiles[None])
+    cases = replace(problem.cases, columns=whole, guesses=guesses)
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
@@ -392,6 +349,9 @@ def membership(
     other = None  # of one draw of the parameters, fresh rows, their mean is 1
     if len(release.by_draw) > 1 or release.classes == "own":
         other = alternatives_of(drawing, len(cases), alternatives, draw)
+    how = "not needed: of one draw of the parameters their mean is 1"
+    if other is not None:
+        how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
     computation = MembershipComputation(
         runner=runner,
         posteriors=posteriors,
@@ -407,9 +367,14 @@ def membership(
     unknown = np.full(len(person), np.nan)  # of others
     mcse = np.append(members.mcse[case], their_mcse[person])
     khat = np.append(members.khat[case], unknown)
-    found, errors = np.full(len(MEASURES), np.nan), np.full((2, len(MEASURES)), np.nan)
+    found, over_people, over_draws = np.full((3, len(MEASURES)), np.nan)
     if len(person):
-        found, errors = _measures(members, case, samples, led=computation.few_chains)
+        counts, resampled = computation.counts, Standing(*members.resampled)
+        found = curve_measures(Standing(*members.found), counts)
+        again = samples.multinomial(n, counts / n, size=len(resampled.above)).astype(float)
+        over_people = curve_measures(resampled, again).std(axis=0, ddof=1)
+        moved = curve_measures(Standing(*members.moved), counts)
+        over_draws = standard_error(moved, led=computation.few_chains)
     reliable = ~(khat > runner.threshold) & (mcse <= MAX_MCSE)
     warn_of_unreliable(
         reliable,
@@ -425,12 +390,19 @@ def membership(
         khat=khat,
         ess=np.append(members.ess[case], unknown),
         reliable=reliable,
-        standing=Standing(*(v[case] for v in members.found)),
+        standing=Standing(*members.found[:, case]),
         prior_odds=float(prior_odds),
         measures=found,
-        standard_error=errors[0],
-        mcse_of_measures=errors[1],
-        assumptions=_in_words(problem, other),
+        standard_error=over_people,
+        mcse_of_measures=over_draws,
+        assumptions={
+            "records": problem.intruder.in_words(),
+            "question": "whether the record that is not known is the candidate, or somebody else "
+            "whom the model would draw",
+            "synthesis": fit.mechanism(problem.release),
+            "alternatives": how,
+            "releases": drawn_in_words(fit, problem.release),
+        },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
 
@@ -445,63 +417,33 @@ def membership_problem(
 ) -> AuditProblem:
     """The audit, if the model and the release can answer it at all."""
     kept = [c for c in fit.microdata.columns if c not in release.synthesized]
-    if kept:
-        raise InputError(
-            f"columns {kept} are released as they are, and show by themselves who may be in the "
-            "data; membership is for releases with every column synthesised: ask attribute_risk"
-        )
     unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
-    if unchanged:
+    if kept or unchanged:
+        what = f"columns {kept} are released as they are"
         raise InputError(
-            f"{unchanged} records are released unchanged, and show who is in the data; membership "
-            "is for releases with every record synthesised"
+            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
+            "themselves who may be in the data; membership is for releases with every column of "
+            "every record synthesised: ask attribute_risk"
         )
     if fit.weights is not None:
         raise InputError("membership is not offered for a fit with record weights; fit without")
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )
-    intruder, m = problem.intruder, problem.release.m
-    if intruder.is_competitor or intruder.knows_columns:
+    who, m = problem.intruder, problem.release.m
+    if who.is_competitor or who.knows_columns:
         raise InputError(
             "an intruder who asks about membership has a whole record in mind; give "
             "knows_records alone: all-but-target, none, a fraction, a mask or labels"
         )
-    if intruder.knows_less and m > 1:
+    if who.knows_less and m > 1:
         raise InputError(
             f"knows_records with m = {m} data sets is not offered for membership; give "
             '"all-but-target", or a release of one data set'
         )
     if "predictive" not in problem.capabilities.methods:
         raise InputError(
-            f"{type(problem.fit).__name__} offers no predictives for this release and intruder; "
+            f"{type(fit).__name__} offers no predictives for this release and intruder; "
             "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
         )
     return problem
-
-
-def _measures(
-    members: CaseTerms, case: Ints, rng: np.random.Generator, *, led: bool
-) -> tuple[Array, Array]:
-    """Measures, and their errors: over people, in and outside the data, and over the draws."""
-    n, U = len(case), len(members.log_bf)
-    counts = np.bincount(case, minlength=U).astype(float)
-    found = curve_measures(members.found, counts)
-    samples = rng.multinomial(n, counts / n, size=len(members.resampled.above)).astype(float)
-    over_people = curve_measures(members.resampled, samples).std(axis=0, ddof=1)
-    over_draws = standard_error(curve_measures(members.moved, counts), led=led)
-    return found, np.stack([over_people, over_draws])
-
-
-def _in_words(problem: AuditProblem, other: Alternatives | None) -> dict[str, str]:
-    how = "not needed: of one draw of the parameters their mean is 1"
-    if other is not None:
-        how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
-    return {
-        "records": problem.intruder.in_words(),
-        "question": "whether the record that is not known is the candidate, or somebody else whom "
-        "the model would draw",
-        "synthesis": problem.fit.mechanism(problem.release),
-        "alternatives": how,
-        "releases": drawn_in_words(problem.fit, problem.release),
-    }

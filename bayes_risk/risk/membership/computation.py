@@ -139,23 +139,6 @@ class Others:
         turn = (np.arange(K)[:, None] + K * np.arange(U)) % N  # nobody is left out
         return cls(people, np.ones(N, dtype=np.int64), np.arange(N), rng.permutation(N)[turn])
 
-    @property
-    def n(self) -> int:
-        """Number of people."""
-        return len(self.person)
-
-
-def places(cases: Targets) -> Targets:
-    """The cases with whole records guessed, in the order of the table's columns."""
-    columns = np.arange(cases.profiles.shape[1])
-    return replace(cases, columns=columns, guesses=GuessSet.of(cases.profiles[None]))
-
-
-def unseen(targets: Targets, guesses: Codes) -> Targets:
-    """Other guesses, for fits from which nobody is to be taken out."""
-    nobody = np.zeros(len(targets), dtype=bool)
-    return replace(targets, guesses=GuessSet.of(guesses), fitted=nobody)
-
 
 class Alternatives(NamedTuple):
     """Somebody else whom the model would draw for a place: rows of values."""
@@ -167,10 +150,10 @@ class Alternatives(NamedTuple):
 
     def of(self, begin: int, end: int) -> Codes:
         """Those of cases ``begin .. end - 1``, shape (L, cases, p)."""
-        L, some = self.per_case, np.arange(begin, end)
-        if not self.drawn:
-            return np.repeat(self.codes[:, None], len(some), axis=1)
-        return np.asarray(self.codes[(np.arange(L)[:, None] + L * some) % len(self.codes)])
+        which, L = np.repeat(np.arange(self.per_case)[:, None], end - begin, axis=1), self.per_case
+        if self.drawn:
+            which = (which + L * np.arange(begin, end)) % len(self.codes)
+        return np.asarray(self.codes[which])
 
 
 def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
@@ -200,13 +183,15 @@ def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alter
 
 
 class Odds(NamedTuple):
-    """Log Bayes factors of C candidates for each of U places."""
+    """Log Bayes factors of C candidates for each of U places, the member first."""
 
     log_bayes_factor: Array  # shape (C, U)
     deviations: npt.NDArray[np.float32]  # shape (F, B, C, U): by fit and batch of draws
     # shape (U,): what the drawn alternatives add to the variance; 0 where all are listed, or none
     # needed
     variance_of_draws: Array
+    khat: Array  # shape (U,), as `ess`
+    ess: Array
 
 
 class Normaliser(NamedTuple):
@@ -242,70 +227,46 @@ def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> O
         value, variance = value - n.log_value, n.variance
         for d, w, f in zip(deviations, [n.by_base, *n.by_release], found, strict=True):
             d -= np.einsum("lu,blu->bu", w, f.deviation[:, C:])[:, None].astype(np.float32)
-    return Odds(log_bayes_factor=value, deviations=deviations, variance_of_draws=variance)
+    khat, ess = np.max([f.khat for f in found], axis=0), np.min([f.ess for f in found], axis=0)
+    return Odds(value, deviations, variance, khat, ess)
 
 
 def normaliser(
     log_omega: Array, log_r: Sequence[Array], *, drawn: bool, linked: bool
 ) -> Normaliser:
-    """Weighted mean over alternatives of prod_l r_l, shapes (L, U)."""
-    if linked:
-        return _self_normalised(log_omega, log_r, drawn)
-    plain = _plain(log_omega, log_r, drawn)
-    if not drawn:
-        return plain
-    held = _held(log_omega, log_r)
-    better = (held.variance < plain.variance) & np.isfinite(held.log_value)
-    pairs: Any = zip(held, plain, strict=True)
-    value, by_base, by_release, variance = (np.where(better, a, b) for a, b in pairs)
-    return Normaliser(value, by_base, list(by_release), variance)
+    """Weighted mean over alternatives of prod_l r_l, shapes (L, U).
 
-
-def _plain(log_omega: Array, log_r: Sequence[Array], drawn: bool) -> Normaliser:
-    """sum_k omega_k prod_l r_l(k); of draws their mean."""
-    m, L = len(log_r), len(log_omega)
-    log_terms = log_omega + np.sum(log_r, axis=0)
-    total = log_sum(log_terms)
-    share = np.exp(log_terms - total)  # sums to one over alternatives
-    return Normaliser(
-        total - (np.log(L) if drawn else 0.0),
-        (1.0 - m) * share,
-        [share] * m,
-        _variance_of_mean(share * L) if drawn else np.zeros(len(total)),
-    )
-
-
-def _held(log_omega: Array, log_r: Sequence[Array]) -> Normaliser:
-    """The same by draws, with E[r_l] = 1 as control: 1 + mean omega (prod r - 1 - sum (r_l - 1)).
-
-    Of two releases: ``1 + mean omega (r_1 - 1)(r_2 - 1)``.
+    Of draws their mean ``mean_k omega_k prod_l r_l(k)``, or, where its variance is smaller, with
+    ``E[r_l] = 1`` as control: ``1 + mean omega (prod r - 1 - sum (r_l - 1))``. If ``linked``, r_l
+    is known up to a constant, which cancels against that of the candidate.
     """
     m, L = len(log_r), len(log_omega)
+    log_product = np.sum(log_r, axis=0)
+    total = log_sum(log_omega + log_product)
+    share = np.exp(log_omega + log_product - total)  # sums to one over alternatives
+    by_base, nothing = (1.0 - m) * share, np.zeros(len(total))
+    if linked:
+        below = log_sum(log_omega)
+        moved = share - (prior := np.exp(log_omega - below))
+        variance = (moved**2).sum(axis=0) if drawn else nothing
+        return Normaliser(total - below, by_base - prior, [share] * m, variance)
+    if not drawn:
+        return Normaliser(total, by_base, [share] * m, nothing)
+    plain = total - np.log(L), by_base, [share] * m, _variance_of_mean(share * L)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        omega, r = np.exp(log_omega), [np.exp(x) for x in log_r]
-        together = np.exp(np.sum(log_r, axis=0))
-        terms = omega * (together - 1.0 - np.sum([x - 1.0 for x in r], axis=0))
+        omega, product = np.exp(log_omega), np.exp(log_product)
+        r = [np.exp(x) for x in log_r]
+        terms = omega * (product - 1.0 - np.sum([x - 1.0 for x in r], axis=0))
         value = 1.0 + terms.mean(axis=0)
-        return Normaliser(
+        held = (
             np.log(np.where(value > 0, value, np.nan)),
-            (1.0 - m) * omega * (together - 1.0) / (L * value),
-            [omega * (together - x) / (L * value) for x in r],
+            (1.0 - m) * omega * (product - 1.0) / (L * value),
+            [omega * (product - x) / (L * value) for x in r],
             _variance_of_mean(terms / value),
         )
-
-
-def _self_normalised(log_omega: Array, log_r: Sequence[Array], drawn: bool) -> Normaliser:
-    """Where r_l is known up to a constant, which cancels against that of the candidate."""
-    m = len(log_r)
-    log_terms = log_omega + np.sum(log_r, axis=0)
-    top, below = log_sum(log_terms), log_sum(log_omega)
-    share, prior = np.exp(log_terms - top), np.exp(log_omega - below)
-    return Normaliser(
-        top - below,
-        (1.0 - m) * share - prior,
-        [share] * m,
-        ((share - prior) ** 2).sum(axis=0) if drawn else np.zeros(len(top)),
-    )
+    better = (held[3] < plain[3]) & np.isfinite(held[0])
+    pairs: Any = zip(held, plain, strict=True)
+    return Normaliser(*(np.where(better, a, b) for a, b in pairs))
 
 
 def _variance_of_mean(terms: Array) -> Array:
@@ -319,15 +280,15 @@ REPLICATES = 200  # samples of the people outside the data
 
 
 class CaseTerms(NamedTuple):
-    """What is kept of U cases."""
+    """What is kept of U cases; the parts of a `Standing` are stacked."""
 
     log_bf: Array  # shape (U,): of the members themselves
     mcse: Array
     khat: Array
     ess: Array
-    found: Standing  # shape (U,)
-    moved: Standing  # shape (F, B, U): as each batch of draws of each fit has it
-    resampled: Standing  # shape (R, U): as other samples of people outside the data would have it
+    found: Array  # shape (5, U)
+    moved: Array  # shape (5, F, B, U): as each batch of draws of each fit has it
+    resampled: Array  # shape (5, R, U): as other samples of people outside the data would have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -350,29 +311,39 @@ class MembershipComputation:
         """All blocks, one after the other; of D others the mean log Bayes factor, and its error."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
         step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
-        U, runner, spent = len(self.cases), self.runner, 0
+        U, n, spent = len(self.cases), len(self.others.person), 0
         sample, *children = self.rng.spawn(1 + -(-U // step))
         # how often each row of others stands in samples of as many people, shape (R, D)
-        resamples, n = np.zeros((REPLICATES, 0)), self.others.n
+        resamples = np.zeros((REPLICATES, 0))
         if n:
             share = self.others.count / n
             resamples = sample.multinomial(n, share, size=REPLICATES).astype(float)
-        tally, parts = _Tally(len(self.others.count)), []
+        # sums over places, of each other person
+        weight, total, draws = np.zeros((3, len(self.others.count)))
+        deviations, parts = np.zeros(0), []
         for begin, child in zip(range(0, U, step), children, strict=True):
             end = min(begin + step, U)
-            asked = self.others.asked[:, begin:end]
+            asked = self.others.asked[:, begin:end]  # shape (K, places)
             allowed = -(-self.budget * end // U) - spent  # the budget is spread over blocks
             block, refits = stage(
                 f"places from {begin + 1}", partial(self._block, begin, end, allowed, child)
             )
             spent += refits
-            tally.add(block.odds, asked, self.counts[begin:end])
-            parts.append(
-                block.kept(self.others.count[asked], [r[asked] for r in resamples], self.few_chains)
-            )
-            if runner.progress is not None:
-                runner.progress("membership", end, U)
-        return _joined(parts), *tally.means(self.few_chains)
+            parts.append(self._terms(block, asked, resamples))
+            if not begin:
+                deviations = np.zeros((*block.deviations.shape[:2], len(total)))
+            times = np.broadcast_to(self.counts[begin:end], asked.shape)
+            np.add.at(weight, asked, times)
+            np.add.at(total, asked, times * block.log_bayes_factor[1:])
+            np.add.at(draws, asked, times**2 * block.variance_of_draws)
+            places: Any = (..., asked)
+            np.add.at(deviations, places, times * block.deviations[:, :, 1:])
+            if self.runner.progress is not None:
+                self.runner.progress("membership", end, U)
+        weight[weight == 0] = np.nan
+        error = self._error(deviations / weight, draws / weight**2) if n else total
+        joined = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+        return CaseTerms(*joined), total / weight, error
 
     @property
     def few_chains(self) -> bool:
@@ -381,12 +352,12 @@ class MembershipComputation:
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
-    ) -> tuple["_Block", int]:
+    ) -> tuple[Odds, int]:
         """Log Bayes factors of some cases, and how many of them were fitted anew."""
         cases = self.cases.only(np.arange(begin, end))
         own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
         extra = own[:0] if self.alternatives is None else self.alternatives.of(begin, end)
-        targets = cases.with_guesses(GuessSet.of(np.concatenate([own, rest, extra])))
+        targets = replace(cases, guesses=GuessSet.of(np.concatenate([own, rest, extra])))
         children = rng.spawn(len(self.posteriors) + 2)
         found = [
             predicted(p, targets, rng=c, n_jobs=self.runner.n_jobs)
@@ -394,105 +365,55 @@ class MembershipComputation:
         ]
         log_q = None
         if self.alternatives is not None and self.alternatives.drawn:
-            nobody_out, base = unseen(cases, extra), self.posteriors[0]
-            log_q = predicted(base, nobody_out, rng=children[-2], n_jobs=self.runner.n_jobs).value
-        found, spent = self._mended(found, targets, budget, children[-1])
-        linked = self.runner.release.classes == "own"
-        block = _Block(
-            odds=odds(found, len(extra), log_q, linked),
-            khat=np.max([f.khat for f in found], axis=0),
-            ess=np.min([f.ess for f in found], axis=0),
-        )
-        return block, spent
-
-    def _mended(
-        self, found: list[Ratio], targets: Targets, budget: int, rng: np.random.Generator
-    ) -> tuple[list[Ratio], int]:
-        """The cases with the worst weights from fits without their record."""
+            # from a fit from which nobody is to be taken out
+            nobody, base = np.zeros(len(cases), dtype=bool), self.posteriors[0]
+            drawn = replace(cases, guesses=GuessSet.of(extra), fitted=nobody)
+            log_q = predicted(base, drawn, rng=children[-2], n_jobs=self.runner.n_jobs).value
         khat = np.max([f.khat for f in found], axis=0)
-        worst = np.flatnonzero((khat > self.runner.threshold) & targets.fitted)
-        worst = worst[np.argsort(-khat[worst], kind="stable")][:budget]
-        for u in worst:
-            anew = refitted(self.runner, self.posteriors, targets, int(u), rng)
+        worst = self.runner.worst(khat, targets, budget)
+        for u in worst:  # from fits without their record
             at = np.array([u])
+            anew = self._refitted(targets.only(at), children[-1])
             found = [with_targets(f, at, a) for f, a in zip(found, anew, strict=True)]
-        return found, len(worst)
+        linked = self.runner.release.classes == "own"
+        return odds(found, len(extra), log_q, linked), len(worst)
 
+    def _refitted(self, target: Targets, rng: np.random.Generator) -> list[Ratio]:
+        """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
+        alone, found = replace(target, fitted=np.zeros(1, dtype=bool)), []
+        for l, start in enumerate(self.posteriors):
+            fit_rng, read_rng = rng.spawn(2)
+            of = None if l == 0 else self.runner.release, max(l - 1, 0)
+            fit = self.runner.sampled.without(int(target.record[0]), *of, start=start, rng=fit_rng)
+            found.append(predicted(fit, alone, rng=read_rng, n_jobs=1))
+        return found
 
-class _Block(NamedTuple):
-    """Log Bayes factors of a block of cases, the member first."""
-
-    odds: Odds
-    khat: Array
-    ess: Array
-
-    def kept(self, weights: Ints, resampled: Sequence[Array], led: bool) -> CaseTerms:
-        """The member's own, and where it stands; weights (K, U), resampled ones each (K, U)."""
-        o, w = self.odds, weights.astype(float)
+    def _terms(self, o: Odds, asked: Ints, resamples: Array) -> CaseTerms:
+        """Of a block: the member's own log Bayes factor, and where it stands."""
+        weights = self.others.count[asked].astype(float)
+        F, B, C, U = o.deviations.shape
         moved = [
-            standing(o.log_bayes_factor, w, d.astype(float))
-            for d in o.deviations.reshape(-1, *o.log_bayes_factor.shape)
+            standing(o.log_bayes_factor, weights, d.astype(float))
+            for d in o.deviations.reshape(-1, C, U)
         ]
-        F, B = o.deviations.shape[:2]
-        samples = [standing(o.log_bayes_factor, r) for r in resampled]
+        samples = [standing(o.log_bayes_factor, r[asked]) for r in resamples]
         return CaseTerms(
             log_bf=o.log_bayes_factor[0],
-            mcse=_error(o.deviations[:, :, 0].astype(float), o.variance_of_draws, led),
-            khat=self.khat,
-            ess=self.ess,
-            found=standing(o.log_bayes_factor, w),
-            moved=Standing(*(v.reshape(F, B, -1) for v in np.stack(moved, axis=1))),
-            resampled=Standing(*np.stack(samples, axis=1)),
+            mcse=self._error(o.deviations[:, :, 0].astype(float), o.variance_of_draws),
+            khat=o.khat,
+            ess=o.ess,
+            found=np.stack(standing(o.log_bayes_factor, weights)),
+            moved=np.stack(moved, axis=1).reshape(-1, F, B, U),
+            resampled=np.stack(samples, axis=1),
         )
 
-
-class _Tally:
-    """Mean log Bayes factors of others over places."""
-
-    def __init__(self, D: int) -> None:
-        self.total, self.weight = np.zeros(D), np.zeros(D)
-        self.draws = np.zeros(D)
-        self.deviations: Array | None = None
-
-    def add(self, found: Odds, asked: Ints, counts: Array) -> None:
-        """Add a block: who was asked about (K, U), and how many places each case stands for."""
-        weight = np.broadcast_to(counts, asked.shape)
-        np.add.at(self.weight, asked, weight)
-        np.add.at(self.total, asked, weight * found.log_bayes_factor[1:])
-        np.add.at(self.draws, asked, weight**2 * found.variance_of_draws)
-        F, B = found.deviations.shape[:2]
-        if self.deviations is None:
-            self.deviations = np.zeros((F, B, len(self.total)))
-        for f in range(F):
-            for b in range(B):
-                np.add.at(self.deviations[f, b], asked, weight * found.deviations[f, b, 1:])
-
-    def means(self, led: bool) -> tuple[Array, Array]:
-        """Mean log Bayes factor and its Monte Carlo error, shape (D,)."""
-        weight = np.where(self.weight > 0, self.weight, np.nan)
-        if self.deviations is None or not len(weight):
-            return self.total, np.zeros(len(weight))
-        error = _error(self.deviations / weight, self.draws / weight**2, led)
-        return self.total / weight, error
-
-
-def _error(deviations: Array, of_draws: Array, led: bool) -> Array:
-    """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
-    by_fit = variance_by_fit(deviations)
-    of_fits = by_fit.sum(axis=0)
-    if led:
-        of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
-    return np.asarray(np.sqrt(of_fits + of_draws))
-
-
-def _joined(blocks: Sequence[CaseTerms]) -> CaseTerms:
-    """The cases of all blocks."""
-
-    def one(parts: Sequence[Any]) -> Any:
-        whole = np.concatenate(parts, axis=-1)
-        return Standing(*whole) if isinstance(parts[0], Standing) else whole
-
-    return CaseTerms(*map(one, zip(*blocks, strict=True)))
+    def _error(self, deviations: Array, of_draws: Array) -> Array:
+        """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
+        by_fit = variance_by_fit(deviations)
+        of_fits = by_fit.sum(axis=0)
+        if self.few_chains:
+            of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
+        return np.asarray(np.sqrt(of_fits + of_draws))
 
 
 def predicted(
@@ -506,24 +427,3 @@ def predicted(
     how: Any = {"to_truth": False, "first": FIRST}
     parts = posterior.predictives(targets, rng=rng)
     return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
-
-
-def refitted(
-    runner: EvidenceRunner,
-    posteriors: Sequence[Posterior],
-    targets: Targets,
-    u: int,
-    rng: np.random.Generator,
-) -> list[Ratio]:
-    """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
-    one = targets.only(np.array([u]))
-    alone = replace(one, fitted=np.zeros(1, dtype=bool))
-    record = int(one.record[0])
-
-    def of_fit(l: int, start: Posterior) -> Ratio:
-        fit_rng, read_rng = rng.spawn(2)
-        release = None if l == 0 else runner.release
-        fit = runner.sampled.without(record, release, max(l - 1, 0), start=start, rng=fit_rng)
-        return predicted(fit, alone, rng=read_rng, n_jobs=1)
-
-    return [of_fit(l, start) for l, start in enumerate(posteriors)]
