@@ -152,6 +152,8 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
             f"{name} offers {ways} for this release; "
             'if it is to be "importance", ask for it: evidence="importance"'
         )
+    if asked in can.reasons:
+        raise InputError(can.reasons[asked])
     if one_of("evidence", asked, EVIDENCE) not in ways:
         raise InputError(
             f"evidence={asked!r} is not offered by {name}; it offers "
@@ -165,7 +167,7 @@ def check_offered(problem: AuditProblem) -> None:
     intruder, can = problem.intruder, problem.capabilities
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
-    if intruder.knows_less and can.partial is None and not can.reasons:
+    if intruder.knows_less and can.partial is None and "" not in can.reasons:
         raise InputError(
             f"{intruder.in_words()[:-1]}: {type(problem.fit).__name__} offers no evidence for "
             'that; give knows_records="all-but-target"'

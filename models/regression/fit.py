@@ -39,11 +39,9 @@ from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
-from . import counts_imputed
-from .counts_imputed import UnknownCounts
-from .families import CategoricalLogit, Poisson
+from .families import CategoricalLogit
 from .glm import Nuts
-from .imputed import WARM_UP, ImputedPosterior, Unknown
+from .imputed import ImputedPosterior, Unknown
 from .part import Coefficients, Part, Rows, n_outcomes
 from .posterior import (
     CHAINS,
@@ -61,7 +59,11 @@ from .posterior import (
 )
 
 DIMS = ["chain", "draw"]  # of a posterior as ArviZ keeps it
-COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
+NOT_IMPUTED = (
+    'evidence="imputed" is offered for normal and log-normal regressions alone: records that are '
+    "not known have no density in closed form under other families; give "
+    'evidence="independent-releases", or a release of one data set'
+)
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
 
@@ -70,15 +72,6 @@ class KnownRecords(NamedTuple):
 
     seen: Flags
     whole: RegressionPosterior
-
-
-def all_counts(made: Sequence[PartPosterior]) -> bool:
-    """Whether all are Poisson regressions on published predictors."""
-    names = {held.part.name for held in made}
-    return all(
-        isinstance(held.part.family, Poisson) and not names & set(held.part.design.columns)
-        for held in made
-    )
 
 
 def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> str:
@@ -138,7 +131,6 @@ class RegressionFit(Synthesis):
         self, may: Capabilities, release: EncodedRelease, intruder: Intruder, exact: bool
     ) -> Capabilities:
         """What is offered for an intruder who does not know all other records."""
-        made = self.made(release)
         why = without_weights(intruder) if self.weights is not None else ""
         why = why or why_all_must_be_known(self, release)
         why = why or why_published_tell(self.posterior.parts, set(release.synthesized))
@@ -147,9 +139,10 @@ class RegressionFit(Synthesis):
         if release.m == 1:
             computed = frozenset({"exact"} if exact else ())
             return replace(may, methods=computed | {"predictive"}, computed=computed)
-        ways = {"independent-releases"} | ({"imputed"} if exact or all_counts(made) else set())
-        computed = frozenset({"independent-releases"} if exact else ())
-        return replace(may, methods=frozenset(ways), computed=computed)
+        ways = frozenset({"independent-releases"})
+        if exact:
+            return replace(may, methods=ways | {"imputed"}, computed=ways)
+        return replace(may, methods=ways, reasons={"imputed": NOT_IMPUTED})
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
@@ -308,30 +301,18 @@ class RegressionFit(Synthesis):
         )
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known.
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known, of normal regressions.
 
-        Normal regressions: 4 chains, as many draws as the fit has; a sweep costs
-        n_U J (4 k^2 + m k) multiplications and the designs of later regressions. Poisson
-        regressions: as many chains as the fit has, an eighth of its draws, coefficients integrated
-        out.
+        4 chains, as many draws as the fit has; a sweep costs n_U J (4 k^2 + m k) multiplications
+        and the designs of later regressions.
         """
         assert self.known is not None
-        made, tables = self.made(release), [self.released(release, l) for l in range(release.m)]
-        unknown: list[Any]
-        if all_counts(made):
-            whole = [held for held in self.known.whole.parts if isinstance(held, SampledPart)]
-            unknown = [
-                UnknownCounts.of(held, self.known.seen, release.replaced, tables) for held in whole
-            ]
-            chains, tune = min(held.draws.n_chains for held in made), counts_imputed.WARM_UP
-            draws = max(self.n_draws // chains // COUNTS_SHARE, 4)
-        else:
-            normal = [closed(held) for held in made]
-            unknown = [Unknown.of(normal, self.known.seen, tables, release.codes[0])]
-            chains, draws, tune = CHAINS, self._length, WARM_UP
-        tick = ticker(how["progress"], "unknown records", chains * draws * len(unknown))
-        length: Any = {"chains": chains, "draws": draws, "tune": tune, "tick": tick}
-        return ImputedPosterior.sampled(unknown, rng=how["rng"], n_jobs=how["n_jobs"], **length)
+        parts = [closed(held) for held in self.made(release)]
+        tables = [self.released(release, l) for l in range(release.m)]
+        unknown = Unknown.of(parts, self.known.seen, tables, release.codes[0])
+        tick = ticker(how["progress"], "unknown records", CHAINS * self._length)
+        run: Any = {"rng": how["rng"], "n_jobs": how["n_jobs"], "tick": tick}
+        return ImputedPosterior.sampled(unknown, self._length, **run)
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None

@@ -11,7 +11,6 @@ import numba
 import numpy as np
 
 LEVERAGE = 1e-9
-COLLINEAR = 1e-12  # as in conjugate.py
 TINY = 1e-300
 MIN_PRECISION = 0.1  # of one fit's precision, below which a product of powers is hardly one bell
 POINTS, REACH = 20, 4.0
@@ -35,99 +34,6 @@ def product(V, x, out):
             out[i] += V[i, j] * x[j]
         total += out[i] * x[i]
     return total
-
-
-@numba.njit(cache=True, nogil=True)
-def lower_root(A, least):
-    """Cholesky's root in place of A's lower half; False where a squared diagonal is not above.
-
-    By hand: of a few rows a library's call costs more.
-    """
-    for i in range(A.shape[0]):
-        for j in range(i + 1):
-            total = A[i, j]
-            for r in range(j):
-                total -= A[i, r] * A[j, r]
-            if i > j:
-                A[i, j] = total / A[j, j]
-            elif total > least:
-                A[i, i] = math.sqrt(max(total, TINY))
-            else:
-                return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def invert_root(root, half):
-    """Inverse of a lower root, in the lower half of another matrix, column by column."""
-    for j in range(root.shape[0]):
-        half[j, j] = 1.0 / root[j, j]
-        for i in range(j + 1, root.shape[0]):
-            total = 0.0
-            for r in range(j, i):
-                total += root[i, r] * half[r, j]
-            half[i, j] = -total / root[i, i]
-
-
-@numba.njit(cache=True, nogil=True)
-def invert(P, half):
-    """half'half is the inverse of P (k, k), half a triangle; False where P is not definite.
-
-    On the scale of P's diagonal the squared diagonal of its root is the share of each predictor
-    that those before it leave over.
-    """
-    k = P.shape[0]
-    root = np.zeros((k, k))
-    half[:] = 0.0
-    for i in range(k):
-        for j in range(i + 1):
-            root[i, j] = P[i, j] / math.sqrt(P[i, i] * P[j, j])
-    if not lower_root(root, COLLINEAR):
-        return False
-    invert_root(root, half)
-    for i in range(k):
-        for j in range(i + 1):
-            half[i, j] /= math.sqrt(P[j, j])
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def posteriors(sums, imputed, prior, V, mean, b, half):
-    """Posteriors given L sets of rows, the imputed rows in each; False: they determine nothing.
-
-    ``sums``: X'X (L, k, k), X'y (L, k), y'y (L,); ``imputed`` the same of one set; ``prior``:
-    precisions of the coefficients (k,) and b. Fills V (L, k, k), mean (L, k), b (L,), and ``half``
-    (L, k, k), of which V is half'half.
-    """
-    xx, xy, yy = sums
-    precision, b0 = prior
-    P, right = np.empty_like(imputed[0]), np.empty_like(imputed[1])
-    for l in range(xx.shape[0]):
-        P[:] = xx[l] + imputed[0]
-        right[:] = xy[l] + imputed[1]
-        for i in range(P.shape[0]):
-            P[i, i] += precision[i]
-        if not invert(P, half[l]):
-            return False
-        V[l] = half[l].T @ half[l]
-        explained = product(V[l], right, mean[l])
-        b[l] = b0 + 0.5 * max(yy[l] + imputed[2] - explained, 0.0)
-        if b[l] <= 0.0:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def draw(rng, mean, a, b, half, beta, precision):
-    """beta (m, k) and 1 / sigma^2 (m,) of m posteriors."""
-    k = mean.shape[1]
-    for l in range(mean.shape[0]):
-        precision[l] = rng.standard_gamma(a[l]) / b[l]
-        beta[l] = mean[l]
-        for i in range(k):
-            z = rng.standard_normal() / math.sqrt(precision[l])
-            for j in range(i + 1):
-                beta[l, j] += half[l, i, j] * z
 
 
 @numba.njit(cache=True, nogil=True)

@@ -306,10 +306,13 @@ class Part:
     def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
         """Coded rows (R, p) on the scale that is sampled."""
         X = self.scaling.inside(self.design.matrix(self.microdata, codes, source))
-        y = codes[:, self.column].astype(float)
+        y = self.inside(codes[:, self.column].astype(float))
+        return Rows(X=X, y=y, trials=self.trials(codes))
+
+    def inside(self, y: Array) -> Array:
+        """Outcomes on the scale that is sampled."""
         outcome = _outcome(self.family, y)
-        inside = y if outcome is None else (outcome - self.scaling.at) / self.scaling.by
-        return Rows(X=X, y=inside, trials=self.trials(codes))
+        return y if outcome is None else (outcome - self.scaling.at) / self.scaling.by
 
     def trials(self, codes: Codes) -> Array | None:
         """Numbers of trials of coded rows, for binomial outcomes."""

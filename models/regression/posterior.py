@@ -31,12 +31,15 @@ COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it
 
 
 class Moments(NamedTuple):
-    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records."""
+    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records.
+
+    Of several sets of data with a leading axis; so is what is made of them.
+    """
 
     xx: Array
     xy: Array
-    yy: float
-    n: float
+    yy: Any
+    n: Any
 
     @classmethod
     def from_rows(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
@@ -48,7 +51,7 @@ class Moments(NamedTuple):
 
     def plus(self, other: "Moments") -> "Moments":
         """Both together."""
-        return Moments(self.xx + other.xx, self.xy + other.xy, self.yy + other.yy, self.n + other.n)
+        return Moments(*(mine + others for mine, others in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,36 +69,38 @@ class ConjugatePrior:
 
     def posterior(self, data: Moments) -> "NormalInverseGamma":
         """p(beta, sigma^2 | data)."""
-        V = _inverse(data.xx + np.diag(self.precision))
-        mean = V @ data.xy
+        half = _half_of_inverse(data.xx + np.diag(self.precision))
+        V, xy = np.swapaxes(half, -1, -2) @ half, data.xy[..., None]
+        mean = (V @ xy)[..., 0]
         a = self.a + 0.5 * (data.n - int(np.isinf(self.tau).sum()))
-        b = self.b + 0.5 * max(data.yy - float(mean @ data.xy), 0.0)
-        if a <= 0 or b <= 0:
+        explained = (mean[..., None, :] @ xy)[..., 0, 0]
+        b = self.b + 0.5 * np.maximum(data.yy - explained, 0.0)
+        if np.any(a <= 0) or np.any(b <= 0):
             raise ModelError(
-                f"{data.n} records do not determine {len(mean)} coefficients under a flat prior; "
-                "give finite prior scales"
+                f"{np.min(data.n)} records do not determine {mean.shape[-1]} coefficients under a "
+                "flat prior; give finite prior scales"
             )
-        return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, a=a, b=b)
+        return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, half=half, a=a, b=b)
 
 
-def _inverse(precision: Array) -> Array:
-    """The inverse of a positive definite matrix, by its Cholesky root on the scale of its diagonal.
+def _half_of_inverse(precision: Array) -> Array:
+    """The inverse of a positive definite matrix as half'half, found on the scale of its diagonal.
 
-    Rounding may hide that a matrix is singular: the squared diagonal of the root is the share of
-    each predictor that the ones before it leave over.
+    Rounding may hide that a matrix is singular: the squared diagonal of Cholesky's root is the
+    share of each predictor that the ones before it leave over.
     """
-    size = np.sqrt(np.maximum(np.diag(precision), np.finfo(float).tiny))
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
+    size = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
     try:
-        root = np.linalg.cholesky(precision / np.outer(size, size))
+        root = np.linalg.cholesky(precision / (size[..., :, None] * size[..., None, :]))
     except np.linalg.LinAlgError:
         root = np.zeros_like(precision)
-    if not (np.diag(root) ** 2 > COLLINEAR).all():
+    if not (np.diagonal(root, axis1=-2, axis2=-1) ** 2 > COLLINEAR).all():
         raise ModelError(
             "the predictors are collinear and the prior is flat, so the coefficients have no "
             "posterior; give finite prior scales, or drop a predictor"
         )
-    half = np.linalg.inv(root) / size
-    return np.asarray(half.T @ half)
+    return np.asarray(np.linalg.inv(root) / size[..., None, :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,8 +111,9 @@ class NormalInverseGamma:
     data: Moments
     mean: Array
     V: Array
-    a: float
-    b: float
+    half: Array  # V is half'half
+    a: Any
+    b: Any
 
     def draws(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Independent draws of beta (size, k) and sigma (size,)."""
