@@ -77,7 +77,7 @@ class KnownRecords(NamedTuple):
 def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> str:
     """Which published column depends on a synthesised one, and tells of the unknown records."""
     for held in parts:
-        on = sorted(synthesized & set(held.part.design.columns))
+        on = sorted(synthesized & set(held.part.columns))
         if held.part.name not in synthesized and on:
             return (
                 f"column {held.part.name!r} is published and its formula uses {on[0]!r}, which is "
@@ -409,7 +409,7 @@ def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any
 def places(part: Part) -> dict[str, tuple[str, Any]]:
     """Every parameter by its name in a table of draws: of which array, and where in it."""
     found: dict[str, tuple[str, Any]] = {}
-    names, levels = part.design.names, [""]
+    names, levels = part.names, [""]
     if nominal := isinstance(part.family, CategoricalLogit):
         levels = [f"[{level}]" for level in part.microdata.variables[part.column].labels[1:]]
     for c, level in enumerate(levels):
@@ -489,7 +489,7 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     """Draws of one regression from its table."""
     if len(table) < 2:
         raise InputError(f"the draws of {part.name!r} are {len(table)}; give at least 2")
-    shapes = {"beta": (len(part.design.names), *n_outcomes(part)), "cut": (part.n_levels - 1,)}
+    shapes = {"beta": (len(part.names), *n_outcomes(part)), "cut": (part.n_levels - 1,)}
     keys = ["beta", *part.family.extra]
     found = {key: np.empty((len(table), *shapes.get(key, ()))) for key in keys}
     for name, (key, at) in places(part).items():

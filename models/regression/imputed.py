@@ -120,16 +120,16 @@ class Unknown:
 
     def width(self, c: int) -> int:
         """Number of coefficients of a regression."""
-        return len(self.parts[c].design.names)
+        return len(self.parts[c].names)
 
     def moves(self, c: int) -> bool:
         """Whether the predictors of a regression are themselves imputed."""
-        return bool({part.name for part in self.parts} & set(self.parts[c].design.columns))
+        return bool({part.name for part in self.parts} & set(self.parts[c].columns))
 
     def predictors(self, c: int, codes: Codes) -> Array:
         """Standardised predictors of coded rows, shape (R, k)."""
         part = self.parts[c]
-        return part.scaling.inside(part.design.matrix(part.microdata, codes, SOURCE))
+        return part.scaling.inside(part.matrix(codes, SOURCE))
 
     def fits(self, state: State) -> list[NormalInverseGamma]:
         """m + 1 posteriors of each regression: given all rows as they are, and each data set."""

@@ -281,7 +281,7 @@ class ExactPart:
         Targets that are not ``fitted`` are not among the data.
         """
         out = np.empty(targets.guesses.codes.shape[:2])
-        width = len(self.part.design.names) + targets.profiles.shape[1]
+        width = len(self.part.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
             star, weight = self.guessed(targets, block), targets.weight[block]
             power = None if self.rows.weights is None else weight
@@ -324,7 +324,7 @@ class ExactPart:
         """
         G, U = targets.guesses.codes.shape[:2]
         out = np.empty((len(released), G, U))
-        k = len(self.part.design.names)
+        k = len(self.part.names)
         for block in blocks(U, G * (k * (k + 2) + targets.profiles.shape[1])):
             star = self.guessed(targets, block)
             beta, s2 = self._estimates(star, targets.weight[block])
