@@ -8,6 +8,7 @@ in `docs/evidence.md`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
+from bayes_risk.models.fits.sampling import DrawnPredictive, Length, blocks
 
 from .families import LogNormal
 from .glm import Nuts, extra_of
@@ -128,8 +129,8 @@ class NormalInverseGamma:
         y: Array,
         x_star: Array,
         y_star: Array,
-        fitted: Flags | None = None,
-        weight: Array | None = None,
+        fitted: Any = True,
+        weight: Any = 1.0,
     ) -> Array:
         """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.
 
@@ -138,16 +139,14 @@ class NormalInverseGamma:
         ``weight`` w (U,) of a pseudo-posterior it is log E[p(y* | x*, beta, sigma)^w] without
         (x, y)^w: `docs/sensitivity.md`.
         """
-        w = weight if weight is not None else np.ones(len(y)) if fitted is None else 1.0 * fitted
+        w, out = np.broadcast_arrays(weight, np.multiply(weight, fitted), y)[:2]
         V_x = x @ self.V  # shape (U, k)
-        left = 1.0 - w * np.einsum("uk,uk->u", V_x, x)
-        a = self.a - 0.5 * w
+        left = 1.0 - out * np.einsum("uk,uk->u", V_x, x)
+        a = self.a - 0.5 * out
         if (a <= 0).any():
-            n = self.data.n
-            who = f"{n - 1} records" if weight is None else f"records of weight {n:.3g} in all"
             raise ModelError(
-                f"{who} do not determine {len(self.mean)} coefficients under a flat prior; give "
-                "finite prior scales"
+                f"{self.data.n:.6g} records less one do not determine {len(self.mean)} "
+                "coefficients under a flat prior; give finite prior scales"
             )
         if (left < LEVERAGE).any():
             raise ModelError(
@@ -157,14 +156,10 @@ class NormalInverseGamma:
         error = y - x @ self.mean
         # without i: beta - w V x e / (1 - w h),  V + w V x x'V / (1 - w h),  b - w e^2 / 2(1 - w h)
         cross = np.einsum("guk,uk->gu", x_star, V_x)
-        centre = x_star @ self.mean - w * cross * error / left
-        inside, outside = np.einsum("guk,guk->gu", x_star @ self.V, x_star), w * cross**2 / left
-        b = np.maximum(self.b - 0.5 * w * error**2 / left, np.finfo(float).tiny)
-        if weight is None:
-            scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
-            level = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
-            return np.asarray(level - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
-        wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
+        centre = x_star @ self.mean - out * cross * error / left
+        spread = np.einsum("guk,guk->gu", x_star @ self.V, x_star) + out * cross**2 / left
+        b = np.maximum(self.b - 0.5 * out * error**2 / left, np.finfo(float).tiny)
+        wider = 1.0 + w * spread  # |V without i| / |V with y* in its place|
         level = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
         shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
         return np.asarray(level - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))
@@ -174,13 +169,11 @@ WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegressionPredictive:
+class RegressionPredictive(DrawnPredictive):
     """p(y* | theta_h) of one regression, or the product over several with the same draws."""
 
     parts: Sequence[Part]
     draws: Sequence[Coefficients]
-    targets: Targets
-    batch: Ints  # shape (H,): batch of each draw, in order
 
     @classmethod
     def of(cls, held: Sequence[Any], targets: Targets) -> "RegressionPredictive":
@@ -194,35 +187,15 @@ class RegressionPredictive:
             chains = next(c for c in (5, 4, 3, 2, 1) if H % c == 0)
         return cls(parts=parts, draws=draws, targets=targets, batch=batch_of_draws(H, chains))
 
-    def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
-        power = self.targets.weight[block]
-        log_p: Array = self._log_density(self.targets.profiles[block]) * power[:, None]
-        return log_p.T
+    @property
+    def uses(self) -> frozenset[int]:
+        """Columns that some regression depends on."""
+        return frozenset[int]().union(*(part.uses for part in self.parts))
 
-    def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        uses = frozenset[int]().union(*(part.uses for part in self.parts))
-        codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
-        log_v = log_weights.T - self.log_truth(block).T  # shape (U, H)
-        power = self.targets.weight[block]
-        G, U, p = codes.shape
-        out = np.empty((G, U, len(np.unique(self.batch))))
-        for some in blocks(U, G * len(self.batch)):
-            rows = codes[:, some].reshape(-1, p)
-            terms = self._log_density(rows).reshape(G, -1, len(self.batch))
-            if (power != 1).any():
-                terms *= power[some][:, None]
-            terms += log_v[some]
-            out[:, some] = log_sums_of_batches(terms, self.batch, axis=-1)
-        return np.moveaxis(out, 2, 0)[:, cell]
-
-    def _log_density(self, codes: Codes) -> Array:
-        """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""
-        total = self.parts[0].log_density(codes, self.draws[0])
-        for part, draws in zip(self.parts[1:], self.draws[1:], strict=True):
-            total += part.log_density(codes, draws)
-        return total
+    def log_density(self, codes: Codes) -> Array:
+        """log p of coded rows (R, p), summed over the regressions, shape (H, R)."""
+        each = zip(self.parts, self.draws, strict=True)
+        return reduce(np.add, (part.log_density(codes, draws) for part, draws in each)).T
 
 
 class Guessed(NamedTuple):
@@ -284,9 +257,8 @@ class ExactPart:
         width = len(self.part.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
             star, weight = self.guessed(targets, block), targets.weight[block]
-            power = None if self.rows.weights is None else weight
             rows = star.own.X, star.own.y, star.X, star.y
-            density = self.known.log_predictive(*rows, targets.fitted[block], power)
+            density = self.known.log_predictive(*rows, targets.fitted[block], weight)
             if isinstance(self.part.family, LogNormal):
                 density -= weight * np.log(star.outcome)
             out[:, block] = np.where(star.possible, density, -np.inf)[star.cell]

@@ -136,9 +136,7 @@ class Scaling:
         """Parameters (H, k, ...) on the original scale, from those that were sampled."""
         scale = self.scale.reshape(-1, *[1] * (beta.ndim - 2))
         slopes = self.by * beta / scale
-        shift = np.tensordot(slopes, self.centre, axes=(1, 0)) if beta.ndim == 2 else None
-        if shift is None:
-            shift = np.einsum("hkc,k->hc", slopes, self.centre)
+        shift = np.einsum("hk...,k->h...", slopes, self.centre)
         known = dict(extra)
         if self.constant >= 0:
             slopes[:, self.constant] += self.at - shift
