@@ -136,14 +136,12 @@ class DrawnPredictive(ABC):
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         t = self.targets
-        codes, cell = t.rows(self.uses, block)  # shape (G', U, p)
-        counted = np.zeros(codes.shape[:2], dtype=bool)
-        np.logical_or.at(counted, cell, t.guesses.counted[:, block])
+        codes, cell = t.rows(self.uses, block)
+        (G, U, p), H = codes.shape, len(self.batch)
         log_v, power = log_weights - self.log_truth(block), t.weight[block]
-        out = np.full((self.batch.max() + 1, *counted.shape), -np.inf)
-        for some in blocks(counted.shape[1], len(counted) * len(self.batch)):
-            wanted = counted[:, some]
-            u = some.start + np.nonzero(wanted)[1]
-            terms = self.log_density(codes[:, some][wanted]) * power[u] + log_v[:, u]
-            out[:, :, some][:, wanted] = log_sums_of_batches(terms, self.batch, axis=0)
+        out = np.empty((self.batch.max() + 1, G, U))
+        for some in blocks(U, G * H):
+            log_p = self.log_density(codes[:, some].reshape(-1, p)).reshape(H, G, -1)
+            terms = log_p * power[some] + log_v[:, None, some]
+            out[:, :, some] = log_sums_of_batches(terms, self.batch, axis=0)
         return out[:, cell]

@@ -519,3 +519,8 @@ class PyMCPredictive(DrawnPredictive):
                 "value the table holds"
             )
         return log_p
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """The same, minus infinity for guesses that do not count."""
+        sums = DrawnPredictive.log_sums(self, block, log_weights)
+        return np.where(self.targets.guesses.counted[:, block], sums, -np.inf)

@@ -206,7 +206,8 @@ class Part:
             ) from None
         except Exception as error:
             raise _failed(self.name, self.formula, f" for {source}", error) from None
-        found = found[:, [name in self.names for name in self.coding.names]]
+        if len(self.names) < found.shape[1]:
+            found = found[:, [name in self.names for name in self.coding.names]]
         bad = ~np.isfinite(found).all(axis=0)
         if bad.any():
             term = self.names[int(np.argmax(bad))]
