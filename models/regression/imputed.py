@@ -283,14 +283,15 @@ class ImputedPredictive:
         own, norm, found = self._own(block), np.zeros((H, U)), []
         for c, (part, (V, mean, a, b)) in enumerate(zip(unknown.parts, self.tables, strict=True)):
             G, p = len(guesses[c]), guesses[c].shape[2]
-            codes, out = guesses[c].astype(float), np.zeros((H, G, U))
+            codes = guesses[c].astype(float)
             positive = isinstance(part.family, LogNormal)
             impossible = positive & (codes[:, :, part.column] <= 0)
             codes[impossible, part.column] = 1.0
             rows = part.rows(codes.reshape(-1, p), SOURCE)
-            pair = np.ascontiguousarray(rows.X).reshape(G, U, -1), rows.y.reshape(G, U)
+            pair = rows.X.reshape(G, U, -1), rows.y.reshape(G, U)
             posteriors = V, mean, a[0], b
-            tempered(posteriors, powers, self._own_rows(c, own), pair, out, norm, normed)
+            out, more = tempered(posteriors, powers, self._own_rows(c, own), pair, normed)
+            norm += more
             if positive:
                 out -= pair[1] * part.scaling.by + part.scaling.at
             out[:, impossible] = -np.inf
@@ -312,5 +313,4 @@ class ImputedPredictive:
         (H, U, p), part, k = own.shape, self.unknown.parts[c], self.unknown.width(c)
         rows = own.reshape(-1, p) if self.unknown.moves(c) else own[0]
         X = self.unknown.predictors(c, rows).reshape(-1, U, k)
-        X = np.ascontiguousarray(np.broadcast_to(X, (H, U, k)))
-        return X, part.inside(own[:, :, part.column])
+        return np.broadcast_to(X, (H, U, k)), part.inside(own[:, :, part.column])

@@ -1,4 +1,4 @@
-"""Compiled: rows of normal regressions imputed one after another, and what that says of guesses.
+"""Rows of normal regressions imputed one after another, compiled, and what that says of guesses.
 
 Arrays are padded to the widest design, with zeros, which change no quadratic form. ``V`` (k, k) is
 the inverse of ``X'X`` and prior precision, ``mean`` (k,) the coefficients, ``xy`` (k,) is ``X'y``.
@@ -9,6 +9,7 @@ import math
 
 import numba
 import numpy as np
+from scipy.special import logsumexp
 
 LEVERAGE = 1e-9
 TINY = 1e-300
@@ -21,7 +22,7 @@ PLACES, LOG_WIDTHS = np.sinh(STEPS), np.log(np.cosh(STEPS) * REACH / POINTS)
 @numba.njit(cache=True, nogil=True)
 def log_t(distance, scale2, a):
     """log of Student's t with 2 a degrees of freedom, up to a constant; scale2 = 2 b spread."""
-    return -0.5 * math.log(scale2) - (a + 0.5) * math.log1p(distance * distance / scale2)
+    return -0.5 * np.log(scale2) - (a + 0.5) * np.log1p(distance * distance / scale2)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -99,83 +100,48 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+def tempered(posteriors, powers, own, guesses, normed):
+    """sum_l powers_l log p_l(row | data without the target's row) of rows, (H, G, U).
+
+    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L), of all rows; ``own``: the
+    target's row in each draw, (H, U, k) and (H, U); ``guesses``: rows (G, U, k) and (G, U). Also,
+    if ``normed``, the log integral over the outcome at the target's own predictors, (H, U), or 0.
+    """
+    (V, mean, a, b), (own_x, own_y), (x, y) = posteriors, own, guesses
+    out, centres, scales = 0.0, [], []
+    for l, power in enumerate(powers):
+        side = own_x @ V[:, l]  # shape (H, U, k)
+        left = np.maximum(1.0 - (side * own_x).sum(axis=-1), LEVERAGE)
+        fitted = (own_x @ mean[:, l, :, None])[..., 0]
+        error = (own_y - fitted) / left  # from the prediction without the row
+        less = np.maximum(b[:, l, None] - 0.5 * error * error * left, TINY)
+        centres.append(own_y - error)
+        scales.append(2.0 * less / left)
+        cross = np.einsum("huk,guk->hgu", side, x)
+        centre = np.einsum("hk,guk->hgu", mean[:, l], x) - cross * error[:, None]
+        spread = 1.0 + np.einsum("guj,hjk,guk->hgu", x, V[:, l], x, optimize=True)
+        scale2 = 2.0 * less[:, None] * (spread + cross * cross / left[:, None])
+        out += power * log_t.py_func(y - centre, scale2, a[l] - 0.5)
+    norm = log_integral(powers, np.stack(centres), np.stack(scales), a - 0.5) if normed else 0.0
+    return out, norm
+
+
 def log_integral(powers, centre, scale2, df):
     """log of the integral of prod_l t_l(y)^powers_l over y, by steps that grow away from its top.
 
     The trapezoidal rule on y = middle + width sinh(t): smooth and bell-shaped, so 41 points leave
-    1e-6, if the middle and width are roughly those of the product.
+    1e-6, if the middle and width are roughly those of the product. l is the first axis.
     """
-    precision, pull, plain, plain_pull = 0.0, 0.0, 0.0, 0.0
-    for l in range(powers.shape[0]):
-        curvature = (2.0 * df[l] + 1.0) / scale2[l]
-        precision += powers[l] * curvature
-        pull += powers[l] * curvature * centre[l]
-        plain += curvature / powers.shape[0]
-        plain_pull += curvature * centre[l] / powers.shape[0]
-    if precision < MIN_PRECISION * plain:
-        precision, pull = plain, plain_pull
-    middle, width = pull / precision, 1.0 / math.sqrt(precision)
-    top, total = -math.inf, 0.0
-    for q in range(PLACES.shape[0]):
-        y, term = middle + width * PLACES[q], LOG_WIDTHS[q]
-        for l in range(powers.shape[0]):
-            term += powers[l] * log_t(y - centre[l], scale2[l], df[l])
-        if term > top:
-            total = total * math.exp(top - term) + 1.0
-            top = term
-        else:
-            total += math.exp(term - top)
-    return top + math.log(total * width)
-
-
-@numba.njit(cache=True, nogil=True)
-def tempered(posteriors, powers, own, guesses, out, norm, normed):
-    """Adds sum_l powers_l log p_l(row | data without the target's row), of rows.
-
-    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L), of all rows; ``own``: the
-    target's row in each draw, (H, U, k) and (H, U); ``guesses``: rows (G, U, k) and (G, U). Adds to
-    out (H, G, U), and, if ``normed``, to norm (H, U) the log integral over the outcome at the
-    target's own predictors.
-    """
-    V, mean, a, b = posteriors
-    own_x, own_y = own
-    x, y = guesses
-    H, L, k = mean.shape
-    G, U = y.shape
-    side, other = np.empty(k), np.empty(k)
-    centres, scales, df = np.empty(L), np.empty(L), a - 0.5
-    for h in range(H):
-        for u in range(U):
-            at, e_y = own_x[h, u], own_y[h, u]
-            for l in range(L):
-                left = max(1.0 - product(V[h, l], at, side), LEVERAGE)
-                fitted = 0.0
-                for i in range(k):
-                    fitted += at[i] * mean[h, l, i]
-                error = (e_y - fitted) / left  # from the prediction without the row
-                less = max(b[h, l] - 0.5 * error * error * left, TINY)
-                centre, scale2, last = e_y - error, 2.0 * less / left, at
-                centres[l], scales[l] = centre, scale2
-                for g in range(G):
-                    if not same(x[g, u], last):
-                        last = x[g, u]
-                        spread = 1.0 + product(V[h, l], last, other)
-                        cross, centre = 0.0, 0.0
-                        for i in range(k):
-                            cross += side[i] * last[i]
-                            centre += last[i] * mean[h, l, i]
-                        centre -= cross * error
-                        scale2 = 2.0 * less * (spread + cross * cross / left)
-                    out[h, g, u] += powers[l] * log_t(y[g, u] - centre, scale2, df[l])
-            if normed:
-                norm[h, u] += log_integral(powers, centres, scales, df)
-
-
-@numba.njit(cache=True, nogil=True)
-def same(x, y):
-    """Whether two rows are equal."""
-    for i in range(x.shape[0]):
-        if x[i] != y[i]:
-            return False
-    return True
+    wide = (slice(None), *[None] * (centre.ndim - 1))
+    powers, df = powers[wide], df[wide]
+    curvature = (2.0 * df + 1.0) / scale2
+    precision, pull = ((powers * x).sum(axis=0) for x in (curvature, curvature * centre))
+    plain, plain_pull = (x.mean(axis=0) for x in (curvature, curvature * centre))
+    hardly = precision < MIN_PRECISION * plain
+    precision, pull = np.where(hardly, plain, precision), np.where(hardly, plain_pull, pull)
+    middle, width = pull / precision, 1.0 / np.sqrt(precision)
+    y = middle + width * PLACES[(slice(None), *wide[1:])]
+    terms = LOG_WIDTHS[(slice(None), *wide[1:])] + np.zeros_like(y)
+    for l in range(len(powers)):
+        terms += powers[l] * log_t.py_func(y - centre[l], scale2[l], df[l])
+    return logsumexp(terms, axis=0) + np.log(width)
