@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, Unpack, cast
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,7 @@ class RegressionFit(Synthesis):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
-        made = self._held(release)
+        made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
         may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
         if any(isinstance(held, ExternalPart) for held in made):
@@ -183,7 +183,7 @@ class RegressionFit(Synthesis):
 
     def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
-        order = [p.part.name for p in self._held(release)]
+        order = [p.part.name for p in self.made(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
             "these as constants from which nothing is inferred of a record, not the parameters; "
@@ -204,18 +204,8 @@ class RegressionFit(Synthesis):
         """Draws of each chain of imputed rows."""
         return max(-(-self.n_draws // CHAINS), 4)
 
-    def made(self, release: EncodedRelease) -> list[PartPosterior]:
+    def made(self, release: EncodedRelease) -> list[Any]:
         """The regressions that made the release, in its order."""
-        held = self._held(release)
-        if any(isinstance(one, ExternalPart) for one in held):
-            raise InputError(
-                "draws brought from elsewhere cannot be drawn again; they offer the evidence "
-                '"importance" alone, for the others fit the model (fit)'
-            )
-        return cast(list[PartPosterior], held)
-
-    def _held(self, release: EncodedRelease) -> list[FittedPart]:
-        """Draws of the regressions that made the release."""
         lacking = f"the model has no formula; it has those of {self._modelled}"
         names = made_columns(release, self.microdata, self._modelled, lacking)
         return [p for p in self.posterior.parts if p.part.name in names]
@@ -259,7 +249,7 @@ class RegressionFit(Synthesis):
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
-        for held in self._held(release):
+        for held in self.made(release):
             held.part.check(codes, f"of release {l + 1}")
         return codes
 
@@ -318,14 +308,14 @@ class RegressionFit(Synthesis):
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> RegressionPredictive:
         """prod_j f_j(y* | theta_h) over the regressions that made the release."""
-        return RegressionPredictive.of(self._held(release), targets)
+        return RegressionPredictive.of(self.made(release), targets)
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         which = np.arange(self.posterior.n_draws) if draws is None else draws
-        parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
+        parts = [(held.part, held.draws.take(which)) for held in self.made(release)]
         out = np.zeros((release.m, len(which)))
         for l in range(release.m):
             z = self.released(release, l)
@@ -391,8 +381,7 @@ def fitted(
 
 def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
     """A fit of a `Regression` made of draws from elsewhere."""
-    tables = _tables(parts, draws)
-    held = [ExternalPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
+    held = [ExternalPart(part=p, draws=_coefficients(p, *_table(p.name, draws))) for p in parts]
     sizes = {p.part.name: len(p.draws) for p in held}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
@@ -442,39 +431,34 @@ def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
     return {name: held[key][at] for name, (key, at) in places(part).items()}
 
 
-def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
-    """A table of draws and its number of chains for each regression."""
-    found, names = {}, [part.name for part in parts]
+def _table(name: str, draws: Any) -> tuple[pd.DataFrame, int]:
+    """The table of draws of one regression, and its number of chains."""
     if holds_draws(draws):
         table, chains = _from_arviz(draws)
-        for name in names:
-            prefix = f"{name}: "
-            own = {
-                c.removeprefix(prefix): table[c] for c in map(str, table) if c.startswith(prefix)
-            }
-            if not own:
-                raise InputError(
-                    f"the posterior has no variables of {name!r}; they are named "
-                    f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
-                )
-            found[name] = pd.DataFrame(own), chains
-        return found
+        prefix = f"{name}: "
+        own = {c.removeprefix(prefix): table[c] for c in table if c.startswith(prefix)}
+        if not own:
+            raise InputError(
+                f"the posterior has no variables of {name!r}; they are named "
+                f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
+            )
+        return pd.DataFrame(own), chains
     if not isinstance(draws, Mapping):
         raise InputError(
             f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
             "DataTree or InferenceData"
         )
-    if absent := [name for name in names if name not in draws]:
-        raise InputError(f"draws has none of {absent}; give a table of draws for each formula")
-    for name in names:
-        given = draws[name]
-        if not holds_draws(given) and not isinstance(given, pd.DataFrame):
-            raise InputError(
-                f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one "
-                "column per coefficient, or ArviZ's DataTree or InferenceData"
-            )
-        found[name] = _from_arviz(given) if holds_draws(given) else (given, 1)
-    return found
+    if name not in draws:
+        raise InputError(f"draws has none of {[name]}; give a table of draws for each formula")
+    given = draws[name]
+    if holds_draws(given):
+        return _from_arviz(given)
+    if not isinstance(given, pd.DataFrame):
+        raise InputError(
+            f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one "
+            "column per coefficient, or ArviZ's DataTree or InferenceData"
+        )
+    return given, 1
 
 
 def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:

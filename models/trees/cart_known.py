@@ -97,15 +97,13 @@ def fill(kind, node, types, wanted, table):
     of each data set, multiplicity.
     """
     n_known, n_unknown, R, weight, weight_rest, c_rest = node
-    c, r, times = types
-    T = len(c)
+    T = len(types[0])  # after them the levels that are not shown
+    counts = np.append(types[0].astype(np.float64), c_rest)
+    r = np.concatenate((types[1], np.zeros((1, len(R)), dtype=np.int64)))
+    times, weights = np.append(types[2], 1), np.append(np.full(T, weight), weight_rest)
     log_p = np.empty((T + 1, n_unknown + 2))
-    weights = np.empty(T + 1)
-    counts = np.empty(T + 1)
     for k in range(T + 1):
-        counts[k] = c[k] if k < T else c_rest
-        weights[k] = weight if k < T else weight_rest
-        _log_terms(kind, counts[k], weights[k], r[k] if k < T else r[:0].ravel(), log_p[k])
+        _log_terms(kind, counts[k], weights[k], r[k], log_p[k])
     tilt = _tilt(log_p, times, n_unknown)
     p, add, drop = _terms(kind, log_p, counts, weights, r, tilt)
     powers = _powers(p, times)
@@ -164,11 +162,8 @@ def _tilt(log_p, times, n_unknown):
     """
     spread = 0.0
     for k in range(len(log_p)):
-        high, low = -np.inf, np.inf
-        for x in log_p[k]:
-            if x > -np.inf:
-                high, low = max(high, x), min(low, x)
-        spread += (times[k] if k < len(times) else 1) * (high - low)
+        there = log_p[k][log_p[k] > -np.inf]
+        spread += times[k] * (there.max() - there.min())
     if spread < WIDE:
         return 0.0
     low, high = -FURTHEST, FURTHEST
@@ -184,17 +179,11 @@ def _tilt(log_p, times, n_unknown):
 @numba.njit(cache=True, nogil=True)
 def _mean(log_p, times, tilt):
     """Expected number of unknown records if the levels were independent."""
-    total = 0.0
+    total, u = 0.0, np.arange(log_p.shape[1])
     for k in range(len(log_p)):
-        top = -np.inf
-        for u in range(log_p.shape[1]):
-            top = max(top, log_p[k, u] + tilt * u)
-        mass, mean = 0.0, 0.0
-        for u in range(log_p.shape[1]):
-            x = math.exp(log_p[k, u] + tilt * u - top)
-            mass += x
-            mean += u * x
-        total += (times[k] if k < len(times) else 1) * mean / mass
+        x = log_p[k] + tilt * u
+        x = np.exp(x - x.max())
+        total += times[k] * (u * x).sum() / x.sum()
     return total
 
 
@@ -213,7 +202,7 @@ def _terms(kind, log_p, counts, weights, r, tilt):
                 drop[k, u] = log_p[k, u - 1] + math.log((total - 1.0) / u) + tilt * u
         if counts[k] > 0:
             drop[k, 0] = log_p[k, 0]
-            for l in range(r.shape[1] if k < len(r) else 0):
+            for l in range(r.shape[1]):
                 if r[k, l] > 0:
                     last = counts[k] == 1
                     drop[k, 0] -= np.inf if last else _log_change(kind, counts[k] - 1.0, r[k, l])
@@ -237,9 +226,7 @@ def _times(x, y):
     D = len(x) - 1
     out = np.zeros(D + 1)
     for i in range(D):
-        if x[i] > 0.0:
-            for j in range(D - i):
-                out[i + j] += x[i] * y[j]
+        out[i:D] += x[i] * y[: D - i]
     top = out.max()
     if top > 0.0:
         out /= top
@@ -268,7 +255,7 @@ def _powers(p, times):
     """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D + 1)."""
     out = np.empty((2, *p.shape))
     for k in range(len(p)):
-        out[1, k] = _power(p[k], (times[k] if k < len(times) else 1) - 1)
+        out[1, k] = _power(p[k], times[k] - 1)
         out[0, k] = _times(out[1, k], p[k])
     return out
 
