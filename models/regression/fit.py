@@ -436,7 +436,7 @@ def _table(name: str, draws: Any) -> tuple[pd.DataFrame, int]:
     if holds_draws(draws):
         table, chains = _from_arviz(draws)
         prefix = f"{name}: "
-        own = {c.removeprefix(prefix): table[c] for c in table if c.startswith(prefix)}
+        own = {c.removeprefix(prefix): table[c] for c in map(str, table) if c.startswith(prefix)}
         if not own:
             raise InputError(
                 f"the posterior has no variables of {name!r}; they are named "

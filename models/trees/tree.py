@@ -101,12 +101,13 @@ class Moves(NamedTuple):
 
     def only(self, some: Flags) -> "Moves":
         """Some of the rows."""
-        return Moves(*(x[some] for x in self))
+        rows: Any = (x[some] for x in self)
+        return Moves(*rows)
 
     def summed(self, gain: Array, shape: tuple[int, ...]) -> Array:
         """What all rows of a guess and target add up to, (G, U)."""
         cells = np.bincount(self.g * shape[1] + self.u, gain, minlength=shape[0] * shape[1])
-        return cells.reshape(shape)
+        return np.asarray(cells.reshape(shape), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
