@@ -9,7 +9,7 @@ in `docs/evidence.md`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -242,12 +242,6 @@ class ExactPart:
         n = max(len(self.draws) // chains // shorter, 4)
         return ExactPart.fitted(self.part, rows, n, chains, rng)
 
-    def doubled(self, *, rng: np.random.Generator) -> "ExactPart":
-        """As many draws again."""
-        beta, sigma = self.known.draws(len(self.draws), rng)
-        more = Coefficients.outside(self.part, beta, {"sigma": sigma}, self.draws.n_chains)
-        return replace(self, draws=self.draws.and_then(more))
-
     def log_predictive(self, targets: Targets) -> Array:
         """log p(y* | x*, data without i), shape (G, U), in closed form, block by block.
 
@@ -374,11 +368,6 @@ class SampledPart:
         )
         return SampledPart.fitted(self.part, rows, self.nuts, length, start=self.last, **how)
 
-    def doubled(self, *, rng: np.random.Generator) -> "SampledPart":
-        """As many draws again, chains going on where they stopped."""
-        more = self.with_rows(self.rows, rng=rng)
-        return replace(more, draws=self.draws.and_then(more.draws))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExternalPart:
@@ -390,7 +379,6 @@ class ExternalPart:
 
 PartPosterior = ExactPart | SampledPart  # may be drawn again
 FittedPart = PartPosterior | ExternalPart
-P = TypeVar("P", bound=FittedPart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -411,13 +399,15 @@ class RegressionPosterior:
         return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
-        """As many draws again."""
-        children = rng.spawn(len(self.parts))
-        parts = [p.doubled(rng=c) for p, c in zip(self.parts, children, strict=True)]
+        """As many draws again, sampled chains going on where they stopped."""
+        parts = []
+        for held, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
+            more = held.with_rows(held.rows, rng=child)
+            parts.append(replace(more, draws=held.draws.and_then(more.draws)))
         return RegressionPosterior(parts=parts)
 
 
-def touched(parts: Sequence[P], targets: Targets) -> list[P]:
+def touched(parts: Sequence[Any], targets: Targets) -> list[Any]:
     """Regressions in which a guess appears."""
     guessed = set(targets.columns.tolist())
     return [held for held in parts if guessed & held.part.uses]

@@ -52,11 +52,9 @@ class RegressionPrior:
     overdispersion: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("intercept", "slopes"):
-            if getattr(self, name) != np.inf:
+        for name in ("intercept", "slopes", "sigma", "overdispersion"):
+            if name in ("sigma", "overdispersion") or getattr(self, name) != np.inf:
                 positive(name, getattr(self, name))
-        for name in ("sigma", "overdispersion"):
-            positive(name, getattr(self, name))
         if len(self.nu) != 2 or len(self.sigma2) != 2:
             raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
         for value in self.nu:
