@@ -139,7 +139,7 @@ class DrawnPredictive(ABC):
         codes, cell = t.rows(self.uses, block)
         (G, U, p), H = codes.shape, len(self.batch)
         log_v, power = log_weights - self.log_truth(block), t.weight[block]
-        out = np.empty((self.batch.max() + 1, G, U))
+        out = np.empty((len(np.unique(self.batch)), G, U))
         for some in blocks(U, G * H):
             log_p = self.log_density(codes[:, some].reshape(-1, p)).reshape(H, G, -1)
             terms = log_p * power[some] + log_v[:, None, some]
