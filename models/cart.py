@@ -217,7 +217,7 @@ class CART(Shown):
             if alpha is not None and given is not None:
                 raise InputError(
                     f"weights with {name}={given!r} are not offered: files made elsewhere and "
-                    f"smoothed values count every record in full; leave weights out, or {name}"
+                    f"smoothed values count every record in full; give {name}=None, or no weights"
                 )
         return alpha
 
