@@ -213,17 +213,12 @@ class CART(Shown):
     def _checked(self, weights: Any, data: Microdata) -> Array | None:
         """Record weights, of values that are not smoothed."""
         alpha = checked_weights(weights, data.index)
-        if alpha is not None and self.floor is not None:
-            raise InputError(
-                f"weights with floor={self.floor:g} are not offered: a floor is for files made "
-                "elsewhere, from whole records; leave weights out, or floor"
-            )
-        if alpha is not None and self.smoothing is not None:
-            raise InputError(
-                f"weights with smoothing={self.smoothing!r} are not offered: the evidence of "
-                "smoothed values counts every record in full; give smoothing=None, or leave "
-                "weights out"
-            )
+        for name, given in (("floor", self.floor), ("smoothing", self.smoothing)):
+            if alpha is not None and given is not None:
+                raise InputError(
+                    f"weights with {name}={given!r} are not offered: files made elsewhere and "
+                    f"smoothed values count every record in full; give {name}=None, or no weights"
+                )
         return alpha
 
 

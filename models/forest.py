@@ -124,7 +124,7 @@ chain='all-others')
 
         Parameters
         ----------
-        df, columns, levels, releases, missing
+        df, columns, levels, releases, missing, progress
             As of `CART.fit`.
         records : mask, list of record labels, or mapping of column to one of these, optional
             Records to replace; all by default. A mapping says it column by column; columns of
@@ -138,9 +138,6 @@ chain='all-others')
             Decides bootstrap samples and the predictors that each split may use.
         n_jobs : int
             Threads, here and whenever the fit is used. Results do not depend on it.
-        progress : callable or bool, optional
-            Called as ``progress("fit", trees grown, trees)``.
-            By default a bar in terminals and notebooks; False: none.
 
         Raises
         ------

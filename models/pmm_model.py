@@ -121,7 +121,7 @@ class PMM(Shown):
 
         Parameters
         ----------
-        df, columns, levels, releases, missing
+        df, columns, levels, releases, missing, progress
             As of `CART.fit`.
         extra : DataFrame, optional
             Further predictors of the same records (design variables, population shares), which are
@@ -130,9 +130,6 @@ class PMM(Shown):
             Predictive mean matching takes no record weights.
         sample : bool
             Taken for uniformity; nothing is sampled.
-        progress : callable or bool, optional
-            Called as ``progress("fit", done, total)``.
-            By default a bar in terminals and notebooks; False: none.
 
         Returns
         -------

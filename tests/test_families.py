@@ -338,7 +338,7 @@ def test_centres_and_scales_leave_the_density_alone(table, name):
     inner = rng.standard_normal((H, rows.X.shape[1], *n_outcomes(part)))
     cut = {"cut": np.sort(rng.standard_normal((H, K - 1)), axis=1)} if name == "ordered" else {}
     outer, extra = part.scaling.outside(inner, cut)
-    X = part.design.matrix(data, data.codes)
+    X = part.matrix(data.codes)
     a = np.einsum("rk,hk...->rh...", rows.X, inner)
     b = np.einsum("rk,hk...->rh...", X, outer)
     if name == "ordered":

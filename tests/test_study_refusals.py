@@ -643,7 +643,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[reweight\] Forest takes no record weights: votes of trees are no likelihood",
          {"model": FOREST}),
         ({"until": 0.3},
-         r'\[reweight\] weights with smoothing = "kde" are not offered: the evidence of',
+         r'\[reweight\] weights with smoothing = "kde" are not offered: files made',
          {"model": TREES | {"smoothing": "kde"}}),
         ({"until": 0.3},
          r"\[reweight\] needs a model that is fitted, and \[model\] takes one from files;",

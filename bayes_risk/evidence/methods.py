@@ -141,13 +141,13 @@ def choose_method(
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
-    if intruder.knows_less and can.partial is None and not can.reasons:
+    if intruder.knows_less and can.partial is None and "" not in can.reasons:
         raise InputError(
             f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; give "
             'knows_records="all-but-target"'
         )
-    if not can.methods and can.reasons:  # the model's own refusal of it all
-        raise InputError(next(iter(can.reasons.values())))
+    if asked in can.reasons or (not can.methods and can.reasons):  # the model's own refusals
+        raise InputError(can.reasons.get(asked or "", next(iter(can.reasons.values()))))
     wanted = ways if asked is None else [one_of("evidence", asked, EVIDENCE)]
     for way in wanted:
         if way in can.methods:

@@ -1,5 +1,6 @@
 """How long chains run, what `pymc.sample` is told, what is kept of it, and sums over draws."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from bayes_risk._compat import draws_object, group, group_names
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.validate import at_least
+from bayes_risk.data.microdata import Codes
+from bayes_risk.evidence.contract import Targets
 
 MAX_CELLS = 2_000_000  # numbers in an array of rows x draws
 
@@ -108,3 +111,37 @@ def log_sums_of_batches(terms: Array, batch: Ints, axis: int) -> Array:
     with np.errstate(divide="ignore"):
         sums: Array = np.log(np.add.reduceat(terms, starts, axis=axis)) + top
     return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DrawnPredictive(ABC):
+    """Draws of p(y* | theta_h), to the power of the target's weight; nothing is integrated out."""
+
+    targets: Targets
+    batch: Ints  # shape (H,): halves of chains, in order
+
+    @property
+    @abstractmethod
+    def uses(self) -> frozenset[int]:
+        """Columns that the density depends on."""
+
+    @abstractmethod
+    def log_density(self, codes: Codes) -> Array:
+        """log p(row | theta_h) of coded rows (R, p), shape (H, R)."""
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h), shape (H, block)."""
+        return self.log_density(self.targets.profiles[block]) * self.targets.weight[block]
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
+        t = self.targets
+        codes, cell = t.rows(self.uses, block)
+        (G, U, p), H = codes.shape, len(self.batch)
+        log_v, power = log_weights - self.log_truth(block), t.weight[block]
+        out = np.empty((len(np.unique(self.batch)), G, U))
+        for some in blocks(U, G * H):
+            log_p = self.log_density(codes[:, some].reshape(-1, p)).reshape(H, G, -1)
+            terms = log_p * power[some] + log_v[:, None, some]
+            out[:, :, some] = log_sums_of_batches(terms, self.batch, axis=0)
+        return out[:, cell]

@@ -87,9 +87,8 @@ class Request:
     """What `synthesize` was asked for.
 
     ``columns`` in the order of the model, ``mask`` the rows to replace, of n records or of any
-    number that was asked for; a generator, and a
-    draw of Theta where there are any, for each of the m tables. ``parameters``: how these draws
-    were chosen, of `PARAMETERS`.
+    number that was asked for; a generator, and a draw of Theta where there are any, for each of the
+    m tables. ``parameters``: how these draws were chosen, of `PARAMETERS`.
     """
 
     microdata: Microdata

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.variables import MISSING_LABEL, Variable
-from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
+from bayes_risk.models.fits.sampling import DrawnPredictive
 
 Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
 Values = list[npt.NDArray[Any]]  # of each pm.Data
@@ -491,23 +490,26 @@ def _allowed(builder: Builder, column: str, drawn: npt.NDArray[Any]) -> Array:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PyMCPredictive:
-    """Draws of p(y* | theta_h) for the U targets; nothing is integrated out.
-
-    With record weights, p(y* | theta_h) to the power of the target's.
-
-    ``batch`` (H,) numbers halves of chains; ``theta`` holds the draws by name.
-    """
+class PyMCPredictive(DrawnPredictive):
+    """Of all observed variables of a row; ``theta`` holds the draws by name."""
 
     engine: Engine
     theta: Theta
-    targets: Targets
-    batch: Ints
+
+    @property
+    def uses(self) -> frozenset[int]:
+        """All columns that are guessed."""
+        return frozenset(self.targets.columns.tolist())
+
+    def log_density(self, codes: Codes) -> Array:
+        """log p(row | theta_h) of coded rows, distinct ones computed once, shape (H, R)."""
+        rows, which = np.unique(codes.astype(float, copy=False), axis=0, return_inverse=True)
+        log_p = self.engine.log_p(rows, self.theta, self.engine.builder.columns)
+        return log_p[:, which.ravel()]
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), all observed variables of the row, to its power; shape (H, U)."""
-        columns = self.engine.builder.columns
-        log_p = self.engine.log_p(self.targets.profiles[block], self.theta, columns)
+        """The same, an error where a target has density zero."""
+        log_p = DrawnPredictive.log_truth(self, block)
         if not np.isfinite(log_p).all():
             u = int(np.argmax(~np.isfinite(log_p).all(axis=0)))
             record = self.engine.builder.microdata.index[self.targets.record[block][u]]
@@ -516,21 +518,9 @@ class PyMCPredictive:
                 "be left out of the fit by a weight; give the model a likelihood that allows every "
                 "value the table holds"
             )
-        return log_p * self.targets.weight[block]
+        return log_p
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log sum over a batch of weights_h p(y*|theta_h) / p(y_i|theta_h), shape (B, G, U)."""
-        t, columns = self.targets, self.engine.builder.columns
-        codes, cell = t.rows(frozenset(t.columns.tolist()), block)  # shape (G', U, p)
-        counted = t.guesses.counted[:, block]
-        log_v, power = log_weights - self.log_truth(block), t.weight[block]
-        out = np.full((self.batch.max() + 1, *counted.shape), -np.inf)
-        for some in blocks(counted.shape[1], len(counted) * len(self.batch)):
-            wanted = counted[:, some]
-            u = some.start + np.nonzero(wanted)[1]
-            given = codes[cell, some][wanted].astype(float, copy=False)
-            rows, which = np.unique(given, axis=0, return_inverse=True)
-            log_p = self.engine.log_p(rows, self.theta, columns)[:, which.ravel()]
-            terms = log_p * power[u] + log_v[:, u]
-            out[:, :, some][:, wanted] = log_sums_of_batches(terms, self.batch, axis=0)
-        return out
+        """The same, minus infinity for guesses that do not count."""
+        sums = DrawnPredictive.log_sums(self, block, log_weights)
+        return np.where(self.targets.guesses.counted[:, block], sums, -np.inf)

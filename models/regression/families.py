@@ -29,6 +29,7 @@ LARGEST_MEAN = 1e15  # a count beyond this cannot be drawn
 LARGEST_ETA = 700.0  # exp of more is infinite
 
 
+@dataclass(frozen=True, slots=True)
 class Family(ABC):
     """What every family tells of itself.
 
@@ -37,7 +38,6 @@ class Family(ABC):
     in closed form; ``log_mean``: eta is the log of a mean.
     """
 
-    __slots__ = ()
     kind: ClassVar[str]
     extra: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False
@@ -56,7 +56,6 @@ class Family(ABC):
         raise TypeError(f"{type(self).__name__} is not sampled: its posterior is in closed form")
 
 
-@dataclass(frozen=True, slots=True)
 class Normal(Family):
     """y ~ Normal(eta, sigma)."""
 
@@ -76,7 +75,6 @@ class Normal(Family):
         return rng.normal(eta, extra["sigma"])
 
 
-@dataclass(frozen=True, slots=True)
 class LogNormal(Family):
     """log y ~ Normal(eta, sigma); y > 0."""
 
@@ -97,7 +95,6 @@ class LogNormal(Family):
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class StudentT(Family):
     """y ~ t with nu degrees of freedom, location eta and scale sigma."""
 
@@ -120,7 +117,6 @@ class StudentT(Family):
         pm.StudentT("outcome", nu=nu, mu=eta, sigma=sigma, observed=data["y"])
 
 
-@dataclass(frozen=True, slots=True)
 class Bernoulli(Family):
     """Two levels; Pr(second level) = logistic(eta)."""
 
@@ -176,7 +172,6 @@ class Binomial(Family):
         pm.Binomial("outcome", n=data["trials"], logit_p=eta, observed=data["y"])
 
 
-@dataclass(frozen=True, slots=True)
 class Poisson(Family):
     """y ~ Poisson(exp(eta))."""
 
@@ -195,7 +190,6 @@ class Poisson(Family):
         pm.Poisson("outcome", mu=pm.math.exp(eta), observed=data["y"])
 
 
-@dataclass(frozen=True, slots=True)
 class NegativeBinomial(Family):
     """y ~ negative binomial with mean exp(eta) and variance mu + mu^2 / alpha."""
 
@@ -222,7 +216,6 @@ class NegativeBinomial(Family):
         pm.NegativeBinomial("outcome", mu=pm.math.exp(eta), alpha=alpha, observed=data["y"])
 
 
-@dataclass(frozen=True, slots=True)
 class OrderedLogit(Family):
     """Ordered levels, proportional odds: Pr(y <= k) = logistic(cut_k - eta), no intercept."""
 
@@ -256,7 +249,6 @@ class OrderedLogit(Family):
         pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=data["y"])
 
 
-@dataclass(frozen=True, slots=True)
 class CategoricalLogit(Family):
     """Nominal levels: Pr(y = k) proportional to exp(eta_k), eta_0 = 0."""
 

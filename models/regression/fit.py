@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, Unpack, cast
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,9 @@ from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
-from . import counts_imputed
-from .counts_imputed import UnknownCounts
-from .families import CategoricalLogit, Poisson
+from .families import CategoricalLogit
 from .glm import Nuts
-from .imputed import WARM_UP, ImputedPosterior, Unknown
+from .imputed import ImputedPosterior, Unknown
 from .part import Coefficients, Part, Rows, n_outcomes
 from .posterior import (
     CHAINS,
@@ -61,7 +59,11 @@ from .posterior import (
 )
 
 DIMS = ["chain", "draw"]  # of a posterior as ArviZ keeps it
-COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
+NOT_IMPUTED = (
+    'evidence="imputed" is offered for normal and log-normal regressions alone: records that are '
+    "not known have no density in closed form under other families; give "
+    'evidence="independent-releases", or a release of one data set'
+)
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
 
@@ -72,19 +74,10 @@ class KnownRecords(NamedTuple):
     whole: RegressionPosterior
 
 
-def all_counts(made: Sequence[PartPosterior]) -> bool:
-    """Whether all are Poisson regressions on published predictors."""
-    names = {held.part.name for held in made}
-    return all(
-        isinstance(held.part.family, Poisson) and not names & set(held.part.design.columns)
-        for held in made
-    )
-
-
 def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> str:
     """Which published column depends on a synthesised one, and tells of the unknown records."""
     for held in parts:
-        on = sorted(synthesized & set(held.part.design.columns))
+        on = sorted(synthesized & set(held.part.columns))
         if held.part.name not in synthesized and on:
             return (
                 f"column {held.part.name!r} is published and its formula uses {on[0]!r}, which is "
@@ -114,7 +107,7 @@ class RegressionFit(Synthesis):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
-        made = self._held(release)
+        made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
         may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
         if any(isinstance(held, ExternalPart) for held in made):
@@ -138,7 +131,6 @@ class RegressionFit(Synthesis):
         self, may: Capabilities, release: EncodedRelease, intruder: Intruder, exact: bool
     ) -> Capabilities:
         """What is offered for an intruder who does not know all other records."""
-        made = self.made(release)
         why = without_weights(intruder) if self.weights is not None else ""
         why = why or why_all_must_be_known(self, release)
         why = why or why_published_tell(self.posterior.parts, set(release.synthesized))
@@ -147,9 +139,10 @@ class RegressionFit(Synthesis):
         if release.m == 1:
             computed = frozenset({"exact"} if exact else ())
             return replace(may, methods=computed | {"predictive"}, computed=computed)
-        ways = {"independent-releases"} | ({"imputed"} if exact or all_counts(made) else set())
-        computed = frozenset({"independent-releases"} if exact else ())
-        return replace(may, methods=frozenset(ways), computed=computed)
+        ways = frozenset({"independent-releases"})
+        if exact:
+            return replace(may, methods=ways | {"imputed"}, computed=ways)
+        return replace(may, methods=ways, reasons={"imputed": NOT_IMPUTED})
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
@@ -190,7 +183,7 @@ class RegressionFit(Synthesis):
 
     def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
-        order = [p.part.name for p in self._held(release)]
+        order = [p.part.name for p in self.made(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
             "these as constants from which nothing is inferred of a record, not the parameters; "
@@ -211,18 +204,8 @@ class RegressionFit(Synthesis):
         """Draws of each chain of imputed rows."""
         return max(-(-self.n_draws // CHAINS), 4)
 
-    def made(self, release: EncodedRelease) -> list[PartPosterior]:
+    def made(self, release: EncodedRelease) -> list[Any]:
         """The regressions that made the release, in its order."""
-        held = self._held(release)
-        if any(isinstance(one, ExternalPart) for one in held):
-            raise InputError(
-                "draws brought from elsewhere cannot be drawn again; they offer the evidence "
-                '"importance" alone, for the others fit the model (fit)'
-            )
-        return cast(list[PartPosterior], held)
-
-    def _held(self, release: EncodedRelease) -> list[FittedPart]:
-        """Draws of the regressions that made the release."""
         lacking = f"the model has no formula; it has those of {self._modelled}"
         names = made_columns(release, self.microdata, self._modelled, lacking)
         return [p for p in self.posterior.parts if p.part.name in names]
@@ -266,7 +249,7 @@ class RegressionFit(Synthesis):
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
-        for held in self._held(release):
+        for held in self.made(release):
             held.part.check(codes, f"of release {l + 1}")
         return codes
 
@@ -308,43 +291,31 @@ class RegressionFit(Synthesis):
         )
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known.
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known, of normal regressions.
 
-        Normal regressions: 4 chains, as many draws as the fit has; a sweep costs
-        n_U J (4 k^2 + m k) multiplications and the designs of later regressions. Poisson
-        regressions: as many chains as the fit has, an eighth of its draws, coefficients integrated
-        out.
+        4 chains, as many draws as the fit has; a sweep costs n_U J (4 k^2 + m k) multiplications
+        and the designs of later regressions.
         """
         assert self.known is not None
-        made, tables = self.made(release), [self.released(release, l) for l in range(release.m)]
-        unknown: list[Any]
-        if all_counts(made):
-            whole = [held for held in self.known.whole.parts if isinstance(held, SampledPart)]
-            unknown = [
-                UnknownCounts.of(held, self.known.seen, release.replaced, tables) for held in whole
-            ]
-            chains, tune = min(held.draws.n_chains for held in made), counts_imputed.WARM_UP
-            draws = max(self.n_draws // chains // COUNTS_SHARE, 4)
-        else:
-            normal = [closed(held) for held in made]
-            unknown = [Unknown.of(normal, self.known.seen, tables, release.codes[0])]
-            chains, draws, tune = CHAINS, self._length, WARM_UP
-        tick = ticker(how["progress"], "unknown records", chains * draws * len(unknown))
-        length: Any = {"chains": chains, "draws": draws, "tune": tune, "tick": tick}
-        return ImputedPosterior.sampled(unknown, rng=how["rng"], n_jobs=how["n_jobs"], **length)
+        parts = [closed(held) for held in self.made(release)]
+        tables = [self.released(release, l) for l in range(release.m)]
+        unknown = Unknown.of(parts, self.known.seen, tables, release.codes[0])
+        tick = ticker(how["progress"], "unknown records", CHAINS * self._length)
+        run: Any = {"rng": how["rng"], "n_jobs": how["n_jobs"], "tick": tick}
+        return ImputedPosterior.sampled(unknown, self._length, **run)
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> RegressionPredictive:
         """prod_j f_j(y* | theta_h) over the regressions that made the release."""
-        return RegressionPredictive.of(self._held(release), targets)
+        return RegressionPredictive.of(self.made(release), targets)
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         which = np.arange(self.posterior.n_draws) if draws is None else draws
-        parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
+        parts = [(held.part, held.draws.take(which)) for held in self.made(release)]
         out = np.zeros((release.m, len(which)))
         for l in range(release.m):
             z = self.released(release, l)
@@ -410,8 +381,7 @@ def fitted(
 
 def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
     """A fit of a `Regression` made of draws from elsewhere."""
-    tables = _tables(parts, draws)
-    held = [ExternalPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
+    held = [ExternalPart(part=p, draws=_coefficients(p, *_table(p.name, draws))) for p in parts]
     sizes = {p.part.name: len(p.draws) for p in held}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
@@ -428,7 +398,7 @@ def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any
 def places(part: Part) -> dict[str, tuple[str, Any]]:
     """Every parameter by its name in a table of draws: of which array, and where in it."""
     found: dict[str, tuple[str, Any]] = {}
-    names, levels = part.design.names, [""]
+    names, levels = part.names, [""]
     if nominal := isinstance(part.family, CategoricalLogit):
         levels = [f"[{level}]" for level in part.microdata.variables[part.column].labels[1:]]
     for c, level in enumerate(levels):
@@ -461,39 +431,34 @@ def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
     return {name: held[key][at] for name, (key, at) in places(part).items()}
 
 
-def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
-    """A table of draws and its number of chains for each regression."""
-    found, names = {}, [part.name for part in parts]
+def _table(name: str, draws: Any) -> tuple[pd.DataFrame, int]:
+    """The table of draws of one regression, and its number of chains."""
     if holds_draws(draws):
         table, chains = _from_arviz(draws)
-        for name in names:
-            prefix = f"{name}: "
-            own = {
-                c.removeprefix(prefix): table[c] for c in map(str, table) if c.startswith(prefix)
-            }
-            if not own:
-                raise InputError(
-                    f"the posterior has no variables of {name!r}; they are named "
-                    f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
-                )
-            found[name] = pd.DataFrame(own), chains
-        return found
+        prefix = f"{name}: "
+        own = {c.removeprefix(prefix): table[c] for c in map(str, table) if c.startswith(prefix)}
+        if not own:
+            raise InputError(
+                f"the posterior has no variables of {name!r}; they are named "
+                f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
+            )
+        return pd.DataFrame(own), chains
     if not isinstance(draws, Mapping):
         raise InputError(
             f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
             "DataTree or InferenceData"
         )
-    if absent := [name for name in names if name not in draws]:
-        raise InputError(f"draws has none of {absent}; give a table of draws for each formula")
-    for name in names:
-        given = draws[name]
-        if not holds_draws(given) and not isinstance(given, pd.DataFrame):
-            raise InputError(
-                f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one "
-                "column per coefficient, or ArviZ's DataTree or InferenceData"
-            )
-        found[name] = _from_arviz(given) if holds_draws(given) else (given, 1)
-    return found
+    if name not in draws:
+        raise InputError(f"draws has none of {[name]}; give a table of draws for each formula")
+    given = draws[name]
+    if holds_draws(given):
+        return _from_arviz(given)
+    if not isinstance(given, pd.DataFrame):
+        raise InputError(
+            f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one "
+            "column per coefficient, or ArviZ's DataTree or InferenceData"
+        )
+    return given, 1
 
 
 def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
@@ -508,7 +473,7 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     """Draws of one regression from its table."""
     if len(table) < 2:
         raise InputError(f"the draws of {part.name!r} are {len(table)}; give at least 2")
-    shapes = {"beta": (len(part.design.names), *n_outcomes(part)), "cut": (part.n_levels - 1,)}
+    shapes = {"beta": (len(part.names), *n_outcomes(part)), "cut": (part.n_levels - 1,)}
     keys = ["beta", *part.family.extra]
     found = {key: np.empty((len(table), *shapes.get(key, ()))) for key in keys}
     for name, (key, at) in places(part).items():

@@ -86,6 +86,10 @@ def _compiled(text: str) -> tuple[CodeType, int]:
     return compile(ast.fix_missing_locations(tree), "<formula>", "eval"), n_states
 
 
+class UnseenLevels(Exception):
+    """A term, and of how many rows it makes levels that were not learnt."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """A formula's right-hand side: ``terms`` of factors that are looked up, by name.
@@ -113,7 +117,7 @@ class Reading:
             name: [{} for _ in range(e.n_states)] for name, e in self.expressions.items()
         }
         new = replace(self, states=states, spec=self.terms)
-        found = new._evaluated(frame, output="pandas")
+        found = new._evaluated(frame, new._values(frame), output="pandas")
         new = replace(new, spec=found.model_spec)
         return new, np.asarray(found, dtype=float).reshape(len(frame), -1)
 
@@ -123,12 +127,18 @@ class Reading:
         return tuple(str(name) for name in self.spec.column_names)
 
     def matrix(self, frame: pd.DataFrame) -> Array:
-        """Matrix of the rows of a frame, coded as was learnt."""
-        found = self._evaluated(frame, output="numpy")
+        """Matrix of the rows of a frame, coded as was learnt; `UnseenLevels` where it cannot be."""
+        values = self._values(frame)
+        for term, (_, state) in self.spec.encoder_state.items():
+            held = values[term] if term in values else frame.get(term.strip("`"))
+            if "categories" in state and not isinstance(held.dtype, pd.CategoricalDtype):
+                if n := int((~pd.Series(held).isin(state["categories"])).sum()):
+                    raise UnseenLevels(str(term), n)
+        found = self._evaluated(frame, values, output="numpy")
         return np.asarray(found, dtype=float).reshape(len(frame), -1)
 
-    def _evaluated(self, frame: pd.DataFrame, **how: Any) -> Any:
-        """By formulaic, which is given what it cannot look up in the frame."""
+    def _values(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """What formulaic cannot look up in a frame, by name."""
         found: dict[str, Any] = {
             name: FactorValues(number, kind=Factor.Kind.CONSTANT)
             for name, number in self.numbers.items()
@@ -139,7 +149,12 @@ class Reading:
                     found[name] = expression.value(frame, self.states[name])
                 except Exception as error:
                     raise ValueError(f"factor `{name}`") from error
-            return self.spec.get_model_matrix(frame, context=found, na_action="ignore", **how)
+        return found
+
+    def _evaluated(self, frame: pd.DataFrame, values: dict[str, Any], **how: Any) -> Any:
+        """By formulaic."""
+        with np.errstate(all="ignore"):
+            return self.spec.get_model_matrix(frame, context=values, na_action="ignore", **how)
 
 
 def parse(response: str, formula: str) -> Reading:

@@ -3,91 +3,211 @@
 A sweep draws theta^(l) ~ p(theta | y, Z^(l)) in closed form, proposes a row for every unknown
 record between them, and takes or leaves them one after another. Other unknown rows are integrated
 out of the target's density; both are derived in `docs/regression.md`.
+
+Arrays of the compiled part are padded to the widest design, with zeros, which change no quadratic
+form. ``V`` (k, k) is the inverse of ``X'X`` and prior precision, ``mean`` (k,) the coefficients,
+``xy`` (k,) is ``X'y``. A row is taken out by rank-one formulas.
 """
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+import numba
 import numpy as np
+from scipy.special import logsumexp
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.data.microdata import Codes
-from bayes_risk.evidence.contract import Predictive, Targets
+from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
 from .families import LogNormal
-from .kernels import draw, impute, posteriors, tempered
 from .part import Part
-from .posterior import ExactPart
+from .posterior import CHAINS, LEVERAGE, ConjugatePrior, ExactPart, Moments, NormalInverseGamma
 
 SOURCE = "the imputed records"
+WARM_UP = 150  # sweeps; they forget half of where they were in each
+THIN = 2
+TINY = 1e-300
+MIN_PRECISION = 0.1  # of one fit's precision, below which a product of powers is hardly one bell
+POINTS, REACH = 20, 4.0
+STEPS = np.linspace(-REACH, REACH, 2 * POINTS + 1)
+PLACES, LOG_WIDTHS = np.sinh(STEPS), np.log(np.cosh(STEPS) * REACH / POINTS)
 
 
-class Sums(NamedTuple):
-    """What is known of one regression: sums over rows, and its prior, k coefficients.
+@numba.njit(cache=True, nogil=True)
+def log_t(distance, scale2, a):
+    """log of Student's t with 2 a degrees of freedom, up to a constant; scale2 = 2 b spread."""
+    return -0.5 * np.log(scale2) - (a + 0.5) * np.log1p(distance * distance / scale2)
 
-    ``xx`` (m + 1, k, k), ``xy`` (m + 1, k), ``yy`` (m + 1,): of the known rows alone, then of them
-    and each data set of the release; ``a`` (m + 1,) shapes of sigma^2 with the imputed rows
-    counted, ``precision`` (k,) and ``b`` the prior's.
+
+@numba.njit(cache=True, nogil=True)
+def product(V, x, out):
+    """out = V x; returns x'V x."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        out[i] = 0.0
+        for j in range(x.shape[0]):
+            out[i] += V[i, j] * x[j]
+        total += out[i] * x[i]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def moved(V, xy, x, y, sign, side):
+    """V and X'y with a row more (sign 1) or less (-1), in place.
+
+    False where the row alone determines a coefficient, and cannot be taken out.
     """
-
-    xx: Array
-    xy: Array
-    yy: Array
-    a: Array
-    precision: Array
-    b: float
-
-    @classmethod
-    def of(cls, held: ExactPart, tables: Sequence[Codes], n_imputed: int) -> "Sums":
-        """Join known rows and those of each data set."""
-        prior, known = held.known.prior, held.known.data
-        rows = [known, *(known.plus(z) for z in held.moments(tables))]
-        xx, xy, yy, n = (np.stack(x) for x in zip(*rows, strict=True))
-        a = prior.a + 0.5 * (n + n_imputed - np.isinf(prior.tau).sum())
-        return cls(xx, xy, yy, a, prior.precision, prior.b)
+    left = 1.0 + sign * product(V, x, side)
+    if left < LEVERAGE:
+        return False
+    for i in range(x.shape[0]):
+        xy[i] += sign * x[i] * y
+        for j in range(x.shape[0]):
+            V[i, j] -= sign * side[i] * side[j] / left
+    return True
 
 
-class Fits(NamedTuple):
-    """Posteriors of one regression, in closed form: V (m + 1, k, k), mean (m + 1, k), b (m + 1,).
+@numba.njit(cache=True, nogil=True)
+def predictive(V, xy, yy, a, b, x, y, side):
+    """log p(y | x, data), up to a constant, the data being V, X'y, y'y; a, b of the posterior."""
+    spread = 1.0 + product(V, x, side)
+    centre = 0.0
+    for i in range(x.shape[0]):
+        centre += side[i] * xy[i]
+    left_over = b + 0.5 * max(yy - product(V, xy, side), 0.0)
+    return log_t(y - centre, max(2.0 * left_over * spread, TINY), a)
 
-    Of all rows of the table, then of these and each data set; V is half'half.
+
+@numba.njit(cache=True, nogil=True)
+def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
+    """A Metropolis step for every row, in order; False: a row is too heavy to be taken out.
+
+    ``V`` (J, k, k), ``xy`` (J, k), ``yy`` (J,): of the J regressions with all rows as they are,
+    changed in place; ``a`` (J,) with one row left out, ``b`` (J,) of the prior. ``now`` and
+    ``proposed``: predictors (J, n, k) and outcomes (J, n). ``log_ratio`` (n,): of proposed over
+    present row, by all that does not depend on other rows; the rest is p(row | others)^power.
     """
+    X, y = now
+    other_X, other_y = proposed
+    J, n, k = X.shape
+    side = np.empty(k)
+    kept_V, kept_xy = np.empty((J, k, k)), np.empty((J, k))
+    for i in range(n):
+        if log_ratio[i] == -math.inf:
+            continue
+        change = 0.0
+        for c in range(J):
+            kept_V[c], kept_xy[c] = V[c], xy[c]
+            if not moved(V[c], xy[c], X[c, i], y[c, i], -1.0, side):
+                return False
+            rest = yy[c] - y[c, i] ** 2
+            change += predictive(V[c], xy[c], rest, a[c], b[c], other_X[c, i], other_y[c, i], side)
+            change -= predictive(V[c], xy[c], rest, a[c], b[c], X[c, i], y[c, i], side)
+        if math.log(rng.random()) < log_ratio[i] + power * change:
+            for c in range(J):
+                yy[c] += other_y[c, i] ** 2 - y[c, i] ** 2
+                X[c, i], y[c, i] = other_X[c, i], other_y[c, i]
+                moved(V[c], xy[c], X[c, i], y[c, i], 1.0, side)
+        else:
+            for c in range(J):
+                V[c], xy[c] = kept_V[c], kept_xy[c]
+    return True
 
-    V: Array
-    mean: Array
-    b: Array
-    half: Array
+
+def tempered(
+    posteriors: Sequence[Array],
+    powers: Array,
+    own: tuple[Array, Array],
+    guesses: tuple[Array, Array],
+    *,
+    normed: bool,
+) -> tuple[Any, Any]:
+    """sum_l powers_l log p_l(row | data without the target's row) of rows, (H, G, U).
+
+    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L), of all rows; ``own``: the
+    target's row in each draw, (H, U, k) and (H, U); ``guesses``: rows (G, U, k) and (G, U). Also,
+    if ``normed``, the log integral over the outcome at the target's own predictors, (H, U), or 0.
+    """
+    (V, mean, a, b), (own_x, own_y), (x, y) = posteriors, own, guesses
+    out: Any = 0.0
+    centres, scales = [], []
+    for l, power in enumerate(powers):
+        side = own_x @ V[:, l]  # shape (H, U, k)
+        left = np.maximum(1.0 - (side * own_x).sum(axis=-1), LEVERAGE)
+        fitted = (own_x @ mean[:, l, :, None])[..., 0]
+        error = (own_y - fitted) / left  # from the prediction without the row
+        less = np.maximum(b[:, l, None] - 0.5 * error * error * left, TINY)
+        centres.append(own_y - error)
+        scales.append(2.0 * less / left)
+        cross = np.einsum("huk,guk->hgu", side, x)
+        centre = np.einsum("hk,guk->hgu", mean[:, l], x) - cross * error[:, None]
+        spread = 1.0 + np.einsum("guj,hjk,guk->hgu", x, V[:, l], x, optimize=True)
+        scale2 = 2.0 * less[:, None] * (spread + cross * cross / left[:, None])
+        out += power * log_t.py_func(y - centre, scale2, a[l] - 0.5)
+    norm = log_integral(powers, np.stack(centres), np.stack(scales), a - 0.5) if normed else 0.0
+    return out, norm
+
+
+def log_integral(powers: Array, centre: Array, scale2: Array, df: Array) -> Any:
+    """log of the integral of prod_l t_l(y)^powers_l over y, by steps that grow away from its top.
+
+    The trapezoidal rule on y = middle + width sinh(t): smooth and bell-shaped, so 41 points leave
+    1e-6, if the middle and width are roughly those of the product. l is the first axis.
+    """
+    wide = (slice(None), *[None] * (centre.ndim - 1))
+    powers, df = powers[wide], df[wide]
+    curvature = (2.0 * df + 1.0) / scale2
+    precision, pull = ((powers * x).sum(axis=0) for x in (curvature, curvature * centre))
+    plain, plain_pull = (x.mean(axis=0) for x in (curvature, curvature * centre))
+    hardly = precision < MIN_PRECISION * plain
+    precision, pull = np.where(hardly, plain, precision), np.where(hardly, plain_pull, pull)
+    middle, width = pull / precision, 1.0 / np.sqrt(precision)
+    y = middle + width * PLACES[(slice(None), *wide[1:])]
+    terms = LOG_WIDTHS[(slice(None), *wide[1:])] + np.zeros_like(y)
+    for l in range(len(powers)):
+        terms += powers[l] * log_t.py_func(y - centre[l], scale2[l], df[l])
+    return logsumexp(terms, axis=0) + np.log(width)
 
 
 # Of the unknown rows: outcomes y (J, n_U), codes (n_U, p), predictors X (J, n_U, k), padded
 State = tuple[Array, Codes, Array]
+# Outcomes y; of each regression's posteriors V (m + 1, k, k), mean (m + 1, k), a and b (m + 1,)
+Draw = tuple[Array, list[tuple[Array, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Unknown:
-    """What every chain works on."""
+    """What every chain works on: J regressions, those that made the release, in its order."""
 
-    parts: Sequence[Part]  # J of them, the regressions that made the release, in its order
-    sums: Sequence[Sums]  # by regression
+    parts: Sequence[Part]
+    priors: Sequence[ConjugatePrior]
+    # of each regression m + 1 times: of the known rows alone, then of them and each data set
+    known: Sequence[Moments]
     records: Ints  # shape (n_U,): row numbers of the unknown records
     codes: Codes  # shape (n_U, p): their rows as the first data set has them
 
     @classmethod
     def of(
-        cls, parts: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
+        cls, held: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
     ) -> "Unknown":
         """``tables`` of released rows; ``first``: the first data set, whole."""
-        records = np.flatnonzero(~seen)
+        records, known = np.flatnonzero(~seen), []
+        for one in held:
+            data = one.known.data
+            rows = zip(data, *(data.plus(z) for z in one.moments(tables)), strict=True)
+            known.append(Moments(*map(np.stack, rows)))
         return cls(
-            parts=[p.part for p in parts],
-            sums=[Sums.of(p, tables, len(records)) for p in parts],
+            parts=[one.part for one in held],
+            priors=[one.known.prior for one in held],
+            known=known,
             records=records,
             codes=first[records].astype(float),
         )
@@ -95,18 +215,39 @@ class Unknown:
     @property
     def m(self) -> int:
         """Number of data sets."""
-        return len(self.sums[0].yy) - 1
+        return len(self.known[0].n) - 1
 
-    def start(self, c: int) -> State:
+    def start(self) -> State:
         """Outcomes as the first data set shows them."""
-        y = np.stack([inside(part, self.codes[:, part.column]) for part in self.parts])
+        y = np.stack([part.inside(self.codes[:, part.column]) for part in self.parts])
         codes, X = self.codes.copy(), np.zeros((*y.shape, max(map(self.width, range(len(y))))))
         if y.shape[1]:
             for part, values in zip(self.parts, y, strict=True):
                 codes[:, part.column] = outside(part, values)
-            for j in range(len(y)):
-                X[j, :, : self.width(j)] = self.predictors(j, codes)
+            for c in range(len(y)):
+                X[c, :, : self.width(c)] = self.predictors(c, codes)
         return y, codes, X
+
+    def chain(
+        self,
+        state: State,
+        *,
+        draws: int,
+        tune: int,
+        rng: np.random.Generator,
+        tick: Callable[[int], None],
+    ) -> tuple[list[Draw], State]:
+        """`tune` sweeps thrown away, then draws, and where the chain stopped."""
+        y, codes, X = (x.copy() for x in state)
+        state, kept = (y, codes, X), list[Draw]()
+        for _ in range(tune):
+            self.sweep(state, rng)
+        for _ in range(draws):
+            for _ in range(THIN):
+                self.sweep(state, rng)
+            kept.append((y.copy(), [(f.V, f.mean, f.a, f.b) for f in self.fits(state)]))
+            tick(1)
+        return kept, state
 
     def sweep(self, state: State, rng: np.random.Generator) -> None:
         """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
@@ -115,8 +256,9 @@ class Unknown:
             return
         found = self.fits(state)
         (new_y, new_codes, new_X), log_ratio = self._proposed(state, found, rng)
-        before, tables = y.copy(), self._padded(state, found)
-        if not impute(rng, *tables, 1.0 - self.m, (X, y), (new_X, new_y), log_ratio):
+        before, tables, power = y.copy(), self._padded(state, found), 1.0 - self.m
+        proper = (tables[3] > 0.0).all()
+        if not (proper and impute(rng, *tables, power, (X, y), (new_X, new_y), log_ratio)):
             raise ModelError(
                 "a record alone determines a coefficient, which has no posterior without it under "
                 "a flat prior; give finite prior scales"
@@ -124,68 +266,37 @@ class Unknown:
         taken = (y != before).any(axis=0)
         codes[taken] = new_codes[taken]
 
-    def drawn(self, state: State) -> tuple[Array, list[Fits]]:
-        """Outcomes as they are, and what they say of the parameters."""
-        return state[0].copy(), self.fits(state)
-
-    def concerns(self, guessed: set[int]) -> bool:
-        """Imputed rows tie all regressions together."""
-        return True
-
-    def predictive(self, draws: list[Any], n_chains: int, targets: Targets) -> "ImputedPredictive":
-        """Posteriors of every draw, in closed form."""
-        tables = []
-        for c, sums in enumerate(self.sums):
-            V, mean, b, _ = (np.stack(x) for x in zip(*(fits[c] for _, fits in draws), strict=True))
-            tables.append((V, mean, sums.a, b))
-        return ImputedPredictive(
-            unknown=self,
-            parts=self.parts,
-            y=np.stack([y for y, _ in draws]),
-            tables=tables,
-            targets=targets,
-            batch=batch_of_draws(len(draws), n_chains),
-        )
-
     def width(self, c: int) -> int:
         """Number of coefficients of a regression."""
-        return len(self.parts[c].design.names)
+        return len(self.parts[c].names)
 
     def moves(self, c: int) -> bool:
         """Whether the predictors of a regression are themselves imputed."""
-        return bool({part.name for part in self.parts} & set(self.parts[c].design.columns))
+        return bool({part.name for part in self.parts} & set(self.parts[c].columns))
 
     def predictors(self, c: int, codes: Codes) -> Array:
         """Standardised predictors of coded rows, shape (R, k)."""
         part = self.parts[c]
-        return part.scaling.inside(part.design.matrix(part.microdata, codes, SOURCE))
+        return part.scaling.inside(part.matrix(codes, SOURCE))
 
-    def fits(self, state: State) -> list[Fits]:
-        """Posteriors given all rows as they are now, by regression."""
-        out = []
-        for c, (sums, y, padded) in enumerate(zip(self.sums, state[0], state[2], strict=True)):
-            X = padded[:, : self.width(c)]
-            found = Fits(*(np.empty(x.shape) for x in (sums.xx, sums.xy, sums.yy, sums.xx)))
-            imputed, prior = (X.T @ X, X.T @ y, float(y @ y)), (sums.precision, sums.b)
-            proper = (sums.a > 0.5).all()
-            if not proper or not posteriors((sums.xx, sums.xy, sums.yy), imputed, prior, *found):
-                raise ModelError(
-                    f"the records do not determine the coefficients of {self.parts[c].name!r}, and "
-                    "its prior is flat; give finite prior scales"
-                )
-            out.append(found)
-        return out
+    def fits(self, state: State) -> list[NormalInverseGamma]:
+        """m + 1 posteriors of each regression: given all rows as they are, and each data set."""
+        y, _, X = state
+        imputed = (Moments.from_rows(X[c, :, : self.width(c)], y[c]) for c in range(len(y)))
+        each = zip(self.priors, self.known, imputed, strict=True)
+        return [prior.posterior(known.plus(rows)) for prior, known, rows in each]
 
     def _proposed(
-        self, state: State, found: list[Fits], rng: np.random.Generator
+        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
     ) -> tuple[State, Array]:
         """Rows between those of theta^(l), and the log ratio prod_l f_l / q of new to old."""
         y, codes, X = np.empty_like(state[0]), state[1].copy(), state[2].copy()
         log_ratio = np.zeros(y.shape[1])
-        for c, part in enumerate(self.parts):
-            beta, precision = np.empty(found[c].mean[1:].shape), np.empty(self.m)
-            a, fits, k = self.sums[c].a, found[c], self.width(c)
-            draw(rng, fits.mean[1:], a[1:], fits.b[1:], fits.half[1:], beta, precision)
+        for c, (part, fit) in enumerate(zip(self.parts, found, strict=True)):
+            k, beta, precision = self.width(c), fit.mean[1:].copy(), np.empty(self.m)
+            for l, (a, b, half) in enumerate(zip(fit.a[1:], fit.b[1:], fit.half[1:], strict=True)):
+                precision[l] = rng.standard_gamma(a) / b
+                beta[l] += (rng.standard_normal(k) / np.sqrt(precision[l])) @ half
             if self.moves(c):
                 X[c, :, :k] = self.predictors(c, codes)
             new, old = X[c, :, :k] @ beta.T, state[2][c, :, :k] @ beta.T  # shape (n_U, m)
@@ -199,18 +310,18 @@ class Unknown:
             codes[:, part.column] = np.where(wrong, state[1][:, part.column], values)
         return (y, codes, X), log_ratio
 
-    def _padded(self, state: State, found: list[Fits]) -> tuple[Array, Array, Array, Array, Array]:
+    def _padded(
+        self, state: State, found: list[NormalInverseGamma]
+    ) -> tuple[Array, Array, Array, Array, Array]:
         """V, X'y, y'y, a (one row left out) and the prior's b, of the table's own posteriors."""
-        y, _, X = state
-        sums, k = self.sums, X.shape[2]
-        V, xy = np.zeros((len(found), k, k)), np.zeros((len(found), k))
-        for c, fits in enumerate(found):
+        J, k = len(found), state[2].shape[2]
+        V, xy = np.zeros((J, k, k)), np.zeros((J, k))
+        for c, fit in enumerate(found):
             d = self.width(c)
-            V[c, :d, :d] = fits.V[0]
-            xy[c, :d] = sums[c].xy[0] + X[c, :, :d].T @ y[c]
-        yy = np.array([s.yy[0] for s in sums]) + (y**2).sum(axis=1)
-        a = np.array([s.a[0] - 0.5 for s in sums])
-        return V, xy, yy, a, np.array([s.b for s in sums])
+            V[c, :d, :d], xy[c, :d] = fit.V[0], fit.data.xy[0]
+        yy = np.array([fit.data.yy[0] for fit in found])
+        a = np.array([fit.a[0] - 0.5 for fit in found])
+        return V, xy, yy, a, np.array([float(prior.b) for prior in self.priors])
 
 
 def _log_between(eta: Array, y: Array, precision: Array) -> Array:
@@ -220,12 +331,6 @@ def _log_between(eta: Array, y: Array, precision: Array) -> Array:
     return np.asarray(each + 0.5 * precision.mean() * (y - centre) ** 2)
 
 
-def inside(part: Part, values: Array) -> Array:
-    """Outcomes as they are sampled: standardised, in logs if log-normal."""
-    logs = np.log(values) if isinstance(part.family, LogNormal) else values
-    return (logs - part.scaling.at) / part.scaling.by
-
-
 def outside(part: Part, y: Array) -> Array:
     """Outcomes as the table has them."""
     values: Array = part.scaling.at + part.scaling.by * y
@@ -233,114 +338,77 @@ def outside(part: Part, y: Array) -> Array:
         return np.exp(values) if isinstance(part.family, LogNormal) else values
 
 
-WARM_UP = 150  # sweeps; they forget half of where they were in each
-THIN = 2
-
-
-def run_chain(
-    unknown: Any,
-    state: Any,
-    *,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    tick: Callable[[int], None],
-) -> tuple[list[Any], Any]:
-    """`tune` sweeps thrown away, then draws, and where the chain stopped."""
-    state, kept = tuple(x.copy() for x in state), []
-    for _ in range(tune):
-        unknown.sweep(state, rng)
-    for _ in range(draws):
-        for _ in range(THIN):
-            unknown.sweep(state, rng)
-        kept.append(unknown.drawn(state))
-        tick(1)
-    return kept, state
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ImputedPosterior:
-    """Draws of the unknown rows, of regressions that go together and chain by chain.
+    """Draws of the unknown rows, chain by chain, and where each chain stopped."""
 
-    ``unknown``: what the chains of each work on, an `Unknown` alone or some `UnknownCounts`; they
-    say how a chain starts, move its state in place, and make the predictive of its draws.
-    """
-
-    unknown: Sequence[Any]
-    draws: Sequence[Sequence[list[Any]]]
-    states: Sequence[Sequence[Any]]
+    unknown: Unknown
+    draws: Sequence[list[Draw]]
+    states: Sequence[State]
 
     @classmethod
-    def sampled(
-        cls, unknown: Sequence[Any], *, chains: int, draws: int, tune: int, **how: Any
-    ) -> "ImputedPosterior":
-        """Some chains of each; ``how``: rng, n_jobs and tick."""
-        starts = [[one.start(c) for c in range(chains)] for one in unknown]
-        begun = cls(unknown=unknown, draws=[[[]] * chains for _ in unknown], states=starts)
-        return begun._longer(draws, tune, **how)
+    def sampled(cls, unknown: Unknown, draws: int, **how: Any) -> "ImputedPosterior":
+        """So many draws of each chain; ``how``: rng, n_jobs and tick."""
+        begun = cls(unknown=unknown, draws=[[]] * CHAINS, states=[unknown.start()] * CHAINS)
+        return begun._longer(draws, WARM_UP, **how)
 
     def _longer(
         self, draws: int, tune: int, *, rng: np.random.Generator, n_jobs: int, tick: Any
     ) -> "ImputedPosterior":
         """Go on with every chain, each with its own generator: `n_jobs` does not matter."""
-        found, states = [], []
-        alone = isinstance(self.unknown[0], Unknown)
-        children = [rng] if alone else rng.spawn(len(self.unknown))
-        for k, child in enumerate(children):
-            jobs = [
-                partial(run_chain, self.unknown[k], start, draws=draws, tune=tune, rng=own)
-                for start, own in zip(self.states[k], child.spawn(len(self.states[k])), strict=True)
-            ]
-            new = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
-            found.append([old + kept for old, (kept, _) in zip(self.draws[k], new, strict=True)])
-            states.append([state for _, state in new])
-        return replace(self, draws=found, states=states)
+        jobs = [
+            partial(self.unknown.chain, state, draws=draws, tune=tune, rng=own)
+            for state, own in zip(self.states, rng.spawn(len(self.states)), strict=True)
+        ]
+        new = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
+        kept = [old + more for old, (more, _) in zip(self.draws, new, strict=True)]
+        return replace(self, draws=kept, states=[state for _, state in new])
 
     @property
     def n_draws(self) -> int:
         """Number H of draws."""
-        return sum(map(len, self.draws[0]))
+        return sum(map(len, self.draws))
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """One for all regressions that go together and in which a guess may appear."""
-        guessed = set(targets.columns.tolist())
+    def predictives(
+        self, targets: Targets, *, rng: np.random.Generator
+    ) -> list["ImputedPredictive"]:
+        """One of all regressions, which imputed rows tie together."""
+        y, fits = zip(*(draw for chain in self.draws for draw in chain), strict=True)
+        tables = [tuple(map(np.stack, zip(*each, strict=True))) for each in zip(*fits, strict=True)]
+        batch = batch_of_draws(self.n_draws, len(self.draws))
         return [
-            one.predictive([draw for chain in chains for draw in chain], len(chains), targets)
-            for one, chains in zip(self.unknown, self.draws, strict=True)
-            if one.concerns(guessed)
+            ImputedPredictive(
+                unknown=self.unknown, y=np.stack(y), tables=tables, targets=targets, batch=batch
+            )
         ]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedPosterior":
         """As many draws again, chains going on where they stopped."""
-        size = len(self.draws[0][0])
-        return self._longer(size, 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
+        return self._longer(len(self.draws[0]), 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowsPredictive(ABC):
+class ImputedPredictive:
     """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed."""
 
-    unknown: Any
-    parts: Sequence[Part]  # the regressions whose parameters are integrated out together
+    unknown: Unknown
+    y: Array  # shape (H, J, n_U): the imputed outcomes as they are sampled
+    # V (H, m + 1, k, k), mean (H, m + 1, k), a and b (H, m + 1) of each regression: given the
+    # table alone, and with each data set of the release
+    tables: Sequence[tuple[Array, ...]]
     targets: Targets
     batch: Ints  # shape (H,)
-
-    @abstractmethod
-    def _masses(
-        self, block: slice, guesses: Sequence[Codes], *, normed: bool
-    ) -> tuple[list[Array], Array]:
-        """log g of rows (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
 
     def log_truth(self, block: slice) -> Array:
         """log p_h(y_i), shape (H, block)."""
         rows = self.targets.profiles[block].astype(float)[None]  # shape (1, U, p)
-        found, norm = self._masses(block, [rows] * len(self.parts), normed=True)
+        found, norm = self._masses(block, [rows] * len(self.tables), normed=True)
         return np.asarray(np.sum(found, axis=0)[:, 0] - norm)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         truth = self.targets.profiles[block].astype(float)[None]
-        asked = [self.targets.rows(part.uses, block) for part in self.parts]
+        asked = [self.targets.rows(part.uses, block) for part in self.unknown.parts]
         codes = [np.concatenate([rows, truth]) for rows, _ in asked]  # distinct, the truth last
         cells, cell = np.unique([c for _, c in asked], axis=1, return_inverse=True)
         U, G = log_weights.shape[1], cells.shape[1]
@@ -354,32 +422,24 @@ class RowsPredictive(ABC):
             out[:, :, some] = log_sums_of_batches(total, self.batch, axis=0)
         return out[:, cell.reshape(-1)]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedPredictive(RowsPredictive):
-    """Of normal regressions."""
-
-    y: Array  # shape (H, J, n_U): the imputed outcomes as they are sampled
-    # V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given the
-    # table alone, and with each data set of the release
-    tables: Sequence[tuple[Array, Array, Array, Array]]
-
     def _masses(
         self, block: slice, guesses: Sequence[Codes], *, normed: bool
     ) -> tuple[list[Array], Array]:
-        m, H, U = self.unknown.m, len(self.y), guesses[0].shape[1]
-        powers = np.array([1.0 - m] + [1.0] * m)
-        own, norm = self._own(block), np.zeros((H, U))
-        found = []
-        for c, part in enumerate(self.parts):
+        """log g of rows (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
+        unknown, H, U = self.unknown, len(self.y), guesses[0].shape[1]
+        powers = np.array([1.0 - unknown.m] + [1.0] * unknown.m)
+        own, norm, found = self._own(block), np.zeros((H, U)), []
+        for c, (part, (V, mean, a, b)) in enumerate(zip(unknown.parts, self.tables, strict=True)):
             G, p = len(guesses[c]), guesses[c].shape[2]
-            codes, out = guesses[c].astype(float), np.zeros((H, G, U))
+            codes = guesses[c].astype(float)
             positive = isinstance(part.family, LogNormal)
             impossible = positive & (codes[:, :, part.column] <= 0)
             codes[impossible, part.column] = 1.0
             rows = part.rows(codes.reshape(-1, p), SOURCE)
-            pair = np.ascontiguousarray(rows.X).reshape(G, U, -1), rows.y.reshape(G, U)
-            tempered(self.tables[c], powers, self._own_rows(c, own), pair, out, norm, normed)
+            pair = rows.X.reshape(G, U, -1), rows.y.reshape(G, U)
+            posteriors = V, mean, a[0], b
+            out, more = tempered(posteriors, powers, self._own_rows(c, own), pair, normed=normed)
+            norm += more
             if positive:
                 out -= pair[1] * part.scaling.by + part.scaling.at
             out[:, impossible] = -np.inf
@@ -392,14 +452,13 @@ class ImputedPredictive(RowsPredictive):
         record, records = self.targets.record[block], self.unknown.records
         hidden = np.isin(record, records)
         place = np.searchsorted(records, record[hidden])
-        for c, part in enumerate(self.parts):
+        for c, part in enumerate(self.unknown.parts):
             codes[:, hidden, part.column] = outside(part, self.y[:, c, place])
         return codes
 
     def _own_rows(self, c: int, own: Codes) -> tuple[Array, Array]:
         """Of regression c: predictors (H, U, k) and outcomes (H, U)."""
-        (H, U, p), part, k = own.shape, self.parts[c], self.unknown.width(c)
+        (H, U, p), part, k = own.shape, self.unknown.parts[c], self.unknown.width(c)
         rows = own.reshape(-1, p) if self.unknown.moves(c) else own[0]
         X = self.unknown.predictors(c, rows).reshape(-1, U, k)
-        X = np.ascontiguousarray(np.broadcast_to(X, (H, U, k)))
-        return X, inside(part, own[:, :, part.column])
+        return np.broadcast_to(X, (H, U, k)), part.inside(own[:, :, part.column])

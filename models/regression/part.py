@@ -6,7 +6,7 @@ is on the original scale, `Rows` excepted.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,93 +19,11 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.variables import is_numeric
 
 from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogit, trials_column
-from .formulas import Reading, parse
+from .formulas import Reading, UnseenLevels, parse
 from .prior import RegressionPrior, Scaling
 
 CONSTANT = "Intercept"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
-    """The right-hand side of one formula, its coding learnt from the confidential table.
-
-    ``names`` (k) of the coefficients as formulaic prints them; ``columns`` the table's columns
-    that the formula uses, wherever in it they stand; ``unseen``: the levels that the table has of
-    each expression of which the formula makes levels, by which others are told.
-    """
-
-    response: str
-    formula: str
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    coding: Reading
-    intercept: bool
-    unseen: Mapping[str, Any]
-
-    @classmethod
-    def from_formula(
-        cls, response: str, formula: str, microdata: Microdata, *, intercept: bool = True
-    ) -> "Design":
-        """Read a formula and learn its coding (levels, knots, centres) from the table.
-
-        Without ``intercept`` (proportional odds has thresholds instead) its column is dropped.
-        """
-        reading = parse(response, formula)
-        columns = tuple(reading.columns)
-        frame = frame_of(microdata, microdata.codes, columns)
-        try:
-            coding, matrix = reading.learnt(frame)
-        except Exception as error:
-            raise _failed(response, formula, "", error) from None
-        names = coding.names if intercept else tuple(n for n in coding.names if n != CONSTANT)
-        unseen = _unseen(response, coding, frame)
-        made = cls(response, formula, names, columns, coding, intercept, unseen)
-        made._check_rows(microdata, matrix)
-        return made
-
-    def matrix(self, microdata: Microdata, codes: Codes, source: str = "the guesses") -> Array:
-        """Design matrix of coded rows (R, p), shape (R, k)."""
-        frame = frame_of(microdata, codes, self.columns)
-        self._check_levels(frame, source)
-        try:
-            found = self.coding.matrix(frame)
-        except Exception as error:
-            raise _failed(self.response, self.formula, f" for {source}", error) from None
-        if not self.intercept:
-            found = found[:, [name != CONSTANT for name in self.coding.names]]
-        bad = ~np.isfinite(found).all(axis=0)
-        if bad.any():
-            term = self.names[int(np.argmax(bad))]
-            raise InputError(
-                f"term {term!r} of the formula of {self.response!r} is not finite for some rows of "
-                f"{source}; change the term, or the values that it is applied to"
-            )
-        return found
-
-    def _check_rows(self, microdata: Microdata, matrix: Array) -> None:
-        """A row's terms must be its own: x - x.mean() would take the mean of the guesses."""
-        some = np.array([len(matrix) - 1, 0])
-        kept = [c for c, name in enumerate(self.coding.names) if name in self.names]
-        alone = self.matrix(microdata, microdata.codes[some], "the original")
-        same = np.isclose(alone, matrix[some][:, kept], rtol=1e-9, atol=1e-12, equal_nan=True)
-        if not same.all():
-            term = self.names[int(np.argmin(same.all(axis=0)))]
-            raise InputError(
-                f"term {term!r} of the formula of {self.response!r} looks at several records at "
-                "once; use center(x), scale(x), poly(x, 2) or bs(x), which keep what they learn "
-                "from the original"
-            )
-
-    def _check_levels(self, frame: pd.DataFrame, source: str) -> None:
-        """Levels must be those of the original; formulaic would warn and take the first instead."""
-        for term, known in self.unseen.items():
-            unseen = _n_unseen(known, frame)
-            if unseen:
-                raise InputError(
-                    f"term {term!r} of the formula of {self.response!r} makes levels of numbers, "
-                    f"and {unseen} rows of {source} have levels that the original does not; take "
-                    "guesses and releases from its levels, or use numbers as numbers"
-                )
+NO_SCALING = Scaling(centre=np.zeros(0), scale=np.ones(0), constant=-1, at=0.0, by=1.0)
 
 
 def _failed(response: str, formula: str, source: str, error: BaseException) -> InputError:
@@ -117,45 +35,6 @@ def _failed(response: str, formula: str, source: str, error: BaseException) -> I
         f"the formula of {response!r}, {formula!r}, cannot be evaluated{source}: {where} with "
         f"{type(inner).__name__}; check the kinds of its columns and its arguments"
     )
-
-
-def _unseen(response: str, coding: Reading, frame: pd.DataFrame) -> dict[str, Any]:
-    """Levels of every expression that is no category itself: a column's, or indicators of them."""
-    made: dict[str, Any] = {}
-    for term, (_, state) in coding.spec.encoder_state.items():
-        name = _inner(str(term))
-        column = name.strip("`")
-        if "categories" not in state or (
-            column in frame and isinstance(frame[column].dtype, pd.CategoricalDtype)
-        ):
-            continue
-        if column in frame:
-            made[str(term)] = column, list(state["categories"])
-        else:
-            made[str(term)], _ = parse(response, f"0 + C({name})").learnt(frame)
-    return made
-
-
-def _n_unseen(known: Any, frame: pd.DataFrame) -> int:
-    """Rows with levels that are not known."""
-    if not isinstance(known, Reading):
-        return int((~frame[known[0]].isin(known[1])).sum())
-    try:
-        return int((known.matrix(frame).sum(axis=1) != 1).sum())
-    except Exception:  # formulaic's warning, where warnings are errors
-        return len(frame)
-
-
-def _inner(term: str) -> str:
-    """Of what C() makes levels: its first argument; other expressions as they are."""
-    if not term.startswith("C("):
-        return term
-    depth = 0
-    for place, sign in enumerate(term[2:], start=2):
-        if depth == 0 and sign in ",)":
-            return term[2:place].strip()
-        depth += (sign in "([{") - (sign in ")]}")
-    return term
 
 
 def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.DataFrame:
@@ -250,43 +129,98 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One regression: of column number ``column`` on its design."""
+    """One regression: of column number ``column`` on what its formula makes of a row.
+
+    ``names`` (k) of the coefficients as formulaic prints them; ``columns`` the table's columns
+    that the formula uses, wherever in it they stand; ``coding`` learnt from the confidential table.
+    """
 
     microdata: Microdata
     column: int
-    design: Design
+    formula: str
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    coding: Reading
     family: Family
     prior: RegressionPrior
-    scaling: Scaling
+    scaling: Scaling = field(default_factory=lambda: NO_SCALING)
 
     @classmethod
     def from_formula(
         cls, response: str, formula: str, family: Family, prior: RegressionPrior, data: Microdata
     ) -> "Part":
-        """Learn coding and scales from the confidential table."""
-        ordered = isinstance(family, OrderedLogit)
-        design = Design.from_formula(response, formula, data, intercept=not ordered)
-        column = data.columns.index(response)
-        constant = design.names.index(CONSTANT) if CONSTANT in design.names else -1
+        """Learn coding (levels, knots, centres) and scales from the confidential table."""
+        ordered = isinstance(family, OrderedLogit)  # has thresholds in the place of an intercept
+        reading, column = parse(response, formula), data.columns.index(response)
+        columns = tuple(reading.columns)
+        try:
+            coding, matrix = reading.learnt(frame_of(data, data.codes, columns))
+        except Exception as error:
+            raise _failed(response, formula, "", error) from None
+        kept = [not (ordered and name == CONSTANT) for name in coding.names]
+        names = tuple(np.array(coding.names, dtype=object)[kept])
+        part = cls(data, column, formula, names, columns, coding, family, prior)
+        part._check_rows(matrix[:, kept])
         outcome = _outcome(family, data.codes[:, column])
         if outcome is not None and np.ptp(outcome) <= 1e-12 * np.abs(outcome).max():
             raise InputError(
                 f"column {response!r} has the same value for every record; a "
                 f"{type(family).__name__} regression cannot be fitted to it; leave it out"
             )
-        if not (design.names or family.extra):
+        if not (names or family.extra):
             raise InputError(
                 f"the formula of {response!r}, {formula!r}, has no term, which leaves "
                 f'{type(family).__name__} no parameter; give at least "1"'
             )
-        X = design.matrix(data, data.codes, "the original")
+        constant = names.index(CONSTANT) if CONSTANT in names else -1
+        X = part.matrix(data.codes, "the original")
         scaling = Scaling.from_design(X, outcome, constant, centred=constant >= 0 or ordered)
-        return cls(data, column, design, family, prior, scaling)
+        return replace(part, scaling=scaling)
+
+    def _check_rows(self, matrix: Array) -> None:
+        """A row's terms must be its own: x - x.mean() would take the mean of the guesses."""
+        some = np.array([len(matrix) - 1, 0])
+        alone = self.matrix(self.microdata.codes[some], "the original")
+        same = np.isclose(alone, matrix[some], rtol=1e-9, atol=1e-12, equal_nan=True)
+        if not same.all():
+            term = self.names[int(np.argmin(same.all(axis=0)))]
+            raise InputError(
+                f"term {term!r} of the formula of {self.name!r} looks at several records at "
+                "once; use center(x), scale(x), poly(x, 2) or bs(x), which keep what they learn "
+                "from the original"
+            )
+
+    def matrix(self, codes: Codes, source: str = "the guesses") -> Array:
+        """Design matrix of coded rows (R, p), shape (R, k).
+
+        Levels must be those of the original; formulaic would warn and take the first instead.
+        """
+        try:
+            found = self.coding.matrix(frame_of(self.microdata, codes, self.columns))
+        except UnseenLevels as error:
+            term, rows = error.args
+            raise InputError(
+                f"term {term!r} of the formula of {self.name!r} makes levels of numbers, "
+                f"and {rows} rows of {source} have levels that the original does not; take "
+                "guesses and releases from its levels, or use numbers as numbers"
+            ) from None
+        except Exception as error:
+            raise _failed(self.name, self.formula, f" for {source}", error) from None
+        if len(self.names) < found.shape[1]:
+            found = found[:, [name in self.names for name in self.coding.names]]
+        bad = ~np.isfinite(found).all(axis=0)
+        if bad.any():
+            term = self.names[int(np.argmax(bad))]
+            raise InputError(
+                f"term {term!r} of the formula of {self.name!r} is not finite for some rows of "
+                f"{source}; change the term, or the values that it is applied to"
+            )
+        return found
 
     @property
     def name(self) -> str:
         """The modelled column."""
-        return self.design.response
+        return self.microdata.columns[self.column]
 
     @property
     def n_levels(self) -> int:
@@ -296,7 +230,7 @@ class Part:
     @property
     def uses(self) -> frozenset[int]:
         """Numbers of all columns that its density depends on."""
-        names = [*self.design.columns, self.name, *trials_column(self.family)]
+        names = [*self.columns, self.name, *trials_column(self.family)]
         return frozenset(self.microdata.columns.index(c) for c in names)
 
     def check(self, codes: Codes, source: str) -> None:
@@ -305,11 +239,14 @@ class Part:
 
     def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
         """Coded rows (R, p) on the scale that is sampled."""
-        X = self.scaling.inside(self.design.matrix(self.microdata, codes, source))
-        y = codes[:, self.column].astype(float)
+        X = self.scaling.inside(self.matrix(codes, source))
+        y = self.inside(codes[:, self.column].astype(float))
+        return Rows(X=X, y=y, trials=self.trials(codes))
+
+    def inside(self, y: Array) -> Array:
+        """Outcomes on the scale that is sampled."""
         outcome = _outcome(self.family, y)
-        inside = y if outcome is None else (outcome - self.scaling.at) / self.scaling.by
-        return Rows(X=X, y=inside, trials=self.trials(codes))
+        return y if outcome is None else (outcome - self.scaling.at) / self.scaling.by
 
     def trials(self, codes: Codes) -> Array | None:
         """Numbers of trials of coded rows, for binomial outcomes."""
@@ -322,7 +259,7 @@ class Part:
 
     def eta(self, codes: Codes, draws: Coefficients, source: str = "the guesses") -> Array:
         """Linear predictors, shape (R, H) or (R, H, K - 1)."""
-        X = self.design.matrix(self.microdata, codes, source)
+        X = self.matrix(codes, source)
         nominal = draws.beta.ndim == 3
         eta: Array = (
             np.einsum("rk,hkc->rhc", X, draws.beta, optimize=True) if nominal else X @ draws.beta.T
@@ -343,7 +280,7 @@ class Part:
 
     def centre(self) -> Array:
         """Prior means of the standardised coefficients: of a count's intercept its log mean."""
-        out = np.zeros(len(self.design.names))
+        out = np.zeros(len(self.names))
         if self.scaling.constant >= 0 and self.family.log_mean:
             mean = self.microdata.codes[:, self.column].mean()
             out[self.scaling.constant] = np.log(max(mean, 1e-3))
@@ -351,7 +288,7 @@ class Part:
 
     def scales(self) -> Array:
         """Prior standard deviations of the standardised coefficients, shape (k,)."""
-        scales = np.full(len(self.design.names), self.prior.slopes)
+        scales = np.full(len(self.names), self.prior.slopes)
         if self.scaling.constant >= 0:
             scales[self.scaling.constant] = self.prior.intercept
         return scales

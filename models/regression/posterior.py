@@ -8,7 +8,8 @@ in `docs/evidence.md`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -19,7 +20,7 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
+from bayes_risk.models.fits.sampling import DrawnPredictive, Length, blocks
 
 from .families import LogNormal
 from .glm import Nuts, extra_of
@@ -31,12 +32,15 @@ COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it
 
 
 class Moments(NamedTuple):
-    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records."""
+    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records.
+
+    Of several sets of data with a leading axis; so is what is made of them.
+    """
 
     xx: Array
     xy: Array
-    yy: float
-    n: float
+    yy: Any
+    n: Any
 
     @classmethod
     def from_rows(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
@@ -48,7 +52,7 @@ class Moments(NamedTuple):
 
     def plus(self, other: "Moments") -> "Moments":
         """Both together."""
-        return Moments(self.xx + other.xx, self.xy + other.xy, self.yy + other.yy, self.n + other.n)
+        return Moments(*(mine + others for mine, others in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,36 +70,38 @@ class ConjugatePrior:
 
     def posterior(self, data: Moments) -> "NormalInverseGamma":
         """p(beta, sigma^2 | data)."""
-        V = _inverse(data.xx + np.diag(self.precision))
-        mean = V @ data.xy
+        half = _half_of_inverse(data.xx + np.diag(self.precision))
+        V, xy = np.swapaxes(half, -1, -2) @ half, data.xy[..., None]
+        mean = (V @ xy)[..., 0]
         a = self.a + 0.5 * (data.n - int(np.isinf(self.tau).sum()))
-        b = self.b + 0.5 * max(data.yy - float(mean @ data.xy), 0.0)
-        if a <= 0 or b <= 0:
+        explained = (mean[..., None, :] @ xy)[..., 0, 0]
+        b = self.b + 0.5 * np.maximum(data.yy - explained, 0.0)
+        if np.any(a <= 0) or np.any(b <= 0):
             raise ModelError(
-                f"{data.n} records do not determine {len(mean)} coefficients under a flat prior; "
-                "give finite prior scales"
+                f"{np.min(data.n)} records do not determine {mean.shape[-1]} coefficients under a "
+                "flat prior; give finite prior scales"
             )
-        return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, a=a, b=b)
+        return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, half=half, a=a, b=b)
 
 
-def _inverse(precision: Array) -> Array:
-    """The inverse of a positive definite matrix, by its Cholesky root on the scale of its diagonal.
+def _half_of_inverse(precision: Array) -> Array:
+    """The inverse of a positive definite matrix as half'half, found on the scale of its diagonal.
 
-    Rounding may hide that a matrix is singular: the squared diagonal of the root is the share of
-    each predictor that the ones before it leave over.
+    Rounding may hide that a matrix is singular: the squared diagonal of Cholesky's root is the
+    share of each predictor that the ones before it leave over.
     """
-    size = np.sqrt(np.maximum(np.diag(precision), np.finfo(float).tiny))
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
+    size = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
     try:
-        root = np.linalg.cholesky(precision / np.outer(size, size))
+        root = np.linalg.cholesky(precision / (size[..., :, None] * size[..., None, :]))
     except np.linalg.LinAlgError:
         root = np.zeros_like(precision)
-    if not (np.diag(root) ** 2 > COLLINEAR).all():
+    if not (np.diagonal(root, axis1=-2, axis2=-1) ** 2 > COLLINEAR).all():
         raise ModelError(
             "the predictors are collinear and the prior is flat, so the coefficients have no "
             "posterior; give finite prior scales, or drop a predictor"
         )
-    half = np.linalg.inv(root) / size
-    return np.asarray(half.T @ half)
+    return np.asarray(np.linalg.inv(root) / size[..., None, :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,8 +112,9 @@ class NormalInverseGamma:
     data: Moments
     mean: Array
     V: Array
-    a: float
-    b: float
+    half: Array  # V is half'half
+    a: Any
+    b: Any
 
     def draws(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Independent draws of beta (size, k) and sigma (size,)."""
@@ -122,8 +129,8 @@ class NormalInverseGamma:
         y: Array,
         x_star: Array,
         y_star: Array,
-        fitted: Flags | None = None,
-        weight: Array | None = None,
+        fitted: Any = True,
+        weight: Any = 1.0,
     ) -> Array:
         """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.
 
@@ -132,16 +139,14 @@ class NormalInverseGamma:
         ``weight`` w (U,) of a pseudo-posterior it is log E[p(y* | x*, beta, sigma)^w] without
         (x, y)^w: `docs/sensitivity.md`.
         """
-        w = weight if weight is not None else np.ones(len(y)) if fitted is None else 1.0 * fitted
+        w, out = np.broadcast_arrays(weight, np.multiply(weight, fitted), y)[:2]
         V_x = x @ self.V  # shape (U, k)
-        left = 1.0 - w * np.einsum("uk,uk->u", V_x, x)
-        a = self.a - 0.5 * w
+        left = 1.0 - out * np.einsum("uk,uk->u", V_x, x)
+        a = self.a - 0.5 * out
         if (a <= 0).any():
-            n = self.data.n
-            who = f"{n - 1} records" if weight is None else f"records of weight {n:.3g} in all"
             raise ModelError(
-                f"{who} do not determine {len(self.mean)} coefficients under a flat prior; give "
-                "finite prior scales"
+                f"{self.data.n:.6g} records less one do not determine {len(self.mean)} "
+                "coefficients under a flat prior; give finite prior scales"
             )
         if (left < LEVERAGE).any():
             raise ModelError(
@@ -151,14 +156,10 @@ class NormalInverseGamma:
         error = y - x @ self.mean
         # without i: beta - w V x e / (1 - w h),  V + w V x x'V / (1 - w h),  b - w e^2 / 2(1 - w h)
         cross = np.einsum("guk,uk->gu", x_star, V_x)
-        centre = x_star @ self.mean - w * cross * error / left
-        inside, outside = np.einsum("guk,guk->gu", x_star @ self.V, x_star), w * cross**2 / left
-        b = np.maximum(self.b - 0.5 * w * error**2 / left, np.finfo(float).tiny)
-        if weight is None:
-            scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
-            level = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
-            return np.asarray(level - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
-        wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
+        centre = x_star @ self.mean - out * cross * error / left
+        spread = np.einsum("guk,guk->gu", x_star @ self.V, x_star) + out * cross**2 / left
+        b = np.maximum(self.b - 0.5 * out * error**2 / left, np.finfo(float).tiny)
+        wider = 1.0 + w * spread  # |V without i| / |V with y* in its place|
         level = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
         shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
         return np.asarray(level - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))
@@ -168,13 +169,11 @@ WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegressionPredictive:
+class RegressionPredictive(DrawnPredictive):
     """p(y* | theta_h) of one regression, or the product over several with the same draws."""
 
     parts: Sequence[Part]
     draws: Sequence[Coefficients]
-    targets: Targets
-    batch: Ints  # shape (H,): batch of each draw, in order
 
     @classmethod
     def of(cls, held: Sequence[Any], targets: Targets) -> "RegressionPredictive":
@@ -188,35 +187,15 @@ class RegressionPredictive:
             chains = next(c for c in (5, 4, 3, 2, 1) if H % c == 0)
         return cls(parts=parts, draws=draws, targets=targets, batch=batch_of_draws(H, chains))
 
-    def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
-        power = self.targets.weight[block]
-        log_p: Array = self._log_density(self.targets.profiles[block]) * power[:, None]
-        return log_p.T
+    @property
+    def uses(self) -> frozenset[int]:
+        """Columns that some regression depends on."""
+        return frozenset[int]().union(*(part.uses for part in self.parts))
 
-    def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        uses = frozenset[int]().union(*(part.uses for part in self.parts))
-        codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
-        log_v = log_weights.T - self.log_truth(block).T  # shape (U, H)
-        power = self.targets.weight[block]
-        G, U, p = codes.shape
-        out = np.empty((G, U, len(np.unique(self.batch))))
-        for some in blocks(U, G * len(self.batch)):
-            rows = codes[:, some].reshape(-1, p)
-            terms = self._log_density(rows).reshape(G, -1, len(self.batch))
-            if (power != 1).any():
-                terms *= power[some][:, None]
-            terms += log_v[some]
-            out[:, some] = log_sums_of_batches(terms, self.batch, axis=-1)
-        return np.moveaxis(out, 2, 0)[:, cell]
-
-    def _log_density(self, codes: Codes) -> Array:
-        """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""
-        total = self.parts[0].log_density(codes, self.draws[0])
-        for part, draws in zip(self.parts[1:], self.draws[1:], strict=True):
-            total += part.log_density(codes, draws)
-        return total
+    def log_density(self, codes: Codes) -> Array:
+        """log p of coded rows (R, p), summed over the regressions, shape (H, R)."""
+        each = zip(self.parts, self.draws, strict=True)
+        return reduce(np.add, (part.log_density(codes, draws) for part, draws in each)).T
 
 
 class Guessed(NamedTuple):
@@ -263,24 +242,17 @@ class ExactPart:
         n = max(len(self.draws) // chains // shorter, 4)
         return ExactPart.fitted(self.part, rows, n, chains, rng)
 
-    def doubled(self, *, rng: np.random.Generator) -> "ExactPart":
-        """As many draws again."""
-        beta, sigma = self.known.draws(len(self.draws), rng)
-        more = Coefficients.outside(self.part, beta, {"sigma": sigma}, self.draws.n_chains)
-        return replace(self, draws=self.draws.and_then(more))
-
     def log_predictive(self, targets: Targets) -> Array:
         """log p(y* | x*, data without i), shape (G, U), in closed form, block by block.
 
         Targets that are not ``fitted`` are not among the data.
         """
         out = np.empty(targets.guesses.codes.shape[:2])
-        width = len(self.part.design.names) + targets.profiles.shape[1]
+        width = len(self.part.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
             star, weight = self.guessed(targets, block), targets.weight[block]
-            power = None if self.rows.weights is None else weight
             rows = star.own.X, star.own.y, star.X, star.y
-            density = self.known.log_predictive(*rows, targets.fitted[block], power)
+            density = self.known.log_predictive(*rows, targets.fitted[block], weight)
             if isinstance(self.part.family, LogNormal):
                 density -= weight * np.log(star.outcome)
             out[:, block] = np.where(star.possible, density, -np.inf)[star.cell]
@@ -318,7 +290,7 @@ class ExactPart:
         """
         G, U = targets.guesses.codes.shape[:2]
         out = np.empty((len(released), G, U))
-        k = len(self.part.design.names)
+        k = len(self.part.names)
         for block in blocks(U, G * (k * (k + 2) + targets.profiles.shape[1])):
             star = self.guessed(targets, block)
             beta, s2 = self._estimates(star, targets.weight[block])
@@ -396,11 +368,6 @@ class SampledPart:
         )
         return SampledPart.fitted(self.part, rows, self.nuts, length, start=self.last, **how)
 
-    def doubled(self, *, rng: np.random.Generator) -> "SampledPart":
-        """As many draws again, chains going on where they stopped."""
-        more = self.with_rows(self.rows, rng=rng)
-        return replace(more, draws=self.draws.and_then(more.draws))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExternalPart:
@@ -412,7 +379,6 @@ class ExternalPart:
 
 PartPosterior = ExactPart | SampledPart  # may be drawn again
 FittedPart = PartPosterior | ExternalPart
-P = TypeVar("P", bound=FittedPart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -433,13 +399,15 @@ class RegressionPosterior:
         return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
-        """As many draws again."""
-        children = rng.spawn(len(self.parts))
-        parts = [p.doubled(rng=c) for p, c in zip(self.parts, children, strict=True)]
+        """As many draws again, sampled chains going on where they stopped."""
+        parts = []
+        for held, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
+            more = held.with_rows(held.rows, rng=child)
+            parts.append(replace(more, draws=held.draws.and_then(more.draws)))
         return RegressionPosterior(parts=parts)
 
 
-def touched(parts: Sequence[P], targets: Targets) -> list[P]:
+def touched(parts: Sequence[Any], targets: Targets) -> list[Any]:
     """Regressions in which a guess appears."""
     guessed = set(targets.columns.tolist())
     return [held for held in parts if guessed & held.part.uses]

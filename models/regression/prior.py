@@ -52,11 +52,9 @@ class RegressionPrior:
     overdispersion: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("intercept", "slopes"):
-            if getattr(self, name) != np.inf:
+        for name in ("intercept", "slopes", "sigma", "overdispersion"):
+            if name in ("sigma", "overdispersion") or getattr(self, name) != np.inf:
                 positive(name, getattr(self, name))
-        for name in ("sigma", "overdispersion"):
-            positive(name, getattr(self, name))
         if len(self.nu) != 2 or len(self.sigma2) != 2:
             raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
         for value in self.nu:
@@ -136,9 +134,7 @@ class Scaling:
         """Parameters (H, k, ...) on the original scale, from those that were sampled."""
         scale = self.scale.reshape(-1, *[1] * (beta.ndim - 2))
         slopes = self.by * beta / scale
-        shift = np.tensordot(slopes, self.centre, axes=(1, 0)) if beta.ndim == 2 else None
-        if shift is None:
-            shift = np.einsum("hkc,k->hc", slopes, self.centre)
+        shift = np.einsum("hk...,k->h...", slopes, self.centre)
         known = dict(extra)
         if self.constant >= 0:
             slopes[:, self.constant] += self.at - shift

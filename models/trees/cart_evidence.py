@@ -5,11 +5,9 @@ the records of a node, which a guess puts the target into or takes it out of; wi
 n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.md`.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
@@ -23,7 +21,7 @@ from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import log_p_of_guesses
 
 from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
-from .tree import PLAIN, Tree, grow
+from .tree import PLAIN, Moves, Tree, grow
 
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 
@@ -110,6 +108,26 @@ class LeafCounts(NamedTuple):
         keys = nodes * len(self.values) + np.searchsorted(self.values, z)
         return np.searchsorted(self.keys, keys)
 
+    def held(self, node: Ints, value: Ints) -> tuple[Array, Ints]:
+        """n and r of values in nodes, by their place among all values."""
+        keys = node * len(self.values) + value
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        there = (value >= 0) & (self.keys[place] == keys)
+        return np.where(there, self.n[place], 0.0), np.where(there, self.r[place], 0)
+
+    def gains(self, kind: int, node: Ints, old: Ints, new: Ints, w: Array) -> Array:
+        """Change of log p when a record of weight w takes a value from a node, brings another one.
+
+        Places of values, -1: none. Minus infinity where nobody is left who holds a released one.
+        """
+        (n_old, r_old), (n_new, r_new) = self.held(node, old), self.held(node, new)
+        N, R, taken, put = self.N[node], self.R[node], old >= 0, new >= 0
+        out = np.where(put, _step(kind, n_new, r_new, w), 0.0)
+        out -= np.where(taken, _step(kind, n_old - w, r_old, w), 0.0)
+        out -= np.where(put & ~taken, _step(kind, N, R, w), 0.0)
+        out += np.where(taken & ~put & (N > w), _step(kind, N - w, R, w), 0.0)
+        return np.where(old == new, 0.0, out)
+
     @property
     def n_strange(self) -> int:
         """Number of released values that no record of their node holds."""
@@ -128,115 +146,17 @@ class LeafCounts(NamedTuple):
         return float(total + (gammaln(n[held] + r[held]) - gammaln(n[held])).sum())
 
 
-@numba.njit(cache=True, nogil=True)
-def _count(keys, counts, key):
-    """Count of a key; 0 where it is not."""
-    place = np.searchsorted(keys, key)
-    if place < len(keys) and keys[place] == key:
-        return counts[place]
-    return 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _orphans(parent, shown, leaf, value, w):
-    """Nodes above a record of weight w that show its value although nobody else there holds it."""
-    values, _, R, keys, n, r = shown
-    found, node = 0, leaf
-    while node >= 0:
-        if R[node] > 0:
-            key = node * len(values) + value
-            if _count(keys, r, key) > 0 and _count(keys, n, key) == w:
-                found += 1
-        node = parent[node]
-    return found
-
-
-@numba.njit(cache=True, nogil=True)
-def _gain(kind, N, R, n, r, w):
-    """Change of log p when a record of weight w with a value is added to a node without it."""
-    if kind == PLAIN:
-        gain = -R * np.log((N + w) / N) if N > 0 else -R * np.log(w)
-        return gain + (r * np.log((n + w) / n) if n > 0 else r * np.log(w))
-    if w != 1.0:
-        return _log_rising(n, r, w) - _log_rising(N, R, w)
-    from_value = 0.0
-    if n > 0:
-        from_value = np.log((n + r) / n)
-    elif r > 0:
-        for k in range(2, r + 1):
-            from_value += np.log(k)
-    if N > 0:
-        return from_value + np.log(N / (N + R))
-    for k in range(2, R + 1):
-        from_value -= np.log(k)
-    return from_value
-
-
-@numba.njit(cache=True, nogil=True)
-def _log_rising(n, r, w):
-    """log of Gamma(n + w + r) / Gamma(n + w) over the same without w; of n = 0 the first alone."""
-    if r == 0:
-        return 0.0
-    out = math.lgamma(n + w + r) - math.lgamma(n + w)
-    return out - (math.lgamma(n + r) - math.lgamma(n)) if n > 0 else out
-
-
-@numba.njit(cache=True, nogil=True)
-def _moved(floor, n, r, change, N):
-    """Change of log p when one record more or less holds a value, the node's size N given."""
-    f, left = floor
-    if r == 0 or N <= 0:  # of an empty node all values are alike
-        return 0.0
-    return r * (np.log(f + left * (n + change) / N) - np.log(f + left * n / N))
-
-
-@numba.njit(cache=True, nogil=True)
-def _floored_gain(floored, node, N, mine, same, guessed, own):
-    """log p of a node with the guess in it, less that without the target."""
-    floor, sums = floored
-    (n, r), (n_own, r_own) = guessed, own
-    if not mine:
-        return sums[2, node] - sums[1, node] + _moved(floor, n, r, 1, N + 1)
-    rest = sums[0, node] + _moved(floor, n_own, r_own, -1, N - 1)
-    total = sums[1, node] + _moved(floor, n_own, r_own, -1, N) - rest
-    return total + _moved(floor, n - (1 if same else 0), r, 1, N)
-
-
-@numba.njit(cache=True, nogil=True)
-def _gains(tree, shown, kind, floored, own, guess, weight, out):
-    """log p(Z | y*, y_-i) up to a constant for each target, shape (G, U).
-
-    ``own``: leaf and value (U,) of the targets as they are; ``guess``: those of the guesses (G, U);
-    ``weight`` (U,): what the target counts; ``floored``: a floor, and log p of nodes (3, nodes)
-    with one record less, as they are, and with one more; of no nodes without a floor. Cost: the
-    depth of the tree times the logarithm of the number of counts, for each guess.
-    """
-    parent, begin, end = tree
-    (own_leaf, own_value), (leaf, value) = own, guess
-    values, N, R, keys, n, r = shown
-    V = len(values)
-    for u in range(len(own_leaf)):
-        w = weight[u]
-        wanted = _orphans(parent, shown, own_leaf[u], own_value[u], w)
-        place = begin[own_leaf[u]]
-        for g in range(leaf.shape[0]):
-            total, met, node, v = 0.0, 0, leaf[g, u], value[g, u]
-            while node >= 0:
-                if R[node] > 0:
-                    mine, same = begin[node] <= place and place < end[node], v == own_value[u]
-                    key, own_key = node * V + v, node * V + own_value[u]
-                    held, shows = _count(keys, n, key), _count(keys, r, key)
-                    if floored[1].shape[1] > 0:
-                        theirs = _count(keys, n, own_key), _count(keys, r, own_key)
-                        at = (held, shows), theirs
-                        total += _floored_gain(floored, node, N[node], mine, same, *at)
-                    else:
-                        held -= w if mine and same else 0.0
-                        met += 1 if held == 0 and shows > 0 else 0
-                        rest = N[node] - (w if mine else 0.0)
-                        total += _gain(kind, rest, R[node], held, shows, w)
-                node = parent[node]
-            out[g, u] = total if floored[1].shape[1] > 0 or met >= wanted else -np.inf
+def _step(kind: int, n: Array, r: Ints, w: Array) -> Array:
+    """log f(n + w) / f(n), f(n) = n^r of plain draws, Gamma(n + r) / Gamma(n) of the bootstrap."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if kind == PLAIN:
+            out = r * np.log((n + w) / n)
+        else:
+            out = np.log((n + r) / n)
+            if (w != 1.0).any():
+                more = gammaln(n + w + r) - gammaln(n + w) - (gammaln(n + r) - gammaln(n))
+                out = np.where(w == 1.0, out, more)
+    return np.where(r > 0, out, 0.0)
 
 
 class Floor(NamedTuple):
@@ -253,6 +173,19 @@ class Floor(NamedTuple):
         p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
         log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
         return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
+
+    def gains(self, shown: LeafCounts, node: Ints, old: Ints, new: Ints) -> Array:
+        """Change of log p when a value goes from a node, another comes, or both; -1: none."""
+        change = 1 * (new >= 0) - (old >= 0)
+        sums = np.stack([self.sums(shown, more) for more in (-1, 0, 1)])
+        N = np.maximum(shown.N[node] + change, 1)  # of an empty node all values are alike
+        out = sums[change + 1, node] - sums[1, node]
+        for value, step in ((old, -1), (new, 1)):
+            n, r = shown.held(node, value)
+            then = np.log(self.floor + self.left * np.maximum(n + step, 0) / N)
+            moved = r * (then - np.log(self.floor + self.left * n / N))
+            out += np.where((value >= 0) & (shown.N[node] + change > 0), moved, 0.0)
+        return np.where(old == new, 0.0, out)
 
 
 def known_splits(
@@ -325,22 +258,21 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     if not shown.R.any():
         return np.zeros(guesses.shape[:2])
     floored = _floor(leaves, tree)
-    given, sums = (0.0, 0.0), np.empty((3, 0))
     if floored is None:
         check_made(leaves.data, tree, shown.n_strange)
-    else:
-        given = floored.floor, floored.left
-        sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
     leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
     held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
     for block in blocks(len(targets), 4 * len(guesses)):
         at, value, cell = rows_of(tree, targets, block)
-        guess = at, np.searchsorted(shown.values, value)
-        own = leaf[block], held[block]
-        gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
-        weight = targets.weight[block]
-        _gains(place, shown, leaves.kind, (given, sums), own, guess, weight, gain)
-        out[:, block] = gain[cell]
+        moves = Moves.of(tree, shown.R > 0, leaf[block], at)
+        node, taken, put, g, u = moves
+        old = np.where(taken, held[block][u], -1)
+        new = np.where(put, np.searchsorted(shown.values, value)[g, u], -1)
+        if floored is None:
+            gain = shown.gains(leaves.kind, node, old, new, targets.weight[block][u])
+        else:
+            gain = floored.gains(shown, node, old, new)
+        out[:, block] = moves.summed(gain, at.shape)[cell]
     return out
 
 
@@ -370,9 +302,7 @@ def _smoothed(
     leaf, value, cell = rows_of(tree, targets)
     shown = SmoothedValues.from_rows(tree, leaves.data, z, whole=whole)
     check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
-    place = np.empty(len(tree.donors), dtype=np.int64)
-    place[tree.donors] = np.arange(len(place))
-    own = np.stack([tree.leaf(targets.profiles), place[targets.record]])
+    own = tree.leaf(targets.profiles), targets.profiles[:, tree.column].astype(float)
     gain, off, ess = log_gain_smoothed(tree, shown, leaves.kind, own, (leaf, value), seed)
     return gain[cell], off[:, cell], ess
 

@@ -17,12 +17,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.models.fits.progress import ticker
 
 from .cart_evidence import LeafCounts, Leaves, check_made, rows_of
-from .tree import PLAIN, Tree
+from .tree import PLAIN, Moves, Tree
 
 WIDE = 300.0  # log range of a node's polynomials from which they are tilted
 FURTHEST = 60.0  # log tilt
@@ -33,11 +33,11 @@ def counted(
 ) -> tuple[Array, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """What all data sets show of one tree, of records partly known: by value, node and type.
 
-    First the values that are met or ``guessed``. *By value*: their number V; values released R
-    (nodes, m); sorted ``node V + value`` of those shown; which type of its node each is; the first
-    type of each node. *By node*: known and unknown records, R, weight of a level and of all that
-    are not shown, known records with such. *By type*: the first of each node, known records,
-    released values (types, m) in increasing order, how many levels are of it.
+    First the V values that are met or ``guessed``. *By value*: sorted ``node V + value`` of those
+    shown; which type of its node each is. *By node*: known and unknown records, released values R
+    (nodes, m), weight of a level and of all that are not shown, known records with such. *By type*:
+    the first of each node, known records, released values (types, m) in increasing order, how many
+    levels are of it.
     """
     seen = leaves._replace(weights=known.astype(float))
     counts = LeafCounts.of(seen, tree, np.concatenate(leaves.z), [guessed])
@@ -62,37 +62,10 @@ def counted(
     hidden = np.maximum(levels - np.bincount(node, minlength=tree.n_nodes), 0) * weight
     return (
         counts.values,
-        (V, R, keys, kind.reshape(-1) - first[node], first),
+        (keys, kind.reshape(-1) - first[node]),
         (n_known, tree.end - tree.begin - n_known, R, weight, hidden, rest),
         (first, types[:, 1], np.ascontiguousarray(types[:, 2:]), times),
     )
-
-
-@numba.njit(cache=True, nogil=True)
-def _type_of(counts, node, value):
-    """Type of a value in a node; of those that it never shows the last."""
-    V, _, keys, kind, first = counts
-    key = node * V + value
-    place = np.searchsorted(keys, key)
-    if place < len(keys) and keys[place] == key:
-        return kind[place]
-    return first[node + 1] - first[node]
-
-
-@numba.njit(cache=True, nogil=True)
-def _leaves(counts, node, own, u):
-    """What target u leaves of a node that it lies in: the row of the node's table."""
-    first = counts[4]
-    if own[2][u]:
-        return _type_of(counts, node, own[1][u])
-    return first[node + 1] - first[node] + 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _within(place, node, leaf):
-    """Whether a leaf lies below a node, or is it."""
-    _, begin, end = place
-    return begin[node] <= begin[leaf] and begin[leaf] < end[node]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -116,42 +89,6 @@ def _tables(draws, nodes, types, cells, sums):
 
 
 @numba.njit(cache=True, nogil=True)
-def _guess(place, counts, cells, own, guess, sums, out):
-    """Look up every node that a guess leaves, or comes to, or stays in; mark what is looked at."""
-    parent, R, first = place[0], counts[1], counts[4]
-    for u in range(len(own[0])):
-        for g in range(guess[0].shape[0]):
-            leaf, value = guess[0][g, u], guess[1][g, u]
-            total, node = 0.0, own[0][u]
-            while node >= 0:
-                if R[node].any() and not _within(place, node, leaf):
-                    nothing = first[node + 1] - first[node] + 1
-                    row = _leaves(counts, node, own, u)
-                    total += _look(first, cells, node, row, nothing, sums)
-                node = parent[node]
-            node = leaf
-            while node >= 0:
-                if R[node].any():
-                    mine = _within(place, node, own[0][u])
-                    if not (mine and own[2][u] and value == own[1][u]):
-                        outside = first[node + 1] - first[node] + 2
-                        row = _leaves(counts, node, own, u) if mine else outside
-                        k = _type_of(counts, node, value)
-                        total += _look(first, cells, node, row, k, sums)
-                node = parent[node]
-            out[g, u] = total
-
-
-@numba.njit(cache=True, nogil=True)
-def _look(first, cells, node, row, column, sums):
-    """A cell of a node's table, relative to the node as it is."""
-    tables, here, wanted = sums
-    place = cells[node] + row * (first[node + 1] - first[node] + 2) + column
-    wanted[place] = True
-    return tables[place] - here[node]
-
-
-@numba.njit(cache=True, nogil=True)
 def fill(kind, node, types, wanted, table):
     """The wanted cells of a node's table; returns log p of the node as it is.
 
@@ -160,15 +97,13 @@ def fill(kind, node, types, wanted, table):
     of each data set, multiplicity.
     """
     n_known, n_unknown, R, weight, weight_rest, c_rest = node
-    c, r, times = types
-    T = len(c)
+    T = len(types[0])  # after them the levels that are not shown
+    counts = np.append(types[0].astype(np.float64), c_rest)
+    r = np.concatenate((types[1], np.zeros((1, len(R)), dtype=np.int64)))
+    times, weights = np.append(types[2], 1), np.append(np.full(T, weight), weight_rest)
     log_p = np.empty((T + 1, n_unknown + 2))
-    weights = np.empty(T + 1)
-    counts = np.empty(T + 1)
     for k in range(T + 1):
-        counts[k] = c[k] if k < T else c_rest
-        weights[k] = weight if k < T else weight_rest
-        _log_terms(kind, counts[k], weights[k], r[k] if k < T else r[:0].ravel(), log_p[k])
+        _log_terms(kind, counts[k], weights[k], r[k], log_p[k])
     tilt = _tilt(log_p, times, n_unknown)
     p, add, drop = _terms(kind, log_p, counts, weights, r, tilt)
     powers = _powers(p, times)
@@ -227,11 +162,8 @@ def _tilt(log_p, times, n_unknown):
     """
     spread = 0.0
     for k in range(len(log_p)):
-        high, low = -np.inf, np.inf
-        for x in log_p[k]:
-            if x > -np.inf:
-                high, low = max(high, x), min(low, x)
-        spread += (times[k] if k < len(times) else 1) * (high - low)
+        there = log_p[k][log_p[k] > -np.inf]
+        spread += times[k] * (there.max() - there.min())
     if spread < WIDE:
         return 0.0
     low, high = -FURTHEST, FURTHEST
@@ -247,17 +179,11 @@ def _tilt(log_p, times, n_unknown):
 @numba.njit(cache=True, nogil=True)
 def _mean(log_p, times, tilt):
     """Expected number of unknown records if the levels were independent."""
-    total = 0.0
+    total, u = 0.0, np.arange(log_p.shape[1])
     for k in range(len(log_p)):
-        top = -np.inf
-        for u in range(log_p.shape[1]):
-            top = max(top, log_p[k, u] + tilt * u)
-        mass, mean = 0.0, 0.0
-        for u in range(log_p.shape[1]):
-            x = math.exp(log_p[k, u] + tilt * u - top)
-            mass += x
-            mean += u * x
-        total += (times[k] if k < len(times) else 1) * mean / mass
+        x = log_p[k] + tilt * u
+        x = np.exp(x - x.max())
+        total += times[k] * (u * x).sum() / x.sum()
     return total
 
 
@@ -276,7 +202,7 @@ def _terms(kind, log_p, counts, weights, r, tilt):
                 drop[k, u] = log_p[k, u - 1] + math.log((total - 1.0) / u) + tilt * u
         if counts[k] > 0:
             drop[k, 0] = log_p[k, 0]
-            for l in range(r.shape[1] if k < len(r) else 0):
+            for l in range(r.shape[1]):
                 if r[k, l] > 0:
                     last = counts[k] == 1
                     drop[k, 0] -= np.inf if last else _log_change(kind, counts[k] - 1.0, r[k, l])
@@ -300,9 +226,7 @@ def _times(x, y):
     D = len(x) - 1
     out = np.zeros(D + 1)
     for i in range(D):
-        if x[i] > 0.0:
-            for j in range(D - i):
-                out[i + j] += x[i] * y[j]
+        out[i:D] += x[i] * y[: D - i]
     top = out.max()
     if top > 0.0:
         out /= top
@@ -331,7 +255,7 @@ def _powers(p, times):
     """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D + 1)."""
     out = np.empty((2, *p.shape))
     for k in range(len(p)):
-        out[1, k] = _power(p[k], (times[k] if k < len(times) else 1) - 1)
+        out[1, k] = _power(p[k], times[k] - 1)
         out[0, k] = _times(out[1, k], p[k])
     return out
 
@@ -421,18 +345,32 @@ def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Arra
     Cost: for each node that guesses reach, its u unknown records and each type of value that a
     target leaves, 4 u^2 times the number of types; look-ups for each guess.
     """
-    place = tree.parent, tree.begin, tree.end
     for z in leaves.z:
         check_made(leaves.data, tree, LeafCounts.of(leaves, tree, z).n_strange)
     leaf, guessed, cell = rows_of(tree, targets)
-    values, held, by_node, types = counted(leaves, tree, known, guessed)
+    values, (keys, kind), by_node, types = counted(leaves, tree, known, guessed)
+    own, guess = (np.searchsorted(values, y) for y in (targets.profiles[:, tree.column], guessed))
+    moves = Moves.of(tree, by_node[2].any(axis=1), tree.leaf(targets.profiles), leaf)
+    _, taken, put, g, u = moves
+    told = known[targets.record]
+    moves = moves.only(~(taken & put & told[u] & (own[u] == guess[g, u])))  # others stay as it is
+    node, taken, put, g, u = moves
     width = np.diff(types[0])
+
+    def type_of(value: Ints) -> Ints:
+        """Of values in the nodes; of those that a node never shows the last."""
+        asked = node * len(values) + value
+        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        found: Ints = np.where(keys[place] == asked, kind[place], width[node])
+        return found
+
+    row = np.where(told[u], type_of(own[u]), width[node] + 1)
+    row = np.where(taken, row, width[node] + 2)
+    column = np.where(put, type_of(guess[g, u]), width[node] + 1)
     cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
-    sums = np.zeros(cells[-1]), np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
-    own_value = np.searchsorted(values, targets.profiles[:, tree.column])
-    own = tree.leaf(targets.profiles), own_value, known[targets.record]
-    out, guess = np.empty(leaf.shape), (leaf, np.searchsorted(values, guessed))
-    _guess(place, held, cells, own, guess, sums, out)  # marks what is asked
-    _tables(leaves.kind, by_node, types, cells, sums)
-    _guess(place, held, cells, own, guess, sums, out)
-    return out[cell]
+    place = cells[node] + row * (width[node] + 2) + column
+    tables, here = np.zeros(cells[-1]), np.zeros(tree.n_nodes)
+    wanted = np.zeros(cells[-1], dtype=np.bool_)
+    wanted[place] = True
+    _tables(leaves.kind, by_node, types, cells, (tables, here, wanted))
+    return moves.summed(tables[place] - here[node], leaf.shape)[cell]

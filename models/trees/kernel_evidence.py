@@ -16,7 +16,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
 from .kernels import SAME, beta_rule, log_joint, of_node, points_for, records, reference
-from .tree import PLAIN, Tree
+from .tree import PLAIN, Moves, Tree
 
 BATCHES = 8
 PARTICLES = 32  # in each batch, at most
@@ -143,13 +143,13 @@ def log_gain_smoothed(
     tree: Tree,
     shown: SmoothedValues,
     kind: int,
-    own: Ints,
+    own: tuple[Ints, Array],
     guess: tuple[Ints, Array],
     seed: int,
 ) -> tuple[Array, Array, Array]:
     """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
 
-    Shapes (G, U), (B, G, U) and (U,); ``own`` (2, U): leaf and place among the donors.
+    Shapes (G, U), (B, G, U) and (U,); ``own`` (U,), ``guess`` (G, U): leaf and value.
 
     What is asked is sorted by node and done once for each distinct node, own value and guessed
     value. A node costs some tens of sweeps of its R values and N records; after that a guess costs,
@@ -157,16 +157,15 @@ def log_gain_smoothed(
     """
     log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
     deviations = np.zeros((BATCHES, *guess[0].shape))
-    old, new, where = _asked(tree, shown, own, guess)
-    order = np.lexsort((new, old, where[0]))
-    old, new, where = old[order], new[order], where[:, order]
-    node = where[0]
+    node, taken, put, g, u = Moves.of(tree, np.diff(shown.begin) > 0, own[0], guess[0])
+    old, new = np.where(taken, own[1][u], -np.inf), np.where(put, guess[1][g, u], -np.inf)
+    order = np.lexsort((new, old, node))
+    old, new, node, g, u = (x[order] for x in (old, new, node, g, u))
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
     asked = node[first], old[first], new[first]
     answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, np.uint64(seed), asked)
     gain, off, size = (x[np.cumsum(first) - 1] for x in answers)
-    _, g, u = where
     np.add.at(log_p, (g, u), gain)
     np.add.at(deviations.transpose(1, 2, 0), (g, u), off)
     counts = (log_p > -np.inf) & (log_p >= log_p.max(axis=0) - MAX_LOG_GAP)  # not hopeless
@@ -190,32 +189,6 @@ def log_p_smoothed(tree: Tree, shown: SmoothedValues, kind: int, seed: int) -> t
         total += top + np.log(mean)
         deviations += np.exp(batch - top) / mean - 1.0
     return total, deviations
-
-
-def _asked(
-    tree: Tree, shown: SmoothedValues, own: Ints, guess: tuple[Ints, Array]
-) -> tuple[Array, Array, Ints]:
-    """What changes which node: own and guessed value (minus infinity: it is not in the node).
-
-    One row for each node that shows something on the way of a guess or of its target; node, guess
-    and target of each row (3, rows).
-    """
-    (leaf, value), (own_leaf, place) = guess, np.broadcast_to(own[:, None], (2, *guess[0].shape))
-    start, shows = tree.begin[leaf], np.diff(shown.begin) > 0
-    old, new, where = [], [], []
-    for lowest in (leaf, own_leaf):
-        node = lowest
-        while (node >= 0).any():
-            here = (node >= 0) & shows[node]
-            if lowest is own_leaf:  # not above the guess's leaf too
-                here &= (start < tree.begin[node]) | (tree.end[node] <= start)
-            at = node[here]
-            inside = (tree.begin[at] <= place[here]) & (place[here] < tree.end[at])
-            old.append(np.where(inside, shown.y[place[here]], -np.inf))
-            new.append(value[here] if lowest is leaf else np.full(len(at), -np.inf))
-            where.append(np.stack([at, *np.nonzero(here)]))
-            node = np.where(node >= 0, tree.parent[node], -1)
-    return np.concatenate(old), np.concatenate(new), np.concatenate(where, axis=1)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -63,6 +63,51 @@ class Tree(ABC):
     @abstractmethod
     def node(self, codes: Codes) -> Ints:
         """The node whose values a row (R, p) is given, shape (R,)."""
+
+
+class Moves(NamedTuple):
+    """What guesses change: a row for each node on the way of a guess or of its target, (rows,).
+
+    Nodes that show nothing are left out, and so are those without the target and the guess.
+    """
+
+    node: Ints
+    taken: Flags  # the target lies in the node
+    put: Flags  # with the guess it does
+    g: Ints
+    u: Ints
+
+    @classmethod
+    def of(cls, tree: Tree, shows: Flags, own: Ints, leaf: Ints) -> "Moves":
+        """``shows`` (nodes,); leaves of the targets as they are (U,), and of the guesses (G, U)."""
+        nearest = np.where(shows, np.arange(tree.n_nodes), tree.parent)  # that shows something
+        while (silent := (nearest >= 0) & ~shows[nearest]).any():
+            nearest[silent] = nearest[nearest[silent]]
+        above = np.where(tree.parent >= 0, nearest[tree.parent], -1)
+        ways, found = np.stack([leaf, np.broadcast_to(own, leaf.shape)]), []
+        for way, lowest in enumerate(nearest[ways]):
+            node, (g, u) = lowest.ravel(), np.indices(leaf.shape).reshape(2, -1)
+            while len(node):
+                there = node >= 0
+                node, g, u = node[there], g[there], u[there]
+                taken, put = (
+                    (tree.begin[node] <= tree.begin[at]) & (tree.begin[at] < tree.end[node])
+                    for at in (own[u], leaf[g, u])
+                )
+                rows = cls(node, taken, put | (way == 0), g, u)
+                found.append(rows if way == 0 else rows.only(~put))  # not those of the guess again
+                node = above[node]
+        return cls(*map(np.concatenate, zip(*found, strict=True)))
+
+    def only(self, some: Flags) -> "Moves":
+        """Some of the rows."""
+        rows: Any = (x[some] for x in self)
+        return Moves(*rows)
+
+    def summed(self, gain: Array, shape: tuple[int, ...]) -> Array:
+        """What all rows of a guess and target add up to, (G, U)."""
+        cells = np.bincount(self.g * shape[1] + self.u, gain, minlength=shape[0] * shape[1])
+        return np.asarray(cells.reshape(shape), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
