@@ -148,8 +148,8 @@ def run(
     check_backend(backend)
     study.check_says(what)
     if max_memory is not None:
-        limits: Any = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
-        estimate(study, kind=what, time=False, **limits).check()
+        cost = estimate(study, kind=what, n_jobs=n_jobs, backend=backend, time=False)
+        cost.check(max_memory)
 
     overall = None if progress is None else Overall(stages_of(study, what), progress)
 
