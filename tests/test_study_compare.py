@@ -287,4 +287,4 @@ def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeyp
     assert again.exit_code == 2 and "--overwrite" in again.output
     (tmp_path / "t.toml").write_text(as_toml({k: v for k, v in given.items() if k != "compare"}))
     none = CliRunner().invoke(app, ["compare", "t.toml"])
-    assert none.exit_code == 2 and "the study has no [compare]: name candidates" in none.output
+    assert none.exit_code == 2 and "the study has no [compare]; add it" in none.output

@@ -62,24 +62,23 @@ WHOLE = "in all"
 LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
 
 
-class Overall:
-    """Progress of a run as a whole, beside that of its stages, which weigh as they usually take."""
+def overall(stages: Sequence[str], progress: Progress) -> Progress:
+    """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
+    now, most = "", 0.0
+    weight = sum(STAGES[stage] for stage in stages)
 
-    def __init__(self, stages: Sequence[str], progress: Progress) -> None:
-        self.stages, self.progress, self.now, self.most = list(stages), progress, "", 0.0
-
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Tell a step, and how far the run is."""
-        self.progress(step, done, total)
-        if step in self.stages:
-            self.now = step
-        elif self.now != "comparison" and step != LEADS.get(self.now):  # candidates have any name
+    def tell(step: str, done: int, total: int) -> None:
+        nonlocal now, most
+        progress(step, done, total)
+        if step in stages:
+            now = step
+        elif now != "comparison" and step != LEADS.get(now):  # candidates have any name
             return
-        at = self.stages.index(self.now)
-        took = float(sum(STAGES[stage] for stage in self.stages[:at]))
-        took += STAGES[self.now] * done / max(total, 1)
-        self.most = max(self.most, took / sum(STAGES[stage] for stage in self.stages))
-        self.progress(WHOLE, int(1_000 * self.most), 1_000)
+        before = sum(STAGES[stage] for stage in stages[: stages.index(now)])
+        most = max(most, (before + STAGES[now] * done / max(total, 1)) / weight)
+        progress(WHOLE, int(1_000 * most), 1_000)
+
+    return tell
 
 
 @shows_progress
@@ -151,12 +150,12 @@ def run(
         cost = estimate(study, kind=what, n_jobs=n_jobs, backend=backend, time=False)
         cost.check(max_memory)
 
-    overall = None if progress is None else Overall(stages_of(study, what), progress)
+    show = None if progress is None else overall(stages_of(study, what), progress)
 
     def tell(stage: str, done: int, total: int) -> None:
         check_memory()
-        if overall is not None:
-            overall(stage, done, total)
+        if show is not None:
+            show(stage, done, total)
 
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed

@@ -28,7 +28,6 @@ from bayes_risk._core.validate import most_of
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
-NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 
 
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
@@ -138,8 +137,9 @@ class Section(BaseModel):
         kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
         if kind in ("told", "unknown"):
             return InitErrorDetails(type=PydanticCustomError(kind, "", ctx), loc=loc, input=value)
-        if kind == "value_error":
-            said = f"[] {one['msg'].removeprefix('Value error, ')}"
+        if kind == "value_error":  # one of the library too
+            said = as_keys(str(ctx["error"]))
+            said = said if said.startswith("[") else f"[] {said}"
             return InitErrorDetails(type=told(said), loc=loc, input=value)
         key, *inner = loc
         if key not in cls.model_fields:
@@ -170,7 +170,7 @@ def sentences(error: ValidationError, homes: Homes | None = None, above: Sequenc
             home = None if homes is None else homes(where, ctx["key"])
             said = unknown(ctx["key"], where or "the study", ctx["known"], home)
         else:  # of the whole study rules are told as they are
-            said = ctx.get("said") or str(ctx["error"])
+            said = ctx.get("said") or as_keys(str(ctx["error"]))
         found[f"{where} {said[3:]}".strip() if said.startswith("[] ") else said] = None
     more = len(problems) - MOST_PROBLEMS
     return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")

@@ -12,24 +12,20 @@ import numpy as np
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
 
 import bayes_risk as br
-from bayes_risk._core.errors import InputError
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 
 from .keys import (
-    AtLeastTwo,
     Columns,
     Count,
     FilePath,
     Float,
     FromZero,
     Functions,
-    NotNegative,
     Number,
     Positive,
     Section,
     SomeColumns,
     Switch,
-    as_keys,
     unfit,
     worded,
 )
@@ -218,10 +214,7 @@ class AttributeSection(OPTIONS):  # type: ignore[misc]
 
     @model_validator(mode="after")
     def _suits_the_intruder(self) -> "AttributeSection":
-        try:
-            knows = self.knows
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
+        knows = self.knows
         alone = (*BY_MODEL, *(["targets"] if knows.largest is not None else []))
         fields = type(self).model_fields
         needless = [key for key in alone if getattr(self, key) != fields[key].default]
@@ -361,11 +354,6 @@ Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at
 OrAll = Annotated[Count | None, Field(description="a whole number >= 1, or leave it out")]
 
 
-def word(*words: str) -> Any:
-    """The type of one of some words."""
-    return Annotated[Literal[words], Field(description=" or ".join(f'"{w}"' for w in words))]
-
-
 ThresholdsSection = part_of(Thresholds)
 BoundsSection = section(
     "BoundsSection", br.release_bounds, keys=("patterns", "m", "how", "numbers"), m=(OrAll, None)
@@ -381,19 +369,12 @@ MembershipSection = section(
         *(Literal["all-but-target", "none"] | Fraction, "all-but-target"),
         '"all-but-target", "none" or a fraction above 0 and below 1',
     ),
-    prior_odds=Positive,
-    comparisons=Count,
-    alternatives=AtLeastTwo,
-    refit_budget=NotNegative,
 )
 FullTableSection = section(
     "FullTableSection",
     br.full_table_risk,
     keys=("targets", "prior", "draws", "keep"),
     targets=(Count | Labels, 20, "a number of records, or a list of labels"),
-    prior=word("predictive", "uniform", "marginal"),
-    draws=OrAll,
-    keep=Count,
 )
 ReweightSection = section(
     "ReweightSection",
@@ -419,12 +400,7 @@ UtilitySection = section(
     br.utility,
     keys=("columns", "numbers", "groups", "missing", "permutations", "analyses", "rules")
     + ("confidence",),
-    groups=AtLeastTwo,
-    missing=word("level", "error"),
-    permutations=AtLeastTwo,
     analyses=(Functions, [], 'the text "file.py:function", or a list of such texts'),
-    rules=word("partially synthetic", "fully synthetic"),
-    confidence=Annotated[Fraction, Field(description="a number above 0 and below 1: 0.95")],
 )
 
 

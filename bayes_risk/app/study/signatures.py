@@ -37,7 +37,6 @@ from .keys import (
     Section,
     as_keys,
     misfit,
-    told,
 )
 
 # arguments that other sections give, or no study file
@@ -210,10 +209,7 @@ class Part(Section):
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "Part":
-        try:
-            self.made()
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
+        self.made()
         return self
 
     def made(self, **more: Any) -> Any:
@@ -366,10 +362,7 @@ class ModelSection(Section):
             brings = [key for key, value in self if _from_files(value)]
             said = f"does not go with files of {brings[0]}" if brings else "is for what files bring"
             raise ValueError(f"{needless[0]} {said}; leave {needless[0]} out")
-        try:
-            self.declared(run=False)
-        except InputError as error:
-            raise told(str(error)) from None
+        self.declared(run=False)
         return self
 
     @property
@@ -401,13 +394,8 @@ class ModelSection(Section):
         free = [in_file(k) for k, one in self.own.items() if one.default is not one.empty]
         return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
 
-    @property
-    def modelled(self) -> list[str] | None:
-        """Columns that are synthesised unless some are named; None: all that the table has."""
-        return self.synthesizes([]) or None
-
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """The same, of a table with these columns."""
+        """Columns of a table that are synthesised unless some are named; of no table: none, all."""
         declaration = self.declared(run=False)
         if not hasattr(declaration, "synthesizes"):  # of another package, perhaps
             return list(columns)
@@ -487,5 +475,5 @@ def read_model(value: Any, context: Any = None) -> Any:
         return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
-        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in kinds)))
+        raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
     return section_of(kind).model_validate(value, context=context)

@@ -44,7 +44,6 @@ from .keys import (
     misfit,
     read_toml,
     sentences,
-    told,
     too_deep,
     unfit,
     unknown,
@@ -62,12 +61,6 @@ from .sections import (
 )
 from .sections import SECTIONS as PLAIN
 from .signatures import ModelSection, read_model, section, section_of
-
-EXAMPLES = {
-    "sweep": 'say what varies, as in priors = ["uniform", "marginal"]',
-    "compare": "name candidates, as in [compare.trees] and "
-    'model = { kind = "CART", order = ["income"] }',
-}
 
 
 class CandidateSection(Section):
@@ -116,7 +109,9 @@ class CompareSection(Section):
             if given is not None and given not in known:
                 near = get_close_matches(given, known, n=1) or known[:2]
                 right = " or ".join(map(repr, near))
-                raise told(misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)"))
+                raise ValueError(
+                    misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)")
+                )
         return self
 
     @model_serializer(mode="wrap")
@@ -281,8 +276,8 @@ class Study(Section):
 
     def check_says(self, what: str) -> None:
         """Refuse to run what the study says nothing of."""
-        if what in EXAMPLES and getattr(self, what) is None:
-            raise InputError(f"the study has no [{what}]: {EXAMPLES[what]}")
+        if what != "audit" and getattr(self, what) is None:
+            raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
 
     def settings(self) -> dict[str, Any]:
         """Every setting, defaults too, but those that have no meaning beside the others.
@@ -309,7 +304,7 @@ class Study(Section):
     @property
     def synthesized(self) -> list[str] | None:
         """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
-        return self.release.columns or self.model.modelled
+        return self.release.columns or self.model.synthesizes([]) or None
 
     def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
         """Columns that are synthesised; where all of them are, without the table none is named."""
@@ -494,7 +489,7 @@ def changed(model: Any, key: str, value: Any) -> Any:
         return type(model).model_validate(content)
     except ValidationError as error:
         said = sentences(error, above=("sweep", "model"))
-        raise told(said.replace("[model]", "[sweep.model]")) from None
+        raise ValueError(said.replace("[model]", "[sweep.model]")) from None
 
 
 # --- candidates of a comparison as studies of their own -------------------------------------------
@@ -519,10 +514,8 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         check_agreement(one)
         return one
     except ValueError as error:
-        sentence: Any = error
-        if isinstance(error, ValidationError):
-            sentence = sentences(error)
-        raise told(f"[compare.{name}]: {sentence}") from None
+        said = sentences(error) if isinstance(error, ValidationError) else error
+        raise ValueError(f"[compare.{name}]: {said}") from None
 
 
 def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
