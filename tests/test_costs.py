@@ -20,7 +20,7 @@ from bayes_risk._core.errors import InputError, MemoryCeilingError
 from bayes_risk._core.memory import at_stage, bytes_of, check_memory, guarded, resident
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import evidence
 from bayes_risk.evidence import leave_one_out as log_ratios

@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
-from bayes_risk.app.run import costs, run_compare, run_study, run_sweep
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.run import runner as costs
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 

@@ -269,7 +269,7 @@ def test_an_audit_leaves_the_section_aside(table):
 
 def test_a_study_without_a_comparison_is_told(table):
     study = study_of(table, CANDIDATES).model_copy(update={"compare": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[compare\]: name candidates"):
+    with pytest.raises(br.InputError, match=r"the study has no \[compare\]; add it"):
         run_compare(study)
 
 

@@ -225,7 +225,7 @@ def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
             flags = [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
             if kind is bool and default:
                 flags = []  # --fallback, --no-fallback
-            hint = Annotated[kind, typer.Option(*flags, help=words, **dict(*more))]
+            hint: Any = Annotated[kind, typer.Option(*flags, help=words, **dict(*more))]
             found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
         command.__signature__ = Signature(found)
         return command
@@ -453,7 +453,7 @@ def _run(
 
         bars("in all", 0, 1_000)
         if dry_run:
-            from .run.costs import estimate
+            from .run.runner import estimate
 
             cost = estimate(study, kind=what, n_jobs=jobs, backend=how["backend"])
         else:

@@ -90,8 +90,10 @@ def made_prior(prior: Any) -> Any:
     return getattr(prior, "made", lambda: prior)()
 
 
-def one_of(kinds: Mapping[str, type[Section]], right: str, words: Sequence[str] = ()) -> Any:
-    """The type of one of some words (of none: whatever is no table), or of tables told by a key."""
+def one_of(
+    kinds: Mapping[str, type[Section]], right: str, words: Sequence[str] = ()
+) -> BeforeValidator:
+    """Check for one of some words (of none: whatever is no table), or for tables told by a key."""
 
     def read(value: Any, info: ValidationInfo) -> Any:
         is_table = isinstance(value, Mapping)
@@ -104,7 +106,7 @@ def one_of(kinds: Mapping[str, type[Section]], right: str, words: Sequence[str] 
             raise unfit(right)
         return value
 
-    return Annotated[Any, BeforeValidator(read)]
+    return BeforeValidator(read)
 
 
 PRIORS: dict[str, type[Section]] = {
@@ -112,7 +114,7 @@ PRIORS: dict[str, type[Section]] = {
     "interval": part_of(br.Interval),
     "truth_factor": part_of(br.TruthFactor),
 }
-Prior = one_of(PRIORS, RIGHT, WORDS)
+Prior = Annotated[Any, one_of(PRIORS, RIGHT, WORDS)]
 
 
 class PriorMixture(Section):
@@ -419,7 +421,7 @@ class PopulationSection(Section):
 
 
 RADII = {"absolute": part_of(br.Absolute), "sd": part_of(br.SD), "quantile": part_of(br.Quantile)}
-Radius = one_of(RADII, "one of absolute, sd (with groups) and quantile")
+Radius = Annotated[Any, one_of(RADII, "one of absolute, sd (with groups) and quantile")]
 
 
 IdentificationSection = section(

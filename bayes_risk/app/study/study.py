@@ -70,6 +70,12 @@ class CandidateSection(Section):
     release: dict[str, Any] | None = worded("a table of keys of [release]")
     attribute: dict[str, Any] | None = worded("a table of keys of [attribute]")
 
+    @field_validator("*", mode="after")
+    @classmethod
+    def _nothing_changes(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Take an empty table for none."""
+        return value or None
+
 
 class CompareSection(Section):
     """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
@@ -345,8 +351,11 @@ def homes(content: Mapping[str, Any]) -> Homes:
             own, model = '" or "'.join(have), content.get("model")
             kind = model.get("kind", "DPMPM") if isinstance(model, Mapping) else "DPMPM"
             return f'kind = "{own}"; this one is "{kind}"'
-        places = {f"[{name}]": SECTIONS[name].model_fields for name in HOMES}
-        places |= {"[model]": have and {key: None}, "[attribute.intruder]": INTRUDER.model_fields}
+        places = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
+        places |= {
+            "[model]": [key] if have else [],
+            "[attribute.intruder]": list(INTRUDER.model_fields),
+        }
         found = [name for name, keys in places.items() if key in keys]
         return " or ".join(found) if found and where in ("", *places) else None
 
