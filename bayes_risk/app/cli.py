@@ -88,14 +88,10 @@ def full_disk(error: BaseException | None) -> str | None:
         number, text = getattr(error, "errno", None), str(error)
         if number in FULL or any(os.strerror(n) in text for n in FULL):
             compiled = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")[2].strip(QUOTE)
-            places = [
-                Path(tempfile.gettempdir()),
-                *map(Path, [compiled] * bool(compiled)),
-                Path.cwd(),
-            ]
+            places = [tempfile.gettempdir(), compiled, os.getcwd()]
             if named := getattr(error, "filename", None):
-                places = [Path(named).absolute().parent]
-            least, where = min((shutil.disk_usage(p).free, str(p)) for p in places if p.is_dir())
+                places = [str(Path(named).absolute().parent)]
+            least, where = min((shutil.disk_usage(p).free, p) for p in places if os.path.isdir(p))
             return (
                 f"the disk is full: {least / 2**20:,.0f} MiB are left in {where!r}; "
                 "free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "

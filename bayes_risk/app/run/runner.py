@@ -323,7 +323,7 @@ def _size(
     program = PROGRAM + (SAMPLER if fit is not None and fit.n_draws else 0)
     pairs = U * G * (16 * m + 8 * F * B + 160 + 24 * posteriors)
     if not H:  # distances, and factors of each guessed column
-        pairs += min(20 * U * G * n, 40 * 2**20) + 16 * q * min(m * U * G, CELLS)
+        pairs += 16 * min(U * G * n, 2**21) + 16 * q * min(m * U * G, CELLS)
     data = tables + held * (settings + m + 1) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
     sizes = {"records": n, "cases": U, "guesses": G, "draws": H, "releases": m}
