@@ -158,24 +158,22 @@ if TYPE_CHECKING:
     from bayes_risk.matching.radii import Radius
 
 Words = list[str] | None
-RESULTS: dict[str, tuple[Any, ...]] = {  # options: type, default, help, what else Typer is told
+Options = dict[str, tuple[Any, ...]]
+Backend = Literal["threads", "loky", "dask"]
+Codes = Literal["error", "level", "blank"]
+COUNT = {"min": 1, "max": MOST["n_jobs"]}
+RESULTS: Options = {  # options: type, default, help, what else Typer is told
     "output": (Path | None, None, "Folder for the results; must not exist yet."),
     "overwrite": (bool, False, "Replace the folder of an earlier run."),
 }
-WORKERS: dict[str, tuple[Any, ...]] = {
+WORKERS: Options = {
     "restart": (bool, False, "Throw away the finished steps of a run that was stopped."),
-    "jobs": (
-        *(int, 2, "Number of workers; results do not depend on it."),
-        {"min": 1, "max": MOST["n_jobs"]},
-    ),
-    "backend": (
-        Literal["threads", "loky", "dask"],
-        *("threads", "Threads, processes, or a Dask cluster of processes."),
-    ),
+    "jobs": (int, 2, "Number of workers; results do not depend on it.", COUNT),
+    "backend": (Backend, "threads", "Threads, processes, or a Dask cluster of processes."),
     "max_memory": (str | None, None, "Most memory to take: 2GiB. Results do not depend on it."),
     "quiet": (bool, False, "No bars and no result on the screen; errors alone."),
 }
-DEMO: dict[str, tuple[Any, ...]] = {
+DEMO: Options = {
     "data": (
         Literal["fair", "italy", "visits"],
         "fair",
@@ -184,7 +182,7 @@ DEMO: dict[str, tuple[Any, ...]] = {
     "seed": (int | None, None, "Another random seed.", {"min": 0}),
 }
 DRY_RUN = (bool, False, "Tell the memory and time that it would take, and stop.")
-MATCHING: dict[str, tuple[Any, ...]] = {
+MATCHING: Options = {
     "known": (Words, None, "Unsynthesised keys the intruder holds, with commas between: age,educ."),
     "synthesized": (Words, None, "Synthesised keys the intruder holds, likewise."),
     "radius": (Words, None, "Match a number within units, age=2, or a share of it, income=10%."),
@@ -196,14 +194,12 @@ MATCHING: dict[str, tuple[Any, ...]] = {
     "separator": (str | None, None, "Between fields of a CSV: ';'. Told from it if left out."),
     "decimal": (str | None, None, "Of its numbers: ',', likewise."),
     "encoding": (str | None, None, "Of its text: cp1250, likewise."),
-    "missing_codes": (
-        Literal["error", "level", "blank"],
-        *("error", "What becomes of codes that a file declares as missing."),
-    ),
+    "missing_codes": (Codes, "error", "What becomes of codes that a file declares as missing."),
     "codes": (Words, None, "Columns whose value labels are left out, likewise."),
     "labels": (Words, None, "Columns of which only some values have labels."),
     "true_match_rate": (
-        *(float | None, None),
+        float | None,
+        None,
         "Share of records that may be matched uniquely and correctly: 0.05.",
         {"min": 0.0, "max": 1.0},
     ),
