@@ -270,8 +270,8 @@ def estimate(
     for name, one in runs.items():
         size = _size(one, df, study, kind, n_jobs, backend in ("loky", "dask"))
         took = _seconds(one, df, size["cases"]) if time else {}
-        if time and kind == "sweep":  # fit and release are made once
-            took["sweep"] = size["settings"] * took.pop("attribute risk")
+        if time and kind == "sweep":  # whose settings may need fits of their own
+            took["sweep"] = size["settings"] * (took.get("fit", 0) + took.pop("attribute risk"))
         seconds |= {name: size["settings"] * sum(took.values())} if time and name else took
         sizes.append(size)
     settings = sum(size["settings"] for size in sizes)
