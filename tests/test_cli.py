@@ -338,7 +338,7 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]: say what varies"),
+        ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]; add it"),
         (
             "[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n",
             "[sweep] m = 9, and the release",

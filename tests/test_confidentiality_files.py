@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import Store
 from bayes_risk.app import cli as process
-from bayes_risk.app.cli import _check_new, _plain_errors
+from bayes_risk.app.cli import _plain_errors, app
 from bayes_risk.app.output.numbers import write_json
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
@@ -217,8 +218,9 @@ def test_numbers_are_not_written_through_a_link(tmp_path):
     (tmp_path / "n.json").symlink_to(tmp_path / "victim")
     with pytest.raises(FileExistsError):
         write_json(tmp_path / "n.json", {"a": 1})
-    with pytest.raises(br.InputError, match="exists; give a new name to --json"):
-        _check_new(tmp_path / "n.json")
+    words = ["identify", "a.csv", "b.csv", "--json", str(tmp_path / "n.json")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2 and "exists; give a new name to --json" in done.output
     assert os.listdir(tmp_path) == ["n.json"]
 
 

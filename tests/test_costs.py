@@ -20,7 +20,7 @@ from bayes_risk._core.errors import InputError, MemoryCeilingError
 from bayes_risk._core.memory import at_stage, bytes_of, check_memory, guarded, resident
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import evidence
 from bayes_risk.evidence import leave_one_out as log_ratios
@@ -102,7 +102,7 @@ def test_what_is_allocated_stays_beneath_the_bound_and_near_it(tmp_path, name):
         for f in ("t.csv", "few.csv")
     )
     cost = estimate(study, n_jobs=1, time=False)
-    bound = cost.peak - cost.memory["program"]
+    bound = cost.data
     run_study(small, n_jobs=1)  # whatever is imported and compiled, before
     gc.collect()
     tracemalloc.start()
@@ -112,7 +112,7 @@ def test_what_is_allocated_stays_beneath_the_bound_and_near_it(tmp_path, name):
     finally:
         tracemalloc.stop()
     loaded = 32 * 2**20  # code that the small run did not need: of the program's allowance
-    assert peak - loaded < bound < FACTOR * peak, (bound / 2**20, peak / 2**20, cost.memory)
+    assert peak - loaded < bound < FACTOR * peak, (bound / 2**20, peak / 2**20)
 
 
 def test_errors_in_parts_are_those_of_the_whole(monkeypatch):
@@ -149,7 +149,7 @@ def test_a_lone_last_target_joins_the_block_before(monkeypatch):
 
 def test_what_cannot_be_held_is_refused_before_the_work(path, tmp_path):
     study = study_of(path, output={"folder": str(tmp_path / "out")})
-    with pytest.raises(InputError, match=r"needs up to .*, and max_memory is 100 MiB; most of it"):
+    with pytest.raises(InputError, match=r"needs up to .*, and max_memory is 100 MiB; audit fewer"):
         run_study(study, n_jobs=1, max_memory="100MiB")
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
 

@@ -11,7 +11,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels

@@ -302,7 +302,7 @@ def test_stages_are_those_of_the_run(sections, what, stages):
 
 def test_the_whole_goes_on_with_each_step_and_never_back():
     told = []
-    overall = run.Overall(
+    overall = run.overall(
         ["data", "fit", "attribute risk", "report"], lambda *step: told.append(step)
     )
     steps = [("fit", 0, 1), ("fit", 5, 10), ("fit", 1, 10), ("fit", 1, 1)]

@@ -264,7 +264,7 @@ def test_an_area_under_the_curve_needs_people_outside():
         "membership": {},
         "thresholds": {"membership_auc": 0.6},
     }
-    with pytest.raises(br.InputError, match="membership_auc compares members with people outside"):
+    with pytest.raises(br.InputError, match="membership_auc needs people outside the data"):
         parse_study(given)
     assert parse_study(given | {"membership": {"held_out": 0.5}}).thresholds.membership_auc == 0.6
     alone = given | {"thresholds": {"membership_log_bayes_factor": 3}}

@@ -269,7 +269,7 @@ def test_an_audit_leaves_the_section_aside(table):
 
 def test_a_study_without_a_comparison_is_told(table):
     study = study_of(table, CANDIDATES).model_copy(update={"compare": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[compare\]: name candidates"):
+    with pytest.raises(br.InputError, match=r"the study has no \[compare\]; add it"):
         run_compare(study)
 
 
@@ -287,4 +287,4 @@ def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeyp
     assert again.exit_code == 2 and "--overwrite" in again.output
     (tmp_path / "t.toml").write_text(as_toml({k: v for k, v in given.items() if k != "compare"}))
     none = CliRunner().invoke(app, ["compare", "t.toml"])
-    assert none.exit_code == 2 and "the study has no [compare]: name candidates" in none.output
+    assert none.exit_code == 2 and "the study has no [compare]; add it" in none.output

@@ -11,7 +11,7 @@ import bayes_risk as br
 from bayes_risk import models
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_compare, run_study, run_sweep
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.signatures import section_of
 from bayes_risk.app.study.study import parse_study
 

@@ -20,8 +20,7 @@ from bayes_risk.app.study.sections import (
     PriorMixture,
 )
 from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
-from bayes_risk.app.study.study import parse_study
-from bayes_risk.app.study.sweep import SWEPT
+from bayes_risk.app.study.study import SWEPT, parse_study
 from bayes_risk.intruder.priors import TruthFactor
 
 MODELS = [section_of(kind).declares for kind in models.BUILT_IN]

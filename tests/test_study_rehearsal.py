@@ -7,7 +7,7 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.audit import unsampled
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.declare import fit_model, synthesis_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder

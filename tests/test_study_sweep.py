@@ -312,7 +312,7 @@ def test_what_is_no_part_of_a_sweep_is_left_aside(table):
 
 def test_a_study_without_a_sweep_is_told(table):
     study = study_of(table, {"m": [1]}).model_copy(update={"sweep": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[sweep\]: say what varies"):
+    with pytest.raises(br.InputError, match=r"the study has no \[sweep\]; add it"):
         run_sweep(study)
 
 

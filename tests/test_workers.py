@@ -21,7 +21,7 @@ from bayes_risk._core import parallel
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import ATTEMPTS, Ticks, in_order, working
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import leave_one_out as log_ratios
 from bayes_risk.models.trees import forest_fit

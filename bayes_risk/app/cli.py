@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -87,14 +88,10 @@ def full_disk(error: BaseException | None) -> str | None:
         number, text = getattr(error, "errno", None), str(error)
         if number in FULL or any(os.strerror(n) in text for n in FULL):
             compiled = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")[2].strip(QUOTE)
-            places = [
-                Path(tempfile.gettempdir()),
-                *map(Path, [compiled] * bool(compiled)),
-                Path.cwd(),
-            ]
+            places = [tempfile.gettempdir(), compiled, os.getcwd()]
             if named := getattr(error, "filename", None):
-                places = [Path(named).absolute().parent]
-            least, where = min((shutil.disk_usage(p).free, str(p)) for p in places if p.is_dir())
+                places = [str(Path(named).absolute().parent)]
+            least, where = min((shutil.disk_usage(p).free, p) for p in places if os.path.isdir(p))
             return (
                 f"the disk is full: {least / 2**20:,.0f} MiB are left in {where!r}; "
                 "free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "
@@ -160,36 +157,72 @@ if TYPE_CHECKING:
     from bayes_risk.app.study.study import Study
     from bayes_risk.matching.radii import Radius
 
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
-]
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the folder of an earlier run.")
-]
-RestartOption = Annotated[
-    bool, typer.Option("--restart", help="Throw away the finished steps of a run that was stopped.")
-]
-JobsOption = Annotated[
-    int,
-    typer.Option(
-        "--jobs", min=1, max=MOST["n_jobs"], help="Number of workers; results do not depend on it."
+Words = list[str] | None
+Options = dict[str, tuple[Any, ...]]
+Backend = Literal["threads", "loky", "dask"]
+Codes = Literal["error", "level", "blank"]
+COUNT = {"min": 1, "max": MOST["n_jobs"]}
+RESULTS: Options = {  # options: type, default, help, what else Typer is told
+    "output": (Path | None, None, "Folder for the results; must not exist yet."),
+    "overwrite": (bool, False, "Replace the folder of an earlier run."),
+}
+WORKERS: Options = {
+    "restart": (bool, False, "Throw away the finished steps of a run that was stopped."),
+    "jobs": (int, 2, "Number of workers; results do not depend on it.", COUNT),
+    "backend": (Backend, "threads", "Threads, processes, or a Dask cluster of processes."),
+    "max_memory": (str | None, None, "Most memory to take: 2GiB. Results do not depend on it."),
+    "quiet": (bool, False, "No bars and no result on the screen; errors alone."),
+}
+DEMO: Options = {
+    "data": (
+        Literal["fair", "italy", "visits"],
+        "fair",
+        "Redbook survey (6,366 records), Italian table (2,313), visits to doctors (2,019).",
     ),
-]
-BackendOption = Annotated[
-    Literal["threads", "loky", "dask"],
-    typer.Option("--backend", help="Threads, processes, or a Dask cluster of processes."),
-]
-MemoryOption = Annotated[
-    str | None,
-    typer.Option("--max-memory", help="Most memory to take: 2GiB. Results do not depend on it."),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Tell the memory and time that it would take, and stop.")
-]
+    "seed": (int | None, None, "Another random seed.", {"min": 0}),
+}
+DRY_RUN = (bool, False, "Tell the memory and time that it would take, and stop.")
+MATCHING: Options = {
+    "known": (Words, None, "Unsynthesised keys the intruder holds, with commas between: age,educ."),
+    "synthesized": (Words, None, "Synthesised keys the intruder holds, likewise."),
+    "radius": (Words, None, "Match a number within units, age=2, or a share of it, income=10%."),
+    "open_ends": (bool, False, "Leave the ends of these intervals out."),
+    "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
+    "index": (str | None, None, "Column with the record labels."),
+    "na": (Words, None, "What means missing in a CSV, unquoted: NA."),
+    "days": (Words, None, "Columns of dates: a radius of them is in days."),
+    "separator": (str | None, None, "Between fields of a CSV: ';'. Told from it if left out."),
+    "decimal": (str | None, None, "Of its numbers: ',', likewise."),
+    "encoding": (str | None, None, "Of its text: cp1250, likewise."),
+    "missing_codes": (Codes, "error", "What becomes of codes that a file declares as missing."),
+    "codes": (Words, None, "Columns whose value labels are left out, likewise."),
+    "labels": (Words, None, "Columns of which only some values have labels."),
+    "true_match_rate": (
+        float | None,
+        None,
+        "Share of records that may be matched uniquely and correctly: 0.05.",
+        {"min": 0.0, "max": 1.0},
+    ),
+}
+SHORT = {"output": ["-o"], "quiet": ["-q"]}
 
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No bars and no result on the screen; errors alone.")
-]
+
+def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Give a command, which takes any keyword arguments, these options."""
+
+    def with_options(command: Any) -> Any:
+        own = signature(command, eval_str=True).parameters.values()
+        found = [one for one in own if one.kind == one.POSITIONAL_OR_KEYWORD]
+        for name, (kind, default, words, *more) in options.items():
+            flags = [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
+            if kind is bool and default:
+                flags = []  # --fallback, --no-fallback
+            hint: Any = Annotated[kind, typer.Option(*flags, help=words, **dict(*more))]
+            found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+        command.__signature__ = Signature(found)
+        return command
+
+    return with_options
 
 
 def names(given: list[str] | None) -> list[str]:
@@ -254,22 +287,8 @@ def options(
 
 
 @app.command()
-def demo(
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    restart: RestartOption = False,
-    data: Annotated[
-        Literal["fair", "italy", "visits"],
-        typer.Option(
-            help="Redbook survey (6,366 records), Italian table (2,313), visits to doctors (2,019)."
-        ),
-    ] = "fair",
-    seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
-    jobs: JobsOption = 2,
-    backend: BackendOption = "threads",
-    max_memory: MemoryOption = None,
-    quiet: QuietOption = False,
-) -> None:
+@takes(**RESULTS, **DEMO, **WORKERS)
+def demo(*, output: Path | None, data: str, seed: int | None, **how: Any) -> None:
     """Audit synthetic copies of real data that come with the package."""
     with _plain_errors():
         from bayes_risk.app.study.study import parse_study
@@ -283,11 +302,9 @@ def demo(
         if data in RIVALS:  # seconds, and first
             trees = folder.with_name(f"{folder.name}-trees")
             candidates = {trees: content | RIVALS[data], **candidates}
-            check_target(folder, overwrite=overwrite)
-        workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
+            check_target(folder, overwrite=how["overwrite"])
         for where, one in candidates.items():
-            study = parse_study(one).with_output(where)
-            _run(study, "audit", workers, quiet, overwrite=overwrite, restart=restart)
+            _run(parse_study(one).with_output(where), "audit", **how)
 
 
 def _command(what: str, argument: str) -> Callable[..., None]:
@@ -295,28 +312,20 @@ def _command(what: str, argument: str) -> Callable[..., None]:
 
     def command(
         study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help=argument)],
-        output: OutputOption = None,
-        overwrite: OverwriteOption = False,
-        restart: RestartOption = False,
-        jobs: JobsOption = 2,
-        backend: BackendOption = "threads",
-        max_memory: MemoryOption = None,
-        dry_run: DryRunOption = False,
-        quiet: QuietOption = False,
+        **how: Any,
     ) -> None:
         with _plain_errors(study_file):
             from bayes_risk.app.study.study import read_study
 
-            study = read_study(study_file)
+            study, output = read_study(study_file), how.pop("output")
             given = study.output.folder
             own = given or Path(f"{study_file.stem}-risk")
             if what != "audit":  # the folder that is given is the audit's
                 own = Path(f"{given or study_file.stem}-{what}")
-            study = study.with_output(output or own)
-            workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
-            _run(study, what, workers, quiet, dry_run, overwrite=overwrite, restart=restart)
+            _run(study.with_output(output or own), what, **how)
 
-    return command
+    made: Callable[..., None] = takes(**RESULTS, **WORKERS, dry_run=DRY_RUN)(command)
+    return made
 
 
 for _what, _help, _argument in (
@@ -354,6 +363,7 @@ def init(
 
 
 @app.command()
+@takes(**MATCHING, **RESULTS, json=(Path | None, None, "Write the numbers to this new file too."))
 def identify(
     original: Annotated[
         Path, typer.Argument(help="The confidential file: CSV, Parquet, Stata, SAS or SPSS.")
@@ -361,100 +371,49 @@ def identify(
     synthetic: Annotated[
         list[Path], typer.Argument(help="The released files, one or more, or a synthpop folder.")
     ],
-    known: Annotated[
-        list[str] | None,
-        typer.Option(help="Unsynthesised keys the intruder holds, with commas between: age,educ."),
-    ] = None,
-    synthesized: Annotated[
-        list[str] | None, typer.Option(help="Synthesised keys the intruder holds, likewise.")
-    ] = None,
-    radius: Annotated[
-        list[str] | None,
-        typer.Option(help="Match a number within units, age=2, or a share of it, income=10%."),
-    ] = None,
-    open_ends: Annotated[
-        bool, typer.Option("--open-ends", help="Leave the ends of these intervals out.")
-    ] = False,
-    fallback: Annotated[
-        bool, typer.Option(help="When nothing matches, choose by the unsynthesised keys.")
-    ] = True,
-    index: Annotated[str | None, typer.Option(help="Column with the record labels.")] = None,
-    na: Annotated[
-        list[str] | None, typer.Option(help="What means missing in a CSV, unquoted: NA.")
-    ] = None,
-    days: Annotated[
-        list[str] | None, typer.Option(help="Columns of dates: a radius of them is in days.")
-    ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Between fields of a CSV: ';'. Told from it if left out.")
-    ] = None,
-    decimal: Annotated[str | None, typer.Option(help="Of its numbers: ',', likewise.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of its text: cp1250, likewise.")] = None,
-    missing_codes: Annotated[
-        Literal["error", "level", "blank"],
-        typer.Option(help="What becomes of codes that a file declares as missing."),
-    ] = "error",
-    codes: Annotated[
-        list[str] | None, typer.Option(help="Columns whose value labels are left out, likewise.")
-    ] = None,
-    labels: Annotated[
-        list[str] | None, typer.Option(help="Columns of which only some values have labels.")
-    ] = None,
-    true_match_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Share of records that may be matched uniquely and correctly: 0.05.",
-        ),
-    ] = None,
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the numbers to this new file too.")
-    ] = None,
+    **given: Any,
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
     with _plain_errors(options="known|synthesized|radius|index|na|days|separator|decimal|encoding"):
         from rich.console import Console
 
         from bayes_risk.app.run.identify import run_identify
-        from bayes_risk.reporting.terminal import print_matches
+        from bayes_risk.reporting import terminal
         from bayes_risk.reporting.verdicts.verdict import Thresholds
 
-        _check_new(json)
-        limits: Any = {} if true_match_rate is None else {"true_match_rate": true_match_rate}
-        written = {"separator": separator, "decimal": decimal, "encoding": encoding}
-        levels = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
-        with _hushed() as caught:
+        from .output.numbers import write_json
+
+        json, output, rate = given["json"], given["output"], given["true_match_rate"]
+        if json is not None and os.path.lexists(json):
+            raise InputError(f"{str(json)!r} exists; give a new name to --json")
+        with _hushed() as caught, terminal.Bars() as bars:
+            bars("matching", 0, 1)
             found = run_identify(
                 original,
                 synthetic,
-                known=names(known),
-                synthesized=names(synthesized),
-                radius=radius_of(radius),
-                closed=not open_ends,
-                fallback=fallback,
-                levels=levels,
-                reading={"index": index, "missing": missing_codes, "na": na or [], **written},
-                days=names(days),
-                thresholds=Thresholds(**limits),
+                **{key: names(given[key]) for key in ("known", "synthesized", "days")},
+                radius=radius_of(given["radius"]),
+                closed=not given["open_ends"],
+                fallback=given["fallback"],
+                levels=dict.fromkeys(names(given["codes"]), "codes")
+                | dict.fromkeys(names(given["labels"]), "labels"),
+                reading={key: given[key] for key in ("index", "separator", "decimal", "encoding")}
+                | {"missing": given["missing_codes"], "na": given["na"] or []},
+                thresholds=None if rate is None else Thresholds(true_match_rate=rate),
                 output=output,
-                overwrite=overwrite,
+                overwrite=given["overwrite"],
                 command=_command_line(),
             )
         _say_all(told(caught))
         console = Console()
-        print_matches(found, console=console, folder=output)
+        terminal.print_matches(found, console=console, folder=output)
         if json is not None:
-            from .output.numbers import write_json
-
             write_json(json, found.risk.to_dict())
             console.print(f"Numbers: {json}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _run(
-    study: "Study", what: str, workers: Any, quiet: bool, dry_run: bool = False, **how: Any
+    study: "Study", what: str, *, quiet: bool, jobs: int, dry_run: bool = False, **how: Any
 ) -> None:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
@@ -473,16 +432,6 @@ def _run(
     else:
         check_target(folder, overwrite=how["overwrite"])
     compile_beside(folder)  # before slow imports
-    if dry_run:
-        from .run.audit import stages_of
-        from .run.costs import estimate
-
-        with _hushed() as caught:
-            cost = estimate(study, kind=what, **workers)
-        _say_all(notes())
-        plan = f"stages: {', '.join(stages_of(study, what))}\n{cost!r}"
-        console.print(plan, highlight=False, markup=False, soft_wrap=True)
-        return cost.check()
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
     early: list[list[str]] = []
     with interrupts() as stop, _hushed() as caught, bars:
@@ -495,9 +444,19 @@ def _run(
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
-        from .run import run
+        if dry_run:
+            from .run.runner import estimate
 
-        result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
+            cost = estimate(study, kind=what, n_jobs=jobs, backend=how["backend"])
+        else:
+            from .run import run
+
+            more = how | {"n_jobs": jobs, "command": _command_line()}
+            result = run(study, what, progress=progress, **more)
+    if dry_run:
+        _say_all(notes())
+        console.print(str(cost), highlight=False, markup=False, soft_wrap=True)
+        return cost.check(how["max_memory"])
     later = [note for note in notes() if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, later, console=console)
 
@@ -565,11 +524,6 @@ def _hushed() -> Iterator[list[warnings.WarningMessage]]:
             yield caught
     finally:
         logging.disable(before)
-
-
-def _check_new(path: Path | None) -> None:
-    if path is not None and os.path.lexists(path):
-        raise InputError(f"{str(path)!r} exists; give a new name to --json")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ RUN = """
 import json, resource, sys, threading, time, warnings
 from bayes_risk._core.memory import resident
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])

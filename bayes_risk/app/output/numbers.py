@@ -15,7 +15,7 @@ import pandas as pd
 FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z)", re.IGNORECASE)
 
 
-def write_csv(path: Path, table: pd.DataFrame, *, index: bool = True, **how: Any) -> None:
+def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table that people open: text that a spreadsheet would compute gets an apostrophe.
 
     Cells, labels and names alike; numbers stay as they are.
@@ -24,11 +24,8 @@ def write_csv(path: Path, table: pd.DataFrame, *, index: bool = True, **how: Any
     for name in table:
         if table[name].dtype.kind == "O":  # text, categories, anything
             safe[name] = table[name].map(_guarded)
-    safe = safe.rename(columns=_guarded)
-    if index:
-        safe = safe.rename(index=_guarded).rename_axis(index=_guarded)
-    named = {key: _guarded(label) for key, label in how.items()}
-    safe.to_csv(path, index=index, lineterminator="\n", **named)
+    safe = safe.rename(index=_guarded, columns=_guarded).rename_axis(index=_guarded)
+    safe.to_csv(path, lineterminator="\n")
 
 
 def _guarded(value: Any) -> Any:

@@ -49,17 +49,10 @@ def run_identify(
 ) -> IdentifyResult:
     """Match files made elsewhere against the original, judge, and write a folder if one is named.
 
-    The released files may be folders of synthpop. ``thresholds`` are `true_match_rate` and those of
-    `exposure`; ``reading`` has options of `read_table` that hold for the releases too, ``levels``
-    and ``days`` are of the original; ``how`` are ``known``, ``synthesized``, ``radius``
-    (a dict of `Radius`), ``closed`` and ``fallback`` of `identification_risk`. The
-    folder gets report.html, records.csv (records at highest risk first), summary.json and
-    manifest.json; ``overwrite`` replaces that of an earlier run.
-
-    Raises
-    ------
-    InputError
-        Files or keys that do not fit; an output folder that exists.
+    The released files may be folders of synthpop. ``reading`` has options of `read_table` that hold
+    for the releases too, ``levels`` and ``days`` are of the original; ``how`` are ``known``,
+    ``synthesized``, ``radius`` (a dict of `Radius`), ``closed`` and ``fallback`` of
+    `identification_risk`. ``overwrite`` replaces the folder of an earlier run.
     """
     if output is not None:
         check_target(output, overwrite=overwrite)

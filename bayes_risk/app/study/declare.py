@@ -26,8 +26,7 @@ from bayes_risk.studies.grid import SHARES, taken
 from .keys import FunctionName
 from .sections import DataSection, made_guesses, made_prior
 from .signatures import ModelSection, functions_in
-from .study import Study, candidate_study, changed
-from .sweep import Values, label_of, labelled
+from .study import Study, Values, candidate_study, changed, label_of, labelled
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:

@@ -14,19 +14,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
     WrapValidator,
     field_validator,
+    model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import most_of
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
-NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 
 
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
@@ -48,7 +49,7 @@ def worded(words: str, default: Any = None, **how: Any) -> Any:
     return Field(default, description=words, **how)
 
 
-Homes = Callable[[], Mapping[str, Sequence[str]]]  # keys of other tables, by table
+Homes = Callable[[str, str], str | None]  # of a table and a key: where the key belongs
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
@@ -87,6 +88,16 @@ Functions = Annotated[
 ]
 
 
+def unfit(right: str) -> PydanticCustomError:
+    """An error of a value that does not fit, and what would."""
+    return PydanticCustomError("unfit", "{right}", {"right": right})
+
+
+def told(said: str) -> PydanticCustomError:
+    """A whole sentence; ``[]`` before it stands for the table."""
+    return PydanticCustomError("told", "{said}", {"said": said})
+
+
 class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
@@ -104,52 +115,65 @@ class Section(BaseModel):
         listed = isinstance(value, list)  # labels and levels, which may be any number
         for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
             if most is not None and not listed and type(part) is int and part > most:
-                raise PydanticCustomError("most", f"a whole number of at most {most:,}")
+                raise unfit(f"a whole number of at most {most:,}")
             if isinstance(part, str) and "\0" in part:
-                raise PydanticCustomError("nul", "a text without the character NUL")
+                raise unfit("a text without the character NUL")
         return value
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_words(cls, value: Any, handler: ModelWrapValidatorHandler["Section"]) -> Any:
+        """Say of each key that does not fit what would; pydantic says in which tables it stands."""
+        try:
+            return handler(value)
+        except ValidationError as error:
+            if not isinstance(value, Mapping):  # the table around it says what it should be
+                raise
+            found = [cls._problem(value, one) for one in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(cls.__name__, found) from None
 
-def read_section(
-    section: type[Section],
-    value: Any,
-    where: str,
-    homes: Homes | None = None,
-    context: Any = None,
-) -> Any:
-    """Make a table of the study file a section, or say in words what is wrong with which key.
+    @classmethod
+    def _problem(cls, table: Any, one: Any) -> InitErrorDetails:
+        kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
+        if kind in ("told", "unknown"):
+            return InitErrorDetails(type=PydanticCustomError(kind, "", ctx), loc=loc, input=value)
+        if kind == "value_error":  # one of the library too
+            said = as_keys(str(ctx["error"]))
+            said = said if said.startswith("[") else f"[] {said}"
+            return InitErrorDetails(type=told(said), loc=loc, input=value)
+        key, *inner = loc
+        if key not in cls.model_fields:
+            known = {"key": key, "known": [*cls.model_fields]}
+            return InitErrorDetails(type=PydanticCustomError("unknown", "", known), input=value)
+        right = ctx.get("right") or cls.model_fields[key].description or "a table of keys"
+        if kind == "missing" and not inner:
+            return InitErrorDetails(type=told(f"[] {key} is missing; give {right}"), input=value)
+        whole, loc = table.get(key), ()
+        if inner and isinstance(whole, Mapping) and inner[0] in whole:
+            loc, key, whole = (key,), inner[0], whole[inner[0]]
+        said = misfit(f"[] {key}", value if kind == "unfit" else whole, right)
+        return InitErrorDetails(type=told(said), loc=loc, input=value)
 
-    ``where`` is what messages call the table, ``[model]`` or ``[attribute] guesses.income``;
-    ``homes`` gives keys of other tables, to say where a stray key belongs; ``context`` has the
-    folder that paths count from. A section passes.
+
+def sentences(error: ValidationError, homes: Homes | None = None, above: Sequence[str] = ()) -> str:
+    """The first problems of a table, each once, and how many there are besides.
+
+    ``homes`` says where a key belongs that a table does not have; ``above`` are the tables in which
+    this one stands.
     """
-    if isinstance(value, Section):
-        return value
-    if not isinstance(value, Mapping):
-        raise told(f"{where} must be a table of keys")
-    try:
-        return section.model_validate(value, context=context)
-    except ValidationError as error:
-        raise told(sentences(error, section, value, where, homes)) from None
-
-
-def told(sentence: str) -> PydanticCustomError:
-    """An error of which everything has been said."""
-    return PydanticCustomError("told", "{sentence}", {"sentence": sentence})
-
-
-def sentences(
-    error: ValidationError,
-    section: type[Section],
-    content: Mapping[str, Any],
-    where: str,
-    homes: Homes | None = None,
-) -> str:
-    """The first problems of a table, each once, and how many there are besides."""
-    problems, known = error.errors(), homes() if homes is not None else {}
-    found = [_sentence(e, section, content, where, known) for e in problems[:MOST_PROBLEMS]]
+    found: dict[str, None] = {}
+    problems = error.errors(include_url=False)
+    for one in problems[:MOST_PROBLEMS]:
+        names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
+        where, ctx = f"[{'.'.join(names)}]" if names else "", one["ctx"]
+        if one["type"] == "unknown":
+            home = None if homes is None else homes(where, ctx["key"])
+            said = unknown(ctx["key"], where or "the study", ctx["known"], home)
+        else:  # of the whole study rules are told as they are
+            said = ctx.get("said") or as_keys(str(ctx["error"]))
+        found[f"{where} {said[3:]}".strip() if said.startswith("[] ") else said] = None
     more = len(problems) - MOST_PROBLEMS
-    return "; ".join(dict.fromkeys(found)) + (f"; and {more:,} more" if more > 0 else "")
+    return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def misfit(label: str, value: Any, right: str) -> str:
@@ -177,45 +201,15 @@ def as_keys(sentence: str) -> str:
     return written.replace("True", "true").replace("False", "false")
 
 
-def unknown(
-    key: str,
-    where: str,
-    known: Sequence[str],
-    homes: Mapping[str, Sequence[str]] | None = None,
-) -> str:
+def unknown(key: str, where: str, known: Sequence[str], home: str | None = None) -> str:
     """Sentence on a key that a table does not have: where it belongs, or what comes near."""
     start = f"{where} has no key {shortened(key)}"
-    belongs = [name for name, keys in (homes or {}).items() if key in keys and name != where]
-    if belongs:
-        return f"{start}; it belongs to {' or '.join(belongs)}"
+    if home is not None:
+        return f"{start}; it belongs to {home}"
     near = get_close_matches(key[:MOST_SHOWN], known, n=1)
     if near:
         return f"{start}; did you mean {near[0]!r}?"
     return f"{start}; it knows {', '.join(known)}"
-
-
-def _sentence(
-    problem: Any, section: type[Section], content: Mapping[str, Any], where: str, homes: Any
-) -> str:
-    """One problem in words: which key of which table, what it holds, what would be right."""
-    kind, loc, message = problem["type"], problem["loc"], problem["msg"]
-    space = " " if where.endswith("]") else ""
-    if kind == "told":
-        return str(message)
-    if kind == "value_error":  # a sentence of our own about the table
-        said = str(message).removeprefix("Value error, ")
-        return f"{where}{space or ': '}{said}" if where else said
-    key, fields = str(loc[0]), section.model_fields
-    if key not in fields:
-        return unknown(key, where or "the study", list(fields), homes)
-    right = message if kind in ("most", "nul") else fields[key].description or "another value"
-    label = f"{where}{space or '.'}{key}" if where else key  # [attribute] guesses.income.n
-    if kind == "missing" and len(loc) == 1:
-        return f"{label} is missing; give {right}" if where else f"[{key}] is missing"
-    value = content.get(key)
-    if len(loc) > 1 and isinstance(value, Mapping) and loc[1] in value:
-        label, value = f"{label}.{loc[1]}", value[loc[1]]
-    return misfit(label, value, right)
 
 
 # --- the text of the file -------------------------------------------------------------------------
@@ -229,24 +223,19 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; one that is missing, none, above 2 MB or nested too deep is refused."""
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise InputError(
-                f"{path} has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand "
-                "in files of their own, which it names"
+            raise ValueError(
+                f"it has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand in "
+                "files of their own, which it names"
             )
         text = path.read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), start=1):
             if line.partition("=")[0].count(".") > MOST_STEPS:
-                raise InputError(
-                    f"line {number} of {path} has a key of more than {MOST_STEPS:,} steps; write "
-                    "tables"
-                )
+                raise ValueError(f"the key of line {number} has more than {MOST_STEPS:,} steps")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
     except RecursionError:
         raise too_deep(str(path)) from None
-    except InputError:
-        raise
     except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
         raise InputError(f"{path} is not a readable TOML file: {error}") from None
 
@@ -263,26 +252,20 @@ def with_lines(said: str, path: Path) -> str:
     """The lines of a study file in which the keys of a message stand, before their sections."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = file.read(MOST_BYTES).splitlines()
-
-    def numbered(found: re.Match[str]) -> str:
-        line = _line(lines, found[1], found[2] or found[3])
-        return found[0] if line is None else f"line {line}: {found[0]}"
-
-    return KEY.sub(numbered, said)
+    return KEY.sub(lambda found: _line(lines, found[1], found[2] or found[3]) + found[0], said)
 
 
-def _line(lines: list[str], section: str, key: str) -> int | None:
-    """The first line that gives a key of a section, under its heading or in an inline table."""
-    above = ""
+def _line(lines: list[str], section: str, key: str) -> str:
+    """The line that gives a key of a table: its own, or of the inline table in which it stands."""
+    wanted, above, found = f"{section}.{key}.", "", (0, "")
     for number, line in enumerate(lines, start=1):
         if heading := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            above = heading[1].strip()
-            if above == f"{section}.{key}":
-                return number
-            continue
-        name, _, value = line.partition("=")
-        named = ".".join(filter(None, [above, name.strip().strip('"')]))
-        inline = named == section and re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
-        if inline or named == f"{section}.{key}":
-            return number
-    return None
+            above = heading[1].strip() + "."
+            name, value = above, ""
+        else:
+            name, _, value = line.partition("=")
+            name = f"{above}{name.strip()}.".replace('"', "")
+        inside = name == wanted or re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
+        if wanted.startswith(name) and inside and len(name) > found[0]:
+            found = (len(name), f"line {number}: ")
+    return found[1]

@@ -5,36 +5,28 @@ and ``[reweight]`` have the arguments of the functions of these names.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
 
 import bayes_risk as br
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import is_number
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 
 from .keys import (
-    LARGEST,
-    AtLeastTwo,
     Columns,
     Count,
     FilePath,
     Float,
     FromZero,
     Functions,
-    NotNegative,
     Number,
     Positive,
     Section,
     SomeColumns,
     Switch,
-    as_keys,
-    misfit,
-    read_section,
-    told,
+    unfit,
     worded,
 )
 from .signatures import Label, Part, part_of, section
@@ -83,21 +75,14 @@ class DistributionSection(Section):
 class PriorDensity(Section):
     """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
 
-    density: dict[str, DistributionSection]
+    density: dict[str, DistributionSection] = Field(
+        description="a table of column = distribution: { income = { normal = [10.0, 1.0] } }",
+        min_length=1,
+    )
 
     def made(self) -> br.Density:
         """What the library takes."""
         return br.Density({name: given.made() for name, given in self.density.items()})
-
-
-class PriorMixture(Section):
-    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
-
-    mixture: list[tuple[Positive, Any]]
-
-    def made(self) -> br.Mixture:
-        """What the library takes."""
-        return br.Mixture([(weight, made_prior(part)) for weight, part in self.mixture])
 
 
 def made_prior(prior: Any) -> Any:
@@ -105,45 +90,46 @@ def made_prior(prior: Any) -> Any:
     return getattr(prior, "made", lambda: prior)()
 
 
-def read_prior(value: Any, where: str = "[attribute] prior") -> Any:
-    """A word, or the table that has the keys of one of the sections; ``where`` is for messages."""
-    if isinstance(value, Section) or (isinstance(value, str) and value in WORDS):
+def one_of(
+    kinds: Mapping[str, type[Section]], right: str, words: Sequence[str] = ()
+) -> BeforeValidator:
+    """Check for one of some words (of none: whatever is no table), or for tables told by a key."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        is_table = isinstance(value, Mapping)
+        for key, kind in kinds.items():
+            if is_table and key in value:
+                return kind.model_validate(value, context=info.context)
+        if isinstance(value, Section) or not (is_table or words):
+            return value
+        if not (isinstance(value, str) and value in words):
+            raise unfit(right)
         return value
-    keys = set(value) if isinstance(value, Mapping) else set()
-    if keys == {"density"}:
-        given, where = value["density"], f"{where}.density"
-        if not isinstance(given, Mapping) or not given:
-            right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
-            raise told(misfit(where, given, right))
-        return PriorDensity(
-            density={
-                column: read_section(DistributionSection, one, f"{where}.{column}")
-                for column, one in given.items()
-            }
-        )
-    if keys == {"mixture"}:
-        return PriorMixture(mixture=_parts(value["mixture"], f"{where}.mixture"))
-    for part, key in ((br.Interval, "interval"), (br.TruthFactor, "truth_factor")):
-        if key in keys:
-            return read_section(part_of(part), value, where)
-    raise told(misfit(where, value, RIGHT))
+
+    return BeforeValidator(read)
 
 
-def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
-    """Weights and priors of a mixture."""
-    pair = '[weight, prior]: [0.9, "predictive"]'
-    if not isinstance(given, list) or not given:
-        raise told(misfit(where, given, f"a list of {pair}"))
-    parts = []
-    for place, part in enumerate(given, start=1):
-        label = f"{where}, part {place}"
-        if not isinstance(part, list | tuple) or len(part) != 2:
-            raise told(misfit(label, part, pair))
-        weight, prior = part
-        if not is_number(weight) or not 0 < weight <= LARGEST:
-            raise told(misfit(f"{label}: weight", weight, "a number above 0"))
-        parts.append((float(weight), read_prior(prior, label)))
-    return parts
+PRIORS: dict[str, type[Section]] = {
+    "density": PriorDensity,
+    "interval": part_of(br.Interval),
+    "truth_factor": part_of(br.TruthFactor),
+}
+Prior = Annotated[Any, one_of(PRIORS, RIGHT, WORDS)]
+
+
+class PriorMixture(Section):
+    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
+
+    mixture: list[tuple[Positive, Prior]] = Field(
+        description='a list of [weight, prior]: [0.9, "predictive"]', min_length=1
+    )
+
+    def made(self) -> br.Mixture:
+        """What the library takes."""
+        return br.Mixture([(weight, made_prior(part)) for weight, part in self.mixture])
+
+
+PRIORS["mixture"] = PriorMixture
 
 
 # --- guesses --------------------------------------------------------------------------------------
@@ -156,25 +142,30 @@ GUESSES = (
 )
 
 
-def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
-    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
-    if isinstance(value, Part):
+def _grid(value: Any) -> Any:
+    """The grid of a column."""
+    if value == "levels" or isinstance(value, Part):
         return value
+    if not isinstance(value, Mapping):
+        raise unfit('{ percent = 10, n = 11 }, or for a category "levels"')
+    return GRID.model_validate(value)
+
+
+GRIDS = TypeAdapter(dict[str, Annotated[Any, BeforeValidator(_grid)]])
+
+
+def _guesses(value: Any) -> Any:
+    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
     if isinstance(value, Mapping) and value:
-        if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
-            return read_section(GRID, value, where)
-        return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
-    if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
-        raise told(misfit(where, value, GUESSES))
+        by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
+        return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
+    named = isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)
+    if not (named or isinstance(value, Part)):
+        raise unfit(GUESSES)
     return value
 
 
-def _grid(given: Any, where: str) -> Any:
-    if given == "levels":
-        return given
-    if not isinstance(given, Mapping | Section):
-        raise told(misfit(where, given, '{ percent = 10, n = 11 }, or for a category "levels"'))
-    return read_section(GRID, given, where)
+Guesses = Annotated[Any, BeforeValidator(_guesses)]
 
 
 def made_guesses(guesses: Any, budget: int) -> Any:
@@ -195,15 +186,13 @@ INTRUDER = part_of(br.Intruder, ("knows_columns", "others"))
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 
 
-def _intruder(value: Any) -> Any:
+def _no_code(value: Any) -> Any:
     if isinstance(value, Mapping) and "others" in value:
-        raise told(
-            "[attribute.intruder] others is a distribution of SciPy, which is code and has no "
-            "place in a study file; leave it out, or audit in a script: Intruder(others=...)"
+        raise ValueError(
+            "others is a distribution of SciPy, which is code and has no place in a study file; "
+            "leave it out, or audit in a script: Intruder(others=...)"
         )
-    homes = lambda: {"[attribute]": list(AttributeSection.model_fields)}  # noqa: E731
-    given = value is not None
-    return read_section(INTRUDER, value, "[attribute.intruder]", homes) if given else None
+    return value
 
 
 SOME = '"all" or a number of records to draw at random, or a list of labels'
@@ -212,10 +201,10 @@ OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
     keys=(*BY_MODEL, "before"),
-    guesses=(Annotated[Any, BeforeValidator(read_guesses)], "neighbourhood"),
-    prior=(Annotated[Any, BeforeValidator(lambda v: None if v is None else read_prior(v))], None),
+    guesses=(Guesses, "neighbourhood", GUESSES),
+    prior=(Prior | None, None, RIGHT),
     knows_columns=(Columns, []),
-    intruder=(Annotated[Any, BeforeValidator(_intruder)], None),
+    intruder=(Annotated[INTRUDER | None, BeforeValidator(_no_code)], None, "a table of keys"),
     targets=(Count | Literal["all"] | Labels, "all", SOME),
     guess_budget=(Annotated[int, Field(ge=16, strict=True)], 20_000, "a whole number >= 16"),
     privacy_loss=(Switch, False),
@@ -227,10 +216,7 @@ class AttributeSection(OPTIONS):  # type: ignore[misc]
 
     @model_validator(mode="after")
     def _suits_the_intruder(self) -> "AttributeSection":
-        try:
-            knows = self.knows
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
+        knows = self.knows
         alone = (*BY_MODEL, *(["targets"] if knows.largest is not None else []))
         fields = type(self).model_fields
         needless = [key for key in alone if getattr(self, key) != fields[key].default]
@@ -370,11 +356,6 @@ Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at
 OrAll = Annotated[Count | None, Field(description="a whole number >= 1, or leave it out")]
 
 
-def word(*words: str) -> Any:
-    """The type of one of some words."""
-    return Annotated[Literal[words], Field(description=" or ".join(f'"{w}"' for w in words))]
-
-
 ThresholdsSection = part_of(Thresholds)
 BoundsSection = section(
     "BoundsSection", br.release_bounds, keys=("patterns", "m", "how", "numbers"), m=(OrAll, None)
@@ -390,19 +371,12 @@ MembershipSection = section(
         *(Literal["all-but-target", "none"] | Fraction, "all-but-target"),
         '"all-but-target", "none" or a fraction above 0 and below 1',
     ),
-    prior_odds=Positive,
-    comparisons=Count,
-    alternatives=AtLeastTwo,
-    refit_budget=NotNegative,
 )
 FullTableSection = section(
     "FullTableSection",
     br.full_table_risk,
     keys=("targets", "prior", "draws", "keep"),
     targets=(Count | Labels, 20, "a number of records, or a list of labels"),
-    prior=word("predictive", "uniform", "marginal"),
-    draws=OrAll,
-    keep=Count,
 )
 ReweightSection = section(
     "ReweightSection",
@@ -428,12 +402,7 @@ UtilitySection = section(
     br.utility,
     keys=("columns", "numbers", "groups", "missing", "permutations", "analyses", "rules")
     + ("confidence",),
-    groups=AtLeastTwo,
-    missing=word("level", "error"),
-    permutations=AtLeastTwo,
     analyses=(Functions, [], 'the text "file.py:function", or a list of such texts'),
-    rules=word("partially synthetic", "fully synthetic"),
-    confidence=Annotated[Fraction, Field(description="a number above 0 and below 1: 0.95")],
 )
 
 
@@ -452,20 +421,7 @@ class PopulationSection(Section):
 
 
 RADII = {"absolute": part_of(br.Absolute), "sd": part_of(br.SD), "quantile": part_of(br.Quantile)}
-
-
-def _radii(value: Any) -> Any:
-    """Shares of the true value, or tables: ``{ absolute = 1000 }``, ``{ sd = 1, groups = 20 }``."""
-    if value is not None and not isinstance(value, Mapping):
-        raise told(misfit("[identification] radius", value, "a table of column = radius"))
-    found = dict(value or {})
-    for name, given in found.items():
-        if isinstance(given, Mapping):
-            where, kinds = f"[identification] radius.{name}", [k for k in RADII if k in given]
-            if len(kinds) != 1:
-                raise told(f"{where}: give one of absolute, sd (with groups) and quantile")
-            found[name] = read_section(RADII[kinds[0]], given, where)
-    return found or value
+Radius = Annotated[Any, one_of(RADII, "one of absolute, sd (with groups) and quantile")]
 
 
 IdentificationSection = section(
@@ -475,7 +431,7 @@ IdentificationSection = section(
     + ("strategy", "fallback"),
     known=Columns,
     synthesized=Columns,
-    radius=(Annotated[dict[str, Any] | None, BeforeValidator(_radii)], None),
+    radius=(dict[str, Radius] | None, None, "a table of column = radius"),
     population=(PopulationSection | None, None, '{ file = "everybody.csv" } or { size = 500000 }'),
 )
 

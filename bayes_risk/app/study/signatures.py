@@ -19,7 +19,7 @@ from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, create_model, model_validator
 
 import bayes_risk as br
 from bayes_risk import models
@@ -33,11 +33,10 @@ from .keys import (
     FilePath,
     Float,
     FunctionName,
+    Functions,
     Section,
     as_keys,
     misfit,
-    read_section,
-    told,
 )
 
 # arguments that other sections give, or no study file
@@ -88,7 +87,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
             raise TypeError(hint)
         found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
-        return Union[types], " or ".join(words)  # noqa: UP007
+        return _opened(hint, Union[types]), " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
     if origin in SIMPLE:
@@ -102,6 +101,8 @@ def in_files(hint: Any) -> tuple[Any, str]:
         return tuple[types], f"[{', '.join(said.removeprefix('a ') for said in words)}]"  # type: ignore[valid-type]
     if origin in (list, Sequence, Iterable):
         kind: Any = in_files(inner[0])
+        if kind[0] is FileFunction:
+            return Functions, f"a list: [{kind[1]}, ...]"
         return list[kind[0]], LISTS.get(inner[0], f"a list: [{kind[1]}, ...]")
     if origin in (dict, Mapping):
         kind = in_files(inner[1])
@@ -110,8 +111,19 @@ def in_files(hint: Any) -> tuple[Any, str]:
         part, names = part_of(origin), tuple(_words(origin))
         said = f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}"
         said = " or ".join([*(f'"{name}"' for name in names), said])
-        return (part | Literal[names] if names else part), said
+        return _opened(hint, part | Literal[names] if names else part), said
     raise TypeError(hint)  # of which no value can stand in a file
+
+
+def _opened(hint: Any, typed: Any) -> Any:
+    """The type of a file, of which a table stands for the part of a declaration that is in it."""
+    parts = [part_of(one) for one in members(hint) if is_part(one)]
+
+    def opened(value: Any, info: ValidationInfo) -> Any:
+        is_table = isinstance(value, Mapping)
+        return parts[0].model_validate(value, context=info.context) if is_table else value
+
+    return Annotated[typed, BeforeValidator(opened)] if parts else typed
 
 
 def is_part(hint: Any) -> bool:
@@ -145,20 +157,13 @@ def arguments_of(call: Any) -> Arguments:
     }
 
 
-def field_of(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
+def field_of(given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
     """Type and field of a key, which arguments of one name share."""
     hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
     if given[0].default is inspect.Parameter.empty:
         hint = given[0].annotation
-    words, default = in_files(hint)[1], _default(given[0], call)
-    hint = hint | None if default is None else hint
-
-    def opened(value: Any) -> Any:
-        single = isinstance(value, str) and get_origin(hint) is Sequence
-        of_functions = single and get_origin(get_args(hint)[0]) is Callable
-        return [value] if of_functions else _opened(hint, value, f"model.{key}")
-
-    return Annotated[in_files(hint)[0], BeforeValidator(opened)], Field(default, description=words)
+    (typed, words), default = in_files(hint), _default(given[0], call)
+    return typed | None if default is None else typed, Field(default, description=words)
 
 
 def _default(argument: inspect.Parameter, call: Any = None) -> Any:
@@ -184,7 +189,7 @@ def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
     made: dict[str, Any] = {}
     for key in dict.fromkeys([*keys, *own]):
         if key not in own:
-            made[key] = field_of(key, [arguments[key]])
+            made[key] = field_of([arguments[key]])
             continue
         typed, *more = own[key] if isinstance(own[key], tuple) else (own[key],)
         default = more[0] if more else _default(arguments[key])
@@ -204,10 +209,7 @@ class Part(Section):
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "Part":
-        try:
-            self.made()
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
+        self.made()
         return self
 
     def made(self, **more: Any) -> Any:
@@ -230,9 +232,9 @@ def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        keys[name] = field_of(name, [one])
+        keys[name] = field_of([one])
     free = [k for k in arguments if k not in required]
-    keys |= {key: field_of(key, [arguments[key]], cls) for key in free}
+    keys |= {key: field_of([arguments[key]], cls) for key in free}
     made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
     made.declares, made.names = cls, (*([required] if required else []), *((k,) for k in free))
     return made
@@ -247,23 +249,6 @@ def _words(cls: Any) -> list[str]:
         and not name.startswith("_")
         and not inspect.signature(getattr(cls, name)).parameters
     ]
-
-
-def _opened(hint: Any, value: Any, where: str) -> Any:
-    """Tables that stand for parts, read as these."""
-    for one in members(hint):
-        if not isinstance(value, Mapping | Part):
-            break
-        if is_part(one):
-            return read_section(part_of(one), value, f"[{where}]")
-        if (
-            isinstance(value, Mapping)
-            and get_origin(one) is Mapping
-            and any(map(is_part, leaves(one)))
-        ):
-            inner = get_args(one)[1]
-            return {key: _opened(inner, v, f"{where}.{key}") for key, v in value.items()}
-    return value
 
 
 def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
@@ -309,10 +294,7 @@ Function = Callable[..., Any]
 def functions_in(
     names: Sequence[FunctionName], *, key: str, section: str = "[model]"
 ) -> list[Function]:
-    """Functions of a table in Python files, each of which is run once.
-
-    Whatever goes wrong in one is told in its name.
-    """
+    """Functions of a table in Python files, each run once; errors in one are told in its name."""
     where = f"{section} {key}"
     modules = {path: _module(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
     found = []
@@ -327,20 +309,18 @@ def functions_in(
 def _module(path: Path, where: str) -> ModuleType:
     if not path.is_file():
         raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
-    module_name = f"_study_model_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    spec = importlib.util.spec_from_file_location(f"_study_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # worker processes look functions up by it
+    sys.modules[spec.name] = module  # worker processes look functions up by it
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         # what code says of itself is told; what it says of values may be of records
         coded = isinstance(error, SyntaxError | ImportError | NameError)
         said = f": {error}" if coded else f" in line {_last_line(error, path)}"
-        raise InputError(
-            f"{where}: {str(path)!r} cannot be run: {type(error).__name__}{said}"
-        ) from None
+        said = f"{str(path)!r} cannot be run: {type(error).__name__}{said}"
+        raise InputError(f"{where}: {said}") from None
     return module
 
 
@@ -382,10 +362,7 @@ class ModelSection(Section):
             brings = [key for key, value in self if _from_files(value)]
             said = f"does not go with files of {brings[0]}" if brings else "is for what files bring"
             raise ValueError(f"{needless[0]} {said}; leave {needless[0]} out")
-        try:
-            self.declared(run=False)
-        except InputError as error:
-            raise told(str(error)) from None
+        self.declared(run=False)
         return self
 
     @property
@@ -417,13 +394,8 @@ class ModelSection(Section):
         free = [in_file(k) for k, one in self.own.items() if one.default is not one.empty]
         return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
 
-    @property
-    def modelled(self) -> list[str] | None:
-        """Columns that are synthesised unless some are named; None: all that the table has."""
-        return self.synthesizes([]) or None
-
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """The same, of a table with these columns."""
+        """Columns of a table that are synthesised unless some are named; of no table: none, all."""
         declaration = self.declared(run=False)
         if not hasattr(declaration, "synthesizes"):  # of another package, perhaps
             return list(columns)
@@ -488,7 +460,7 @@ def section_of(kind: str) -> type[ModelSection]:
     for name, given in found.items():
         if name not in own and name not in ways["fit"]:  # only of what is brought
             given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
-        keys[in_file(name)] = field_of(in_file(name), given, declares if name in own else None)
+        keys[in_file(name)] = field_of(given, declares if name in own else None)
     if "chains" in keys:  # errors are taken between them
         keys["chains"] = (AtLeastTwo, keys["chains"][1].default)
     named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
@@ -497,25 +469,11 @@ def section_of(kind: str) -> type[ModelSection]:
     return section
 
 
-def read_model(value: Any, homes: Any = None, context: Any = None) -> Any:
+def read_model(value: Any, context: Any = None) -> Any:
     """``[model]``, of the kind that it names."""
-    if isinstance(value, ModelSection):
-        return value
     if not isinstance(value, Mapping):
-        raise told("[model] must be a table of keys")
+        return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
-        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in kinds)))
-
-    def known() -> dict[str, Sequence[str]]:
-        """Keys that this kind of model does not have, under the names of the kinds that do."""
-        found: dict[str, Sequence[str]] = {}
-        every = {name: section_of(name).model_fields for name in kinds}
-        for key in value:
-            have = [f'"{name}"' for name, fields in every.items() if key in fields]
-            if have and f'"{kind}"' not in have:
-                said = f'kind = {" or ".join(have)}; this one is "{kind}"'
-                found[said] = [*found.get(said, []), key]
-        return found | (homes() if homes is not None else {})
-
-    return read_section(section_of(kind), value, "[model]", known, context)
+        raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
+    return section_of(kind).model_validate(value, context=context)

@@ -5,37 +5,47 @@ that names the keys, and the cure; what models, releases and audits refuse is th
 asked before a model is sampled (`run/audit.py`).
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import (
+    BeforeValidator,
     Field,
     PrivateAttr,
     SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import is_number
 from bayes_risk.studies.compare import sorted_keys
-from bayes_risk.studies.comparison import UTILITIES
+from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
+from bayes_risk.studies.grid import SHARES
 
 from .keys import (
     LARGEST,
+    Count,
     FunctionName,
+    Homes,
     Section,
+    Switch,
     misfit,
-    read_section,
     read_toml,
     sentences,
-    told,
     too_deep,
+    unfit,
     unknown,
     worded,
 )
@@ -43,19 +53,187 @@ from .sections import (
     BY_MODEL,
     INTRUDER,
     DataSection,
+    Guesses,
     OutputSection,
+    Prior,
     ReleaseSection,
     ThresholdsSection,
 )
 from .sections import SECTIONS as PLAIN
-from .signatures import ModelSection, read_model, section_of
-from .sweep import CandidateSection, CompareSection, SweepSection
+from .signatures import ModelSection, read_model, section, section_of
 
-EXAMPLES = {
-    "sweep": 'say what varies, as in priors = ["uniform", "marginal"]',
-    "compare": "name candidates, as in [compare.trees] and "
-    'model = { kind = "CART", order = ["income"] }',
+
+class CandidateSection(Section):
+    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
+
+    model: dict[str, Any] | None = worded("a table of keys of [model]")
+    release: dict[str, Any] | None = worded("a table of keys of [release]")
+    attribute: dict[str, Any] | None = worded("a table of keys of [attribute]")
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _nothing_changes(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Take an empty table for none."""
+        return value or None
+
+
+class CompareSection(Section):
+    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
+
+    replicates: Count = 5
+    risk: str | None = worded(
+        'the name of a risk, such as "mean_probability" or "expected_match_risk"'
+    )
+    utility: str | None = worded('the name of a measure of utility, such as "pmse_cart"')
+    kind: Literal["boxes", "rectangles", "points"] = worded(
+        '"boxes", "rectangles" or "points"', "boxes"
+    )
+    bounds: Switch = False
+    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _candidates(cls, value: Any) -> Any:
+        """Tables that are no keys are candidates."""
+        if not isinstance(value, Mapping):
+            return value
+        tables = value.get("candidates")
+        if tables is None:
+            keys = set(cls.model_fields)
+            tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
+            if not tables and set(value) <= keys:
+                raise ValueError(
+                    "names no candidate; give tables of what changes: [compare.trees] "
+                    'and model = { kind = "CART", order = ["income"] }'
+                )
+            value = {k: v for k, v in value.items() if k not in tables}
+        return {**value, "candidates": tables}
+
+    @model_validator(mode="after")
+    def _measures_exist(self) -> "CompareSection":
+        for key, given, known in (("risk", self.risk, RISKS), ("utility", self.utility, UTILITIES)):
+            if given is not None and given not in known:
+                near = get_close_matches(given, known, n=1) or known[:2]
+                right = " or ".join(map(repr, near))
+                raise ValueError(
+                    misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)")
+                )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Candidates beside the keys, as the file has them."""
+        found: dict[str, Any] = handler(self)
+        given = {
+            name: {k: v for k, v in keys.items() if v} or {"model": {}}
+            for name, keys in found.pop("candidates", {}).items()
+        }
+        named_as_keys = set(given) & set(type(self).model_fields)
+        return found | ({"candidates": given} if named_as_keys else given)
+
+    @property
+    def needs(self) -> str | None:
+        """The section that the risk of the map comes from."""
+        return None if self.risk is None else MEASURES[self.risk].kind
+
+
+CHANGED = {
+    "release": list(ReleaseSection.model_fields),
+    "model": ["kind", "order", "formulas", "n_classes", "min_leaf", "draws", "tune", "chains"],
+    "attribute": ["evidence", "guesses", "prior"],
 }
+Values = Annotated[list[Any], Field(min_length=1)] | Annotated[dict[str, Any], Field(min_length=1)]
+OWN = "as in the study"
+ANYTHING = TypeAdapter[Any](Any)
+
+
+def _varied(example: str, each: Any = Any) -> Any:
+    """A list of values, or a table of label = value, each of a type; nothing if left out."""
+    right = f"a list: {example}; or a table of label = value"
+    listed, labelled = TypeAdapter(list[each]), TypeAdapter(dict[str, each])
+
+    def values(given: Any, info: ValidationInfo) -> Any:
+        if not isinstance(given, list | Mapping) or not given:
+            raise unfit(right)
+        if isinstance(given, Mapping):
+            return labelled.validate_python(given, context=info.context)
+        found = listed.validate_python(given, context=info.context)
+        if any(value in found[:place] for place, value in enumerate(found)):
+            raise unfit("each value once")
+        return found
+
+    return Annotated[Any, BeforeValidator(values)], None, right
+
+
+def _known(value: Any) -> Any:
+    """Knowledge that other models than one of counts answer, and that orders itself."""
+    if isinstance(value, str) and value not in SHARES:
+        raise unfit('"all-but-target", "none", a fraction, or a list of record labels')
+    return value
+
+
+Records = Annotated[Any, BeforeValidator(_known)]
+SWEPT: Any = section(
+    "Swept",
+    keys=(),
+    priors=_varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
+    knows_records=_varied('["all-but-target", 0.5, "none"]', Records),
+    knows_columns=_varied('[[], ["age"], ["age", "job"]]'),
+    guesses=_varied('["neighbourhood", "hamming-2"]', Guesses),
+    classes=_varied('["new", "own"]'),
+    parameters=_varied('["independent", "shared"]'),
+    evidence=_varied('["predictive", "importance"]'),
+    m=_varied("[1, 3, 5]"),
+    model=(
+        Annotated[dict[str, Values], Field(min_length=1)] | None,
+        None,
+        "a table of key of [model] = list of values: level_prior = [0.5, 1, 2]",
+    ),
+    combinations=(Switch, False),
+)
+
+
+class SweepSection(SWEPT):  # type: ignore[misc]
+    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting."""
+
+    @model_validator(mode="after")
+    def _something_varies(self) -> "SweepSection":
+        if not self.factors:
+            raise ValueError('varies nothing; give a list: priors = ["uniform", "marginal"]')
+        return self
+
+    @property
+    def factors(self) -> list[str]:
+        """Keys that are given, in the order of the file's documentation."""
+        names = [name for name in type(self).model_fields if name != "combinations"]
+        return [name for name in names if getattr(self, name) is not None]
+
+    def values(self, key: str) -> list[Any]:
+        """Values of a factor, without labels."""
+        given = getattr(self, key)
+        return list(given.values()) if isinstance(given, Mapping) else list(given or [])
+
+
+def labelled(given: Values, own: Any) -> tuple[dict[str, Any], str]:
+    """Labels and values of a factor, the study's own always among them, and the label of that."""
+    pairs = dict(given) if isinstance(given, Mapping) else {label_of(v): v for v in given}
+    for label, value in pairs.items():
+        if value == own:
+            return pairs, label
+    label = OWN if isinstance(given, Mapping) else label_of(own)
+    return {label: own, **pairs}, label
+
+
+def label_of(value: Any) -> str:
+    """A value as the file has it, for labels."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " + ".join(value) or "none"
+    given = ANYTHING.dump_python(value, exclude_unset=True)
+    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
+    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
+
+
+# --- the study ----------------------------------------------------------------------------------
 
 
 class Study(Section):
@@ -85,12 +263,11 @@ class Study(Section):
     def _table(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
         if name == "model":
-            return read_model(value, homes, info.context)
+            return read_model(value, info.context)
         missing = value is None and not cls.model_fields[name].is_required()
         if missing or name not in SECTIONS:
             return value
-        known = homes if name in HOMES else None
-        return read_section(SECTIONS[name], value, f"[{name}]", known, info.context)
+        return SECTIONS[name].model_validate(value, context=info.context)
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
@@ -105,8 +282,8 @@ class Study(Section):
 
     def check_says(self, what: str) -> None:
         """Refuse to run what the study says nothing of."""
-        if what in EXAMPLES and getattr(self, what) is None:
-            raise InputError(f"the study has no [{what}]: {EXAMPLES[what]}")
+        if what != "audit" and getattr(self, what) is None:
+            raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
 
     def settings(self) -> dict[str, Any]:
         """Every setting, defaults too, but those that have no meaning beside the others.
@@ -133,7 +310,7 @@ class Study(Section):
     @property
     def synthesized(self) -> list[str] | None:
         """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
-        return self.release.columns or self.model.modelled
+        return self.release.columns or self.model.synthesizes([]) or None
 
     def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
         """Columns that are synthesised; where all of them are, without the table none is named."""
@@ -162,14 +339,27 @@ SECTIONS = PLAIN | {"sweep": SweepSection, "compare": CompareSection}
 HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
 
 
-def homes() -> dict[str, list[str]]:
-    """Keys of other tables, by table, to say where a stray one belongs."""
-    kinds = [section_of(kind).model_fields for kind in models.registered()]
-    plain = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
-    return plain | {
-        "[model]": [key for kind in kinds for key in kind if key != "columns"],
-        "[attribute.intruder]": list(INTRUDER.model_fields),
-    }
+def homes(content: Mapping[str, Any]) -> Homes:
+    """Say where a key belongs that a table of a study does not have."""
+
+    def home(where: str, key: str) -> str | None:
+        if where.startswith("[compare."):
+            found = [f"{where} {name} = {{ ... }}" for name, keys in CHANGED.items() if key in keys]
+            return found[0] if found else None
+        have = [name for name in models.registered() if key in section_of(name).model_fields]
+        if where == "[model]" and have:
+            own, model = '" or "'.join(have), content.get("model")
+            kind = model.get("kind", "DPMPM") if isinstance(model, Mapping) else "DPMPM"
+            return f'kind = "{own}"; this one is "{kind}"'
+        places = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
+        places |= {
+            "[model]": [key] if have else [],
+            "[attribute.intruder]": list(INTRUDER.model_fields),
+        }
+        found = [name for name, keys in places.items() if key in keys]
+        return " or ".join(found) if found and where in ("", *places) else None
+
+    return home
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -207,7 +397,7 @@ def parse_study(
     try:
         return Study.model_validate(content, context=context)
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error, Study, content, '', homes)}") from None
+        raise InputError(f"{source}: {sentences(error, homes(content))}") from None
     except RecursionError:
         raise too_deep(source) from None
 
@@ -231,96 +421,66 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 
 def check_agreement(study: Study) -> None:
     """All that a study file alone can tell: ValueError says the first rule that is broken."""
-    for is_broken, said in _rules(study):
-        if is_broken:
-            raise ValueError(said)
-
-
-def _rules(study: Study) -> Iterator[tuple[Any, str]]:
-    """Whether a rule is broken, and what to say of it."""
     audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
-    measured = study.identification or study.utility or study.context
-    fitted = "needs a model that is fitted, and [model] takes one from files; leave one of them out"
-    is_fitted, files = study.model.way == "fit", study.release.files is not None
-
-    yield (
-        not (audit or people or study.full_table or measured),
-        "nothing to measure: add a section [attribute], [identification] or both",
+    weigh, keys, utility, wanted = (
+        study.reweight,
+        study.identification,
+        study.utility,
+        study.thresholds,
     )
-    yield (
-        study.bounds and not (measured or (compare and compare.bounds)),
-        "[bounds] measures at both ends of the scale what [identification], [utility] and "
-        "[context] measure of the release; add one of them",
-    )
-    if sweep:
-        yield not audit, "[sweep] varies what [attribute] says; add that section"
-        yield sweep.model and not is_fitted, f"[sweep.model] {fitted}"
-        for key, values in (sweep.model or {}).items():
-            for value in values.values() if isinstance(values, Mapping) else values:
-                changed(study.model, key, value)
-    if study.reweight:
-        yield not is_fitted, f"[reweight] {fitted}"
-        yield not audit, "[reweight] takes its weights from the audit; add [attribute]"
-        yield (
-            audit.knows.knows_less,
-            "[reweight] is for an intruder who knows every other record; leave "
-            "[attribute.intruder] out",
-        )
-        yield (
-            files,
-            "[reweight] makes the release, and [release] files have been made; leave out one of "
-            "them",
-        )
-    if people and people.held_out is not None:
-        yield (
-            people.others is not None,
-            "[membership] gives held_out and others, two ways to people outside the data; leave "
-            "one out",
-        )
-        yield (
-            files,
-            "[membership] held_out makes a release of its own, without the records held out, and "
-            "[release] files have been made; give others, or leave held_out out",
-        )
-    wanted = study.thresholds  # what is judged only when asked for is measured
-    for key in ("membership_auc", "membership_log_bayes_factor"):
-        missing = getattr(wanted, key) is not None and not people
-        yield missing, f"[thresholds] {key} needs a section [membership]; add it"
-    yield (
-        wanted.membership_auc is not None and people.held_out is None and people.others is None,
-        "[thresholds] membership_auc compares members with people outside the data; give "
-        "[membership] held_out or others",
-    )
-    yield (
-        wanted.utility and not study.utility,
-        "[thresholds] utility needs a section [utility]; add it",
-    )
-    for name in wanted.utility or ():
-        yield name not in UTILITIES, unknown(name, "[thresholds] utility", UTILITIES)
-        yield _of_analyses(study, name, f"[thresholds] utility.{name}")
+    files, taken = study.release.files is not None, study.model.way != "fit"
+    measured = keys or utility or study.context
+    held = people and people.held_out is not None
+    others = people and people.others is not None
+    members = wanted.membership_auc is not None
+    judged = [(f"[thresholds] utility.{name}", name) for name in wanted.utility or ()]
+    needs = [  # who asks for something, and whether; whether that is there, and what it is
+        ("the study", True, audit or people or study.full_table or measured,
+         "something to measure: [attribute], [identification] or both"),
+        ("[bounds]", study.bounds, measured or (compare and compare.bounds),
+         "numbers of the release: [identification], [utility] or [context]"),
+        ("[sweep]", sweep, audit, "[attribute], which it varies"),
+        ("[reweight]", weigh, audit, "[attribute], whose risks are its weights"),
+        ("[thresholds] membership_log_bayes_factor",
+         wanted.membership_log_bayes_factor is not None, people, "[membership]"),
+        ("[thresholds] membership_auc", members, people, "[membership]"),
+        ("[thresholds] membership_auc", members, held or others,
+         "people outside the data: [membership] held_out or others"),
+        ("[thresholds] utility", wanted.utility, utility, "[utility]"),
+        ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
+    ]  # fmt: skip
     if compare:
-        yield (
-            study.reweight,
-            "[compare] makes releases without [reweight]; leave one of the two sections out",
-        )
-        yield (
-            not (audit or study.identification),
-            "[compare] needs a risk; add a section [attribute], [identification]",
-        )
-        yield (
-            compare.needs and not getattr(study, compare.needs),
-            f'[compare] risk = "{compare.risk}" needs a section [{compare.needs}]',
-        )
-        yield _of_analyses(study, compare.utility, f'[compare] utility = "{compare.utility}"')
-        for name in compare.candidates:
-            candidate_study(study, name)
-
-
-def _of_analyses(study: Study, name: str | None, where: str) -> tuple[bool, str]:
-    """Measures of estimates need analyses."""
-    said = 'is of analyses; give [utility] analyses = "analyses.py:fit", or another measure'
-    there = study.utility is not None and study.utility.analyses
-    return name in ESTIMATES and not there, f"{where} {said}"
+        judged.append((f'[compare] utility = "{compare.utility}"', compare.utility))
+        risk = f'[compare] risk = "{compare.risk}"', compare.needs
+        needs.append((*risk, compare.needs and getattr(study, compare.needs), f"[{compare.needs}]"))
+    for where, name in judged:
+        there = utility and utility.analyses
+        needs.append((where, name in ESTIMATES, there, '[utility] analyses = "analyses.py:fit"'))
+    for who, asks, there, what in needs:
+        if asks and not there:
+            raise ValueError(f"{who} needs {what}; add it")
+    excluded = [  # who asks for something, and whether; whether that is there, and what it is
+        ("[sweep.model]", sweep and sweep.model, taken, "a model that files bring"),
+        ("[reweight]", weigh, taken, "a model that files bring"),
+        ("[reweight]", weigh, audit and audit.knows.knows_less,
+         "[attribute.intruder]: it is for one who knows every other record"),
+        ("[reweight]", weigh, files, "[release] files: it makes the release"),
+        ("[membership] held_out", held, others, "others: both are people outside the data"),
+        ("[membership] held_out", held, files,
+         "[release] files: it makes a release of its own, without the records held out"),
+        ("[compare]", compare, weigh, "[reweight]"),
+    ]  # fmt: skip
+    for who, asks, there, what in excluded:
+        if asks and there:
+            raise ValueError(f"{who} does not go with {what}; leave one of them out")
+    for name in wanted.utility or ():
+        if name not in UTILITIES:
+            raise ValueError(unknown(name, "[thresholds] utility", UTILITIES))
+    for key, values in ((sweep and sweep.model) or {}).items():
+        for value in values.values() if isinstance(values, Mapping) else values:
+            changed(study.model, key, value)
+    for name in compare.candidates if compare else ():
+        candidate_study(study, name)
 
 
 def changed(model: Any, key: str, value: Any) -> Any:
@@ -337,8 +497,8 @@ def changed(model: Any, key: str, value: Any) -> Any:
     try:
         return type(model).model_validate(content)
     except ValidationError as error:
-        said = sentences(error, type(model), content, "[sweep.model]")
-        raise told(said.replace("[model]", "[sweep.model]")) from None
+        said = sentences(error, above=("sweep", "model"))
+        raise ValueError(said.replace("[model]", "[sweep.model]")) from None
 
 
 # --- candidates of a comparison as studies of their own -------------------------------------------
@@ -363,10 +523,8 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         check_agreement(one)
         return one
     except ValueError as error:
-        sentence: Any = error
-        if isinstance(error, ValidationError):
-            sentence = sentences(error, Study, content, "")
-        raise told(f"[compare.{name}]: {sentence}") from None
+        said = sentences(error) if isinstance(error, ValidationError) else error
+        raise ValueError(f"[compare.{name}]: {said}") from None
 
 
 def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
@@ -374,7 +532,7 @@ def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, keys in given:
         own = getattr(study, name)
-        if keys is None:
+        if not keys:
             continue
         if own is None:
             raise ValueError("attribute changes keys of a section [attribute], which is not there")
