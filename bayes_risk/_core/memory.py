@@ -6,8 +6,9 @@ The run asks between its steps (`check_memory`) and stops there, so that finishe
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from typing import Any
 
 import psutil
 
@@ -67,17 +68,22 @@ class Guard:
             )
 
 
-_guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
-
-
 @contextmanager
-def guarded(ceiling: int | None) -> Iterator[None]:
-    """Guard the memory of what is done in the block; None: no ceiling."""
-    held = _guard.set(None if ceiling is None else Guard(ceiling))
+def set_to(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """A context variable has a value in the block."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _guard.reset(held)
+        variable.reset(before)
+
+
+_guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
+
+
+def guarded(ceiling: int | None) -> AbstractContextManager[None]:
+    """Guard the memory of what is done in the block; None: no ceiling."""
+    return set_to(_guard, None if ceiling is None else Guard(ceiling))
 
 
 def check_memory() -> None:
