@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ NAMES_RECORDS = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
     r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$",
 )
+DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
 
 
@@ -111,10 +113,7 @@ def _are_dates(values: pd.Series) -> bool:
         return True
     if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):
         return False
-    if not values.astype(str).str.match(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$").all():
-        return False
-    try:
+    with suppress(InputError):
         in_days(pd.Series(values.unique()), "")
-    except InputError:
-        return False
-    return True
+        return bool(values.astype(str).str.match(DATE).all())
+    return False

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import chosen, holds_text
+from .levels import holds_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
@@ -64,13 +65,13 @@ def read_delimited(
 
     Warns of whatever is not comma, decimal point, UTF-8, and of numbers that stay text for a word.
     """
-    packed = file.name.lower().endswith(".gz")
     with _read_errors(file):
-        if packed:
+        if file.name.lower().endswith(".gz"):
             _check_packed(file)
         dialect = dialect or dialect_of(file, separator, decimal, encoding)
         header = _checked_header(file, dialect)
-        wanted = None if columns is None else chosen(columns, header, file)
+        if columns is not None:
+            columns = known_columns("columns", columns, header, repr(str(file)))
         source: Any = file
         if na:
             with _opened(file, dialect) as opened:
@@ -85,19 +86,19 @@ def read_delimited(
             names=header,
             header=0,
             index_col=False,
-            usecols=wanted,
+            usecols=columns,
             keep_default_na=False,
             na_values=[""],
             dtype=dict.fromkeys(text, str),
         )
     for name in table.columns.difference([*text]):
-        if not na and holds_text(table[name]) and (word := word_among_numbers(table[name])):
-            if word in NO_NUMBER:
-                _say(
-                    f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
-                    f'if that means a missing value, give na=["{word}"]'
-                )
-    return table if wanted is None else table[wanted]
+        word = None if na or not holds_text(table[name]) else word_among_numbers(table[name])
+        if word in NO_NUMBER:
+            _say(
+                f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
+                f'if that means a missing value, give na=["{word}"]'
+            )
+    return table if columns is None else table[columns]
 
 
 def word_among_numbers(column: pd.Series) -> str | None:

@@ -1,13 +1,13 @@
 """Levels of columns: what is declared, and whether a column is text."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
 
 WORDS = ("labels", "codes")
 
@@ -20,18 +20,13 @@ def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
         raise InputError(
             f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
         )
-    checked: dict[str, list[Hashable] | str] = {}
     for name, given in (levels or {}).items():
-        if isinstance(given, str):
-            if given not in WORDS:
-                raise InputError(
-                    f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
-                    '"codes"'
-                )
-            checked[name] = given
-        else:
-            checked[name] = list(given)
-    return checked
+        if isinstance(given, str) and given not in WORDS:
+            raise InputError(
+                f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
+                '"codes"'
+            )
+    return {k: v if isinstance(v, str) else list(v) for k, v in (levels or {}).items()}
 
 
 def texts(given: Sequence[Hashable] | str) -> bool:
@@ -53,10 +48,8 @@ def declare_levels(
     df: pd.DataFrame, levels: Mapping[str, Sequence[Hashable]], source: str
 ) -> pd.DataFrame:
     """Make columns categories with the declared levels; a value outside them is an error."""
-    declared = {}
+    known_columns("levels", levels, list(df.columns), source)
     for name, values in levels.items():
-        if name not in df.columns:
-            raise InputError(f"levels names column {name!r}; {source} has {list(df.columns)}")
         strange = _strangers(df[name], list(values))
         if strange.any():  # what it holds is not told: it is somebody's
             raise InputError(
@@ -64,8 +57,7 @@ def declare_levels(
                 f"which is not among its declared levels {list(values)} (so in {strange.sum():,} "
                 "rows); add it to the levels, or mend the file"
             )
-        declared[name] = pd.CategoricalDtype(list(values))
-    return df.astype(declared) if declared else df
+    return df.astype({name: pd.CategoricalDtype(list(values)) for name, values in levels.items()})
 
 
 def _strangers(column: pd.Series, values: list[Hashable]) -> Flags:
@@ -75,12 +67,3 @@ def _strangers(column: pd.Series, values: list[Hashable]) -> Flags:
         found = found & (pd.Index(values).get_indexer_for(pd.Index(column)) >= 0)
     strange: Flags = column.notna().to_numpy(dtype=bool) & ~found
     return strange
-
-
-def chosen(columns: Sequence[str], present: Sequence[str], file: Path) -> list[str]:
-    """Give the wanted columns of a file, all of which it has."""
-    held = set(present)
-    for name in columns:
-        if name not in held:
-            raise InputError(f"{str(file)!r} has no column {name!r}; it has {list(present)}")
-    return list(columns)

@@ -12,10 +12,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import one_of
+from bayes_risk._core.validate import known_columns, one_of
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import Levels, chosen, texts
+from .levels import Levels, texts
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
 LETTERS_HELD = [*string.ascii_letters, "_"]
@@ -51,16 +51,13 @@ def stored_columns(
     check_header(names, file)
     if suffix == ".zsav":
         check_unpacked(8 * first.number_rows * len(names), file, suffix)
-    names = names if columns is None else chosen(columns, names, file)
+    if columns is not None:
+        names = known_columns("columns", columns, names, repr(str(file)))
     names = names if among is None else [name for name in names if name in among]
     shown, meta = read(usecols=names)
     types, labels = meta.readstat_variable_types, _labels(file, suffix, meta)
-    gaps = [
-        name
-        for name in names
-        if (name in ranges or (suffix in LETTERS and types.get(name) != "string"))
-        and shown[name].isna().any()
-    ]
+    of_letters = [name for name in names if suffix in LETTERS and types.get(name) != "string"]
+    gaps = [name for name in {*ranges, *of_letters}.intersection(names) if shown[name].isna().any()]
     codes = read(usecols=gaps, **declared)[0] if gaps else pd.DataFrame()
     return {
         name: _column(
@@ -165,15 +162,10 @@ def labelled_table(
     stored: Mapping[str, StoredColumn], how: Levels, missing: str | Mapping[str, str], file: Path
 ) -> pd.DataFrame:
     """Make a table of stored columns."""
-    made = {
-        name: _made(
-            f"column {name!r} of {str(file)!r}",
-            column,
-            how.get(name),
-            missing if isinstance(missing, str) else missing.get(name, "error"),
-        )
-        for name, column in stored.items()
-    }
+    made = {}
+    for name, column in stored.items():
+        mode = missing if isinstance(missing, str) else missing.get(name, "error")
+        made[name] = _made(f"column {name!r} of {str(file)!r}", column, how.get(name), mode)
     return pd.DataFrame(made)
 
 
@@ -193,23 +185,19 @@ def _made(where: str, column: StoredColumn, how: Any, mode: str) -> pd.Series:
     """One column as it goes into the table."""
     if mode == "error" and column.refused.any():
         raise InputError(
-            f"{where} holds codes that the file declares as missing "
-            f"({', '.join(_held_missing(column))}) in {int(column.refused.sum()):,} records; make "
-            'them levels with missing="level", or plain missing values with "blank" (in a study '
-            "missing_codes, on the command line --missing-codes)"
+            f'{where} holds {_refused(column)}; make them levels with missing="level", or plain '
+            'missing values with "blank" (in a study missing_codes, on the command line '
+            "--missing-codes)"
         )
-    if _wants_codes(where, column, how):
-        return _as_stored(where, column, mode)
-    return _as_labels(where, column, mode)
+    made = _as_stored if _wants_codes(where, column, how) else _as_labels
+    return made(where, column, mode)
 
 
 def _wants_codes(where: str, column: StoredColumn, how: Any) -> bool:
     """Whether the stored values are the column's values; labels for some of them are no answer."""
     if isinstance(how, str):
         return how == "codes"
-    if how is not None and not texts(how):
-        return True
-    if not column.labels:
+    if not column.labels or (how is not None and not texts(how)):
         return True
     held = _answers(column).unique()
     bare = sum(value not in column.labels for value in held)
@@ -225,19 +213,14 @@ def _wants_codes(where: str, column: StoredColumn, how: Any) -> bool:
 def _as_stored(where: str, column: StoredColumn, mode: str) -> pd.Series:
     """Numbers, dates or text; an empty text is a missing value."""
     values = column.values
-    if column.refused.any():
-        if mode == "level" and not _holds_text(_answers(column)):
-            raise InputError(
-                f"{where} is a number and holds declared missing codes "
-                f"({', '.join(_held_missing(column))}) in {int(column.refused.sum()):,} records: a "
-                'number has no level for them; give this column alone missing="blank", or declare '
-                'its levels as "labels"'
-            )
-        if mode != "level":
-            values = values.mask(column.refused).infer_objects()
-    if _holds_text(values):
-        return values.mask(values == "")
-    return _whole(values)
+    if column.refused.any() and mode == "level" and not _holds_text(_answers(column)):
+        raise InputError(
+            f"{where} is a number and holds {_refused(column)}: a number has no level for them; "
+            'give this column alone missing="blank", or declare its levels as "labels"'
+        )
+    if mode != "level":
+        values = values.mask(column.refused).infer_objects()
+    return values.mask(values == "") if _holds_text(values) else _whole(values)
 
 
 def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
@@ -269,12 +252,16 @@ def _missing_levels(column: StoredColumn) -> dict[Hashable, str]:
     return {code: column.missing_labels.get(code) or _named(code, missing=True) for code in codes}
 
 
-def _held_missing(column: StoredColumn) -> list[str]:
-    """Names of the declared missing codes that are held."""
-    held = sorted(column.values[column.refused].unique(), key=_place)
-    named = {code: _named(code, missing=True) for code in held}
-    labels = column.missing_labels
-    return [f"{name} {labels[c]!r}" if c in labels else name for c, name in named.items()]
+def _refused(column: StoredColumn) -> str:
+    """The declared missing codes that are held, in words."""
+    held, labels = column.values[column.refused], column.missing_labels
+    named = [
+        f"{_named(code, missing=True)} {labels[code]!r}"
+        if code in labels
+        else _named(code, missing=True)
+        for code in sorted(held.unique(), key=_place)
+    ]
+    return f"codes declared as missing ({', '.join(named)}) in {len(held):,} records"
 
 
 def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:
@@ -300,10 +287,8 @@ def _named(code: Any, *, missing: bool = False) -> str:
 
 
 def _holds_text(values: pd.Series) -> bool:
-    if isinstance(values.dtype, pd.StringDtype):
-        return True
-    held = values.dropna() if values.dtype == object else values[:0]
-    return bool(len(held)) and all(isinstance(value, str) for value in held.unique())
+    held = values.dropna()
+    return pd.api.types.is_string_dtype(held) and (len(held) > 0 or values.dtype != object)
 
 
 def _whole(values: pd.Series) -> pd.Series:

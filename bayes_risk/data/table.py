@@ -13,7 +13,7 @@ from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
 from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
-from .levels import Levels, checked_levels, chosen, declare_levels, holds_text, texts
+from .levels import Levels, checked_levels, declare_levels, holds_text, texts
 from .statistical import checked_missing, labelled_table, stored_columns
 
 Missing = str | Mapping[str, str]
@@ -105,11 +105,13 @@ def read_table(
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
     text = [name for name, given in how.items() if texts(given)]
     written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
-    wanted = _wanted(columns, index)
+    wanted = None if columns is None else known_columns("columns", columns, list(columns))
+    if wanted is not None and index is not None:
+        wanted = list(dict.fromkeys([*wanted, index]))
     table = stored_table(file, wanted, text=text, how=how, missing=missing, **written)
-    _check_named("levels", how, table, file)
-    _check_named("missing", {} if isinstance(missing, str) else missing, table, file)
-    _check_named("days", dict.fromkeys(days), table, file)
+    modes = {} if isinstance(missing, str) else missing
+    for argument, named in (("levels", how), ("missing", modes), ("days", days)):
+        known_columns(argument, named, list(table.columns), repr(str(file)))
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
     lists = {name: given for name, given in how.items() if not isinstance(given, str)}
@@ -179,10 +181,7 @@ def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
     """Label the records by a column, in which each label stands once."""
     if index is None:
         return table
-    if index not in table.columns:
-        raise InputError(
-            f"index={index!r} is no column of {str(file)!r}; it has {list(table.columns)}"
-        )
+    known_columns("index", [index], list(table.columns), repr(str(file)))
     labels = table[index]
     if labels.isna().any() or labels.duplicated().any():
         wrong = int((labels.isna() | labels.duplicated()).to_numpy().argmax()) + 1
@@ -191,19 +190,6 @@ def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
             f"missing or not unique; give each record a label of its own"
         )
     return table.set_index(index)
-
-
-def _check_named(what: str, given: Mapping[str, object], table: pd.DataFrame, file: Path) -> None:
-    for name in given:
-        if name not in table.columns:
-            raise InputError(f"{what} names column {name!r}; {str(file)!r} has {list(table)}")
-
-
-def _wanted(columns: Sequence[str] | None, index: str | None) -> list[str] | None:
-    if columns is None:
-        return None
-    wanted = known_columns("columns", columns, list(columns))
-    return wanted if index is None or index in wanted else [*wanted, index]
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -229,7 +215,9 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     table = table.reset_index(drop=True).astype(
         {name: float for name in numbers if name in table.columns}
     )
-    return table if columns is None else table[chosen(columns, list(table.columns), file)]
+    if columns is None:
+        return table
+    return table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
 
 
 def _names(file: Path) -> tuple[set[str], list[str]]:

@@ -57,8 +57,8 @@ class Variable:
                 f"column {self.name!r} of {source} has {absent} missing values; fill or "
                 f'drop them, or pass missing="level" to make them a level of their own'
             )
-        if (codes < 0).any():
-            strange = codes < 0  # what it holds is not told
+        strange = codes < 0
+        if strange.any():  # what it holds is not told
             raise InputError(
                 f"column {self.name!r} of {source} holds a value in row {strange.argmax() + 1} "
                 f"which is not among its levels (so in {strange.sum():,} rows); declare it: make "
@@ -69,17 +69,13 @@ class Variable:
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
         """Values of codes, stored as the original column stored them."""
         codes = codes.astype(np.int64)
-        values = np.empty(self.n_levels, dtype=object)
-        values[: len(self.levels)] = self.levels
-        if self.missing:
-            values[-1] = None
         if isinstance(self.dtype, pd.CategoricalDtype):
-            raw = np.where(codes >= len(self.levels), -1, codes)
-            return pd.Series(
-                pd.Categorical.from_codes(raw, dtype=self.dtype), index=index, name=self.name
-            )
-        column = pd.Series(values[codes], index=index, name=self.name, dtype=object)
-        return column.astype(self.dtype)
+            held = np.where(codes >= len(self.levels), -1, codes)
+            values: Any = pd.Categorical.from_codes(held, dtype=self.dtype)
+            return pd.Series(values, index=index, name=self.name)
+        values = np.empty(len(self.levels) + 1, dtype=object)  # the last stays None: missing
+        values[:-1] = self.levels
+        return pd.Series(values[codes], index, object, self.name).astype(self.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,9 +96,7 @@ class Number:
     @classmethod
     def of(cls, column: pd.Series, name: str, missing: float | None = None) -> "Number":
         """Read the kind of number from the original column; missing: what stands for no value."""
-        if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(
-            column.dtype
-        ):
+        if not pd.api.types.is_numeric_dtype(column.dtype):
             raise InputError(
                 f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
                 f"convert it (pandas.to_numeric), or treat it as a category"
@@ -145,7 +139,13 @@ class Number:
                 "in which an amount may be missing"
             )
         check_magnitude(values, self.name, source)
-        check_whole(column, values, self.name, source)
+        rounded = int((np.abs(values) > WHOLE).sum())
+        if rounded and pd.api.types.is_integer_dtype(column.dtype):
+            raise InputError(
+                f"column {self.name!r} of {source} has {rounded} whole numbers above {WHOLE:,} in "
+                "size, which double precision rounds to others; leave the column out or make it "
+                "text if it names things, else divide it by a power of ten, in all files alike"
+            )
         return values
 
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
@@ -168,35 +168,17 @@ def stand_ins(df: pd.DataFrame, numbers: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def check_whole(column: pd.Series, values: Array, name: str, source: str) -> None:
-    """Whole numbers that double precision would round to others are an error."""
-    if not pd.api.types.is_integer_dtype(column.dtype):
-        return
-    rounded = int((np.abs(values) > WHOLE).sum())
-    if rounded:
-        raise InputError(
-            f"column {name!r} of {source} has {rounded} whole numbers above {WHOLE:,} in size, "
-            "which double precision rounds to others; leave the column out or make it text if it "
-            "names things, else divide it by a power of ten, in all files alike"
-        )
-
-
 def check_magnitude(values: Array, name: str, source: str) -> None:
     """Numbers whose squares would be infinite or zero are an error; missing ones pass.
 
     Above 1e30 in size single precision ends, which splits of trees are kept in.
     """
     size = np.abs(values)
-    huge, tiny = int((size > LARGEST).sum()), int(((size > 0) & (size < SMALLEST)).sum())
-    if huge:
+    wrong = int(((size > LARGEST) | ((size > 0) & (size < SMALLEST))).sum())
+    if wrong:
         raise InputError(
-            f"column {name!r} of {source} has {huge} numbers above {LARGEST:g} in size; divide it "
-            "by a power of ten, in all files alike"
-        )
-    if tiny:
-        raise InputError(
-            f"column {name!r} of {source} has {tiny} numbers between 0 and {SMALLEST:g} in size; "
-            "set them to 0, or multiply the column by a power of ten, in all files alike"
+            f"column {name!r} of {source} has {wrong} numbers above {LARGEST:g} in size, or below "
+            f"{SMALLEST:g} and not 0; divide or multiply it by a power of ten, in all files alike"
         )
 
 
