@@ -1,6 +1,7 @@
 """One table from one file, whatever its kind: what others would repair in silence is an error."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,7 @@ from .levels import Levels, checked_levels, declare_levels, holds_text, texts
 from .statistical import checked_missing, labelled_table, stored_columns
 
 Missing = str | Mapping[str, str]
-DATES = (
-    "ISO8601",
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-)  # ways in which text writes them
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")  # as text writes them
 
 
 def read_table(
@@ -151,8 +146,10 @@ def stored_table(
 def in_days(column: pd.Series, where: str) -> pd.Series:
     """Dates as days since 1970-01-01; text that is no date, or may be two, is an error."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        read = [_dates(column, how) for how in DATES]
-        found = [dates for dates in read if dates is not None]
+        found = []
+        for how in DATES if holds_text(column) else ():
+            with suppress(ValueError, TypeError):
+                found.append(pd.to_datetime(column, format=how))
         if not found or any(not found[0].equals(other) for other in found[1:]):
             what = "text that is no date" if not found else "dates whose day may be their month"
             raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
@@ -166,15 +163,6 @@ def as_dates(days: pd.Series) -> pd.Series:
     times = pd.to_datetime(days, unit="D").dt.round("s")
     whole = (times.dropna() == times.dropna().dt.normalize()).all()
     return times.dt.strftime("%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S")
-
-
-def _dates(column: pd.Series, how: str) -> pd.Series | None:
-    if not holds_text(column):
-        return None
-    try:
-        return pd.to_datetime(column, format=how)
-    except (ValueError, TypeError):
-        return None
 
 
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
@@ -212,12 +200,10 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
         told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise broken(file, f"is no readable Parquet file: {told}") from None
     table = table.reset_index([name for name in table.index.names if name in names])
-    table = table.reset_index(drop=True).astype(
-        {name: float for name in numbers if name in table.columns}
-    )
-    if columns is None:
-        return table
-    return table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
+    table = table.reset_index(drop=True)
+    if columns is not None:
+        table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
+    return table.astype({name: float for name in numbers if name in table.columns})
 
 
 def _names(file: Path) -> tuple[set[str], list[str]]:
@@ -247,11 +233,11 @@ def _check_text(table: pd.DataFrame, file: Path) -> None:
 
     for name, column in table.items():
         values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-        if isinstance(values.dtype, pd.StringDtype):
-            try:
+        try:
+            if isinstance(values.dtype, pd.StringDtype):
                 pa.array(pd.Series(values)).validate(full=True)
-            except pa.ArrowInvalid:
-                raise InputError(
-                    f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
-                    "damaged, or was written wrongly: write it again"
-                ) from None
+        except pa.ArrowInvalid:
+            raise InputError(
+                f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                "damaged, or was written wrongly: write it again"
+            ) from None
