@@ -82,10 +82,8 @@ class Table:
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Cells as text, row by row; the first is the label in words."""
-        found = [
-            (k, row | {"label": k})
-            for k, row in zip(self.frame.index, self.frame.to_dict("records"), strict=True)
-        ]
+        cells = self.frame.to_dict("records")
+        found = [(k, row | {"label": k}) for k, row in zip(self.frame.index, cells, strict=True)]
         if isinstance(self.labels, Mapping):
             at = dict(found)
             named = [(words, at[k]) for k, words in self.labels.items() if k in at]

@@ -3,7 +3,7 @@
 import string
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,11 @@ Codes = Mapping[Hashable, str]
 class StoredColumn:
     """One column of n records."""
 
-    # n of them, what is stored; a declared missing code stands as it is, all else that is missing
-    # as NaN
-    values: pd.Series
+    values: pd.Series  # as stored, declared missing codes too; all else that is missing is NaN
     refused: Flags  # shape (n,): which records hold a declared missing code
-    labels: Codes = field(default_factory=dict)  # labels of answers, held by somebody or not
-    # labels of codes that are declared as missing
-    missing_labels: Codes = field(default_factory=dict)
-    ordinal: bool = False  # whether the file says that the answers are ordered
+    labels: Codes  # of answers, held by somebody or not
+    missing_labels: Codes  # of codes that are declared as missing
+    ordinal: bool  # whether the file says that the answers are ordered
 
 
 def stored_columns(
@@ -43,7 +40,11 @@ def stored_columns(
     columns: Sequence[str] | None = None,
     among: Collection[str] | None = None,
 ) -> dict[str, StoredColumn]:
-    """Read a statistical file without any repair: `columns`, or those that are `among` some."""
+    """Read a statistical file without any repair: `columns`, or those that are `among` some.
+
+    The reader blanks declared missing codes in `shown`. Where it is asked for them, it may give a
+    wrong value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
+    """
     read = _reader(file, suffix)
     declared = {} if suffix == ".xpt" else {"user_missing": True}  # it has no codes of its own
     first = read(metadataonly=True, **declared)[1]
@@ -59,46 +60,24 @@ def stored_columns(
     of_letters = [name for name in names if suffix in LETTERS and types.get(name) != "string"]
     gaps = [name for name in {*ranges, *of_letters}.intersection(names) if shown[name].isna().any()]
     codes = read(usecols=gaps, **declared)[0] if gaps else pd.DataFrame()
-    return {
-        name: _column(
-            shown[name],
-            codes.get(name),
-            labels.get(name, {}),
-            ranges.get(name),
-            text=types.get(name) == "string",
+    found = {}
+    for name in names:
+        values, text = shown[name], types.get(name) == "string"
+        refused = np.zeros(len(values), dtype=bool)
+        if name in codes:
+            held = codes[name].notna() if ranges.get(name) else codes[name].isin(LETTERS_HELD)
+            refused = (values.isna() & held).to_numpy(dtype=bool)
+            values = values.astype(object).where(~refused, codes[name])
+        of = labels.get(name, {})
+        apart = {c: label for c, label in of.items() if _is_declared(c, ranges.get(name), text)}
+        found[name] = StoredColumn(
+            values=values.infer_objects(),
+            refused=refused,
+            labels={c: label for c, label in of.items() if c not in apart and label},
+            missing_labels=apart,
             ordinal=meta.variable_measure.get(name) == "ordinal",
         )
-        for name in names
-    }
-
-
-def _column(
-    shown: pd.Series,
-    codes: pd.Series | None,
-    labels: Codes,
-    ranges: Any,
-    *,
-    text: bool,
-    ordinal: bool,
-) -> StoredColumn:
-    """Tell the declared missing codes from the answers.
-
-    The reader blanks declared codes in `shown`. Where it is asked for them, it may give a wrong
-    value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
-    """
-    values, refused = shown, np.zeros(len(shown), dtype=bool)
-    if codes is not None:
-        held = codes.notna() if ranges else codes.isin(LETTERS_HELD)
-        refused = (shown.isna() & held).to_numpy(dtype=bool)
-        values = shown.astype(object).where(~refused, codes)
-    apart = {code: label for code, label in labels.items() if _is_declared(code, ranges, text)}
-    return StoredColumn(
-        values=values.infer_objects(),
-        refused=refused,
-        labels={code: label for code, label in labels.items() if code not in apart and label},
-        missing_labels=apart,
-        ordinal=ordinal,
-    )
+    return found
 
 
 def _is_declared(code: Any, ranges: Any, text: bool) -> bool:
@@ -115,14 +94,8 @@ def _labels(file: Path, suffix: str, meta: Any) -> Mapping[str, Codes]:
         return found
     catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
     catalog = next((path for path in catalogs if path.is_file()), None)
-    if catalog is None:
-        return {}
-    formats = _reader(catalog, ".sas7bcat")()[1].value_labels
-    return {
-        name: formats[wanted]
-        for name, wanted in meta.variable_to_label.items()
-        if wanted in formats
-    }
+    formats = {} if catalog is None else _reader(catalog, ".sas7bcat")()[1].value_labels
+    return {k: formats[name] for k, name in meta.variable_to_label.items() if name in formats}
 
 
 def _reader(file: Path, suffix: str) -> Any:
@@ -134,19 +107,13 @@ def _reader(file: Path, suffix: str) -> Any:
             f'reading {str(file)!r} needs pyreadstat: pip install "bayes-risk[formats]", or give a '
             "CSV"
         ) from None
-    functions: dict[str, Any] = {
-        ".dta": pyreadstat.read_dta,
-        ".sav": pyreadstat.read_sav,
-        ".zsav": pyreadstat.read_sav,
-        ".sas7bdat": pyreadstat.read_sas7bdat,
-        ".sas7bcat": pyreadstat.read_sas7bcat,
-        ".xpt": pyreadstat.read_xport,
-    }
+    name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
+    function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
 
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
         try:
-            table, meta = functions[suffix](str(file), **dates, **how)
+            table, meta = function(str(file), **dates, **how)
         except Exception as error:  # the reader has many, some of them bare
             told = f"is no readable {suffix} file: {error}; is it whole? Save it again as UTF-8"
             raise broken(file, told) from None
