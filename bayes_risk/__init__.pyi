@@ -77,3 +77,5 @@ from .utilities.context import context_measures as context_measures
 from .utilities.context_result import ContextMeasures as ContextMeasures
 from .utilities.result import Utility as Utility
 from .utilities.result import utility as utility
+
+__all__: list[str]

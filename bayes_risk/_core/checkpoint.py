@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -127,13 +128,16 @@ def in_stages(
     name: str, n: int, run: Callable[[Sequence[int]], Iterator[T]], size: int = 16
 ) -> list[T]:
     """Values of n items, kept so many at a time; ``run(which)`` gives those of some."""
+
+    def some(first: int, size: int) -> list[T]:
+        return list(run(range(first, min(first + size, n))))
+
     if _open() is None:
-        return list(run(range(n)))
-    found: list[T] = []
-    for first in range(0, n, size):
-        which = range(first, min(first + size, n))
-        found += stage(f"{name} from {first + 1}", lambda which=which: list(run(which)))
-    return found
+        return some(0, n)
+    parts = [
+        stage(f"{name} from {first + 1}", partial(some, first, size)) for first in range(0, n, size)
+    ]
+    return [value for part in parts for value in part]
 
 
 # --- the folder -------------------------------------------------------------------------------

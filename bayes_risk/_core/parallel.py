@@ -113,7 +113,8 @@ def _results(
         with closing(pool(map(joblib.delayed(_here), here))) as found:
             yield from found
     else:
-        chosen, quiet = {}, nullcontext()
+        chosen: dict[str, Any] = {}
+        quiet: AbstractContextManager[Any] = nullcontext()
         if type(backend).__name__ == "DaskDistributedBackend":
             chosen, quiet = {"backend": _dask_backend(backend)}, _dask_config(QUIET)
         pool = joblib.Parallel(n_jobs, return_as="generator", **chosen, **NO_FILES)
