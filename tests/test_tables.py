@@ -8,8 +8,8 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data import kinds
-from bayes_risk.data.levels import declare_levels
 from bayes_risk.data.table import read_table
+from bayes_risk.data.variables import declare_levels
 from bayes_risk.release.alike import read_like
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -48,24 +49,13 @@ def resident() -> int:
     return size
 
 
+@dataclass(slots=True)
 class Guard:
-    """What a run takes, looked at between its steps, twice a second at most."""
+    """What a run may take, what it is at, and when it is looked at next."""
 
-    def __init__(self, ceiling: int) -> None:
-        self.ceiling, self.stage, self._next = ceiling, "", 0.0
-
-    def check(self) -> None:
-        """Stop the run if it has passed the ceiling."""
-        if time.monotonic() < self._next:
-            return
-        taken, self._next = resident(), time.monotonic() + SECONDS
-        if taken > self.ceiling:
-            where = f" in stage {self.stage!r}" if self.stage else ""
-            raise MemoryCeilingError(
-                f"the run took {in_words(taken)}{where}, and max_memory is "
-                f"{in_words(self.ceiling)}; raise max_memory, give fewer workers, audit fewer "
-                "targets, or weigh fewer guesses"
-            )
+    ceiling: int
+    stage: str = ""
+    then: float = 0.0
 
 
 @contextmanager
@@ -89,8 +79,15 @@ def guarded(ceiling: int | None) -> AbstractContextManager[None]:
 def check_memory() -> None:
     """Stop here if the run has passed its ceiling; called between steps."""
     guard = _guard.get()
-    if guard is not None:
-        guard.check()
+    if guard is None or time.monotonic() < guard.then:
+        return
+    taken, guard.then = resident(), time.monotonic() + SECONDS
+    if taken > guard.ceiling:
+        where = f" in stage {guard.stage!r}" if guard.stage else ""
+        raise MemoryCeilingError(
+            f"the run took {in_words(taken)}{where}, and max_memory is {in_words(guard.ceiling)}; "
+            "raise max_memory, give fewer workers, audit fewer targets, or weigh fewer guesses"
+        )
 
 
 @contextmanager

@@ -62,14 +62,12 @@ def in_order(
 ) -> Iterator[T]:
     """Results of jobs, one after another as they are asked for, worked on ahead.
 
-    ``where``: as joblib's `parallel_config` says (``"anywhere"``); in ``"threads"``: jobs that
-    write into shared arrays, are short, or would send more than they compute; in ``"forks"``:
-    compiled functions. Jobs that cannot be sent (locks) are done in threads; those with ``ticks``
-    take ``tick``, which they call with numbers of units.
-
-    Linear algebra has one thread a worker, so that sums do not depend on the number of workers.
-    When a worker dies, jobs that were not yielded are done again from their start; random
-    generators go to processes as copies, so the result is the same.
+    ``where``: as joblib's `parallel_config` says; in ``"threads"``: jobs that write into shared
+    arrays, are short, or would send more than they compute, and all that cannot be sent; in
+    ``"forks"``: compiled functions. With ``ticks`` jobs take ``tick``, to call with numbers of
+    units. Linear algebra has one thread a worker: sums do not depend on the number of workers. When
+    one dies, jobs that were not yielded are done again from their start, with the same random
+    numbers: generators go to processes as copies.
     """
     at_least("n_jobs", n_jobs, 1)
     if at_work():
@@ -103,7 +101,8 @@ def _results(
     main = threading.current_thread() is threading.main_thread()
     forked = where == "forks" and sys.platform == "linux" and main
     here = jobs if ticks is None else [partial(job, tick=ticks.tell) for job in jobs]
-    away = jobs if ticks is None else [partial(job, tick=_nobody) for job in jobs]
+    # those who would listen are in another process
+    away = jobs if ticks is None else [partial(job, tick=lambda more: None) for job in jobs]
     if n_jobs <= 1 or (where == "forks" and not forked):
         yield from map(_here, here)
     elif forked:
@@ -120,10 +119,6 @@ def _results(
         pool = joblib.Parallel(n_jobs, return_as="generator", **chosen, **NO_FILES)
         with quiet, closing(pool(map(joblib.delayed(_away), away))) as found:
             yield from _home(found, ticks)
-
-
-def _nobody(more: int) -> None:
-    """Tell nobody: who would listen is in another process."""
 
 
 # --- one job ---------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 
 from .delimited import ROW_NAMES
-from .levels import holds_text
 from .table import in_days
-from .variables import FEW, is_numeric, scalar
+from .variables import FEW, holds_text, is_numeric, scalar
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
 LONG = 60  # levels of a category, above which most have few records

@@ -17,7 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import holds_text
+from .variables import holds_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by

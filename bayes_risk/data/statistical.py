@@ -2,7 +2,7 @@
 
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import Levels, texts
+from .variables import Levels, texts
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
 LETTERS_HELD = [*string.ascii_letters, "_"]
@@ -196,14 +196,11 @@ def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
     names = {code: column.labels.get(code) or _named(code) for code in [*column.labels, *held]}
     levels = {code: names[code] for code in sorted(names, key=_place)}
     if mode == "level":
-        levels |= _missing_levels(column)
+        levels |= _missing_names({*column.missing_labels, *column.values[column.refused]}, column)
     _check_distinct(where, levels)
-    ordered = column.ordinal and not (mode == "level" and len(levels) > len(names))
+    ordered = column.ordinal and len(levels) == len(names)
     dtype = pd.CategoricalDtype(list(levels.values()), ordered=ordered)
-    at, values = pd.factorize(column.values)
-    places = {code: place for place, code in enumerate(levels)}
-    codes = np.array([*(places.get(value, -1) for value in values), -1])[at]
-    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=column.values.index)
+    return column.values.map(levels).astype(dtype)
 
 
 def _answers(column: StoredColumn) -> pd.Series:
@@ -212,23 +209,19 @@ def _answers(column: StoredColumn) -> pd.Series:
     return held[held != ""] if _holds_text(held) else held
 
 
-def _missing_levels(column: StoredColumn) -> dict[Hashable, str]:
-    """Declared missing codes, each a level: those that have a label, and those that are held."""
-    held = column.values[column.refused].unique()
-    codes = sorted({*column.missing_labels, *held}, key=_place)
-    return {code: column.missing_labels.get(code) or _named(code, missing=True) for code in codes}
+def _missing_names(codes: Iterable[Hashable], column: StoredColumn) -> dict[Hashable, str]:
+    """Declared missing codes in their order, by their label or else by themselves."""
+    labels = column.missing_labels
+    return {c: labels.get(c) or _named(c, missing=True) for c in sorted(codes, key=_place)}
 
 
 def _refused(column: StoredColumn) -> str:
     """The declared missing codes that are held, in words."""
-    held, labels = column.values[column.refused], column.missing_labels
-    named = [
-        f"{_named(code, missing=True)} {labels[code]!r}"
-        if code in labels
-        else _named(code, missing=True)
-        for code in sorted(held.unique(), key=_place)
-    ]
-    return f"codes declared as missing ({', '.join(named)}) in {len(held):,} records"
+    held = column.values[column.refused]
+    names = _missing_names(held.unique(), column).items()
+    codes = {_named(code, missing=True): name for code, name in names}
+    shown = [code if code == name else f"{code} {name!r}" for code, name in codes.items()]
+    return f"codes declared as missing ({', '.join(shown)}) in {len(held):,} records"
 
 
 def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:

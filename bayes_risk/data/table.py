@@ -14,8 +14,8 @@ from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
 from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
-from .levels import Levels, checked_levels, declare_levels, holds_text, texts
 from .statistical import checked_missing, labelled_table, stored_columns
+from .variables import Levels, checked_levels, declare_levels, holds_text, texts
 
 Missing = str | Mapping[str, str]
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")  # as text writes them
