@@ -276,11 +276,10 @@ def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
 
 def _names(cls: Any) -> list[str]:
     """Fields of a dataclass or a named tuple of ours."""
-    if not cls.__module__.startswith(OWN):
-        raise TypeError(f"{cls} is not kept")
-    if is_dataclass(cls) and all(f.init for f in fields(cls)):
+    own = cls.__module__.startswith(OWN)
+    if own and is_dataclass(cls) and all(f.init for f in fields(cls)):
         return [f.name for f in fields(cls)]
-    if issubclass(cls, tuple):
+    if own and issubclass(cls, tuple):
         return list(cls._fields)
     raise TypeError(f"{cls} is not kept")
 

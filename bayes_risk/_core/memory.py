@@ -15,18 +15,16 @@ import psutil
 
 from .errors import InputError, MemoryCeilingError
 
-UNITS = {"b": 1} | {
-    f"{letter}{word}": (1024 if word == "ib" else 1000) ** power
-    for power, letter in enumerate("kmgt", start=1)
-    for word in ("ib", "b")
-}
 SECONDS = 0.5  # between two looks
 
 
 def bytes_of(given: str | int) -> int:
     """Memory in bytes, of text such as ``2GiB``, ``500MB`` or a number of bytes."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*", str(given), re.IGNORECASE)
-    size = float(found[1]) * UNITS[(found[2] or "B").lower()] if found else 0
+    size = 0.0
+    if found:
+        unit = (found[2] or "b").lower()
+        size = float(found[1]) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0])
     if not 1 <= size < 2**63:
         raise InputError(f"max_memory={given!r} is no amount of memory; give one such as 2GiB")
     return int(size)

@@ -67,10 +67,8 @@ class Table:
     caption: str = ""  # what the table is
     note: str = ""  # what to know before reading
     head: str = "Measure"  # what stands over the labels
-    # A mapping also chooses the rows and their order
-    labels: Mapping[Any, str] | Callable[[Any], str] = str
-    # how people read it; empty: it is not shown, only written
-    columns: Sequence[tuple[str, Form]] = ()
+    labels: Mapping[Any, str] | Callable[[Any], str] = str  # a mapping chooses and orders rows
+    columns: Sequence[tuple[str, Form]] = ()  # how people read it; empty: it is only written
     file: str = ""  # name of the CSV file in a run's folder; empty: none
     public: Sequence[Public] = ()  # what of it may leave
 
@@ -128,10 +126,8 @@ def measures(
     """
     known = summary["value"].dropna().index
     there = [k for k in words if k in known]
-    forms: dict[Kind, Callable[[float], str]] = {
-        **{"number": number, "share": percent, "place": some},
-        **{"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))},
-    }
+    forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}
+    forms |= {"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))}
 
     def kind_of(row: Any) -> Kind:
         return words[row["label"]][1]

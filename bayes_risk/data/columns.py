@@ -84,7 +84,9 @@ def _kind(name: str, column: pd.Series) -> Kind:
     most = max(min(LONG, n // 5), 2)
     if distinct > most and not number:
         return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
-    levels = _levels(values)
+    category = isinstance(values.dtype, pd.CategoricalDtype)
+    held = values.cat.categories if category else np.sort(values.unique().astype(object))
+    levels = tuple(scalar(v) for v in held)
     if number:
         return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)
     return Kind("category", f"{len(levels)} levels", absent, levels)
@@ -99,12 +101,6 @@ def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
     what = f"{values.nunique():,} different {'whole ' * whole}numbers"
     why = what if code is None else f"{what}, {code:g} taken for missing"
     return Kind("number", why, absent, code=code)
-
-
-def _levels(values: pd.Series) -> tuple[Hashable, ...]:
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return tuple(scalar(v) for v in values.cat.categories)
-    return tuple(scalar(v) for v in np.sort(values.unique().astype(object)))
 
 
 def _are_dates(values: pd.Series) -> bool:

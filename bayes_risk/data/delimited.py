@@ -68,8 +68,10 @@ def read_delimited(
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
         raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
     with _read_errors(file):
-        if file.name.lower().endswith(".gz"):
-            _check_packed(file)
+        if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
+            with gzip.open(file) as opened:
+                while opened.read(1 << 20):
+                    check_unpacked(opened.tell(), file, ".csv.gz")
         dialect = dialect or dialect_of(file, separator, decimal, encoding)
         header = _checked_header(file, dialect)
         if columns is not None:
@@ -78,11 +80,9 @@ def read_delimited(
         if na:
             with _opened(file, dialect) as opened:
                 source = io.StringIO(_emptied(opened.read(), dialect, list(na)))
-        table = pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             source,
-            sep=dialect.separator,
-            escapechar=dialect.escape,
-            doublequote=dialect.escape is None,
+            **dialect.reader,
             decimal=dialect.decimal,
             encoding=dialect.encoding,
             names=header,
@@ -142,7 +142,8 @@ def dialect_of(
     rows = {s: _rows(lines, s) for s in ([separator] if separator else SEPARATORS)}
     best = max(rows, key=lambda s: len(rows[s][0]) if rows[s] else 0)
     found = plain._replace(separator=best if rows[best] else plain.separator)
-    if decimal is None and found.separator != "," and _has_comma(rows[best]):
+    fields = (re.fullmatch(r"-?\d+([,.])\d+", x) for row in rows[best][1:] for x in row)
+    if decimal is None and found.separator != "," and {x[1] for x in fields if x} == {","}:
         found = found._replace(decimal=",")
     if rows[best] and len(rows[best]) > 1 and len(rows[best][1]) > len(rows[best][0]):
         found = found._replace(row_names=True)
@@ -171,12 +172,6 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     return rows if (sizes == {len(rows[0])} or with_names) else []
 
 
-def _has_comma(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether numbers are written with a decimal comma, and none with a point."""
-    marks = (re.fullmatch(r"-?\d+([,.])\d+", field) for row in rows[1:] for field in row)
-    return {mark[1] for mark in marks if mark} == {","}
-
-
 def _encoding_of(file: Path) -> str:
     """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
     with _binary(file) as opened:
@@ -184,19 +179,13 @@ def _encoding_of(file: Path) -> str:
             return "utf-16"
     usual = Dialect().encoding
     for encoding in (usual, "cp1252"):
-        with suppress(UnicodeDecodeError):
-            if _foreign(file, encoding) <= WESTERN or encoding == usual:
+        with suppress(UnicodeDecodeError), _opened(file, Dialect(encoding=encoding)) as text:
+            held: set[str] = set()
+            while part := text.read(1 << 20):
+                held |= set() if part.isascii() else set(part)
+            if encoding == usual or {c for c in held if not c.isascii()} <= WESTERN:
                 return encoding
     return usual
-
-
-def _foreign(file: Path, encoding: str) -> set[str]:
-    """Characters beyond ASCII of a file."""
-    held: set[str] = set()
-    with _opened(file, Dialect(encoding=encoding)) as opened:
-        while part := opened.read(1 << 20):
-            held |= set() if part.isascii() else set(part)
-    return {c for c in held if not c.isascii()}
 
 
 def _checked_header(file: Path, dialect: Dialect) -> list[str]:
@@ -244,13 +233,6 @@ def _opened(file: Path, dialect: Dialect) -> Any:
 
 def _binary(file: Path) -> Any:
     return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")
-
-
-def _check_packed(file: Path) -> None:
-    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
-    with gzip.open(file) as opened:
-        while opened.read(1 << 20):
-            check_unpacked(opened.tell(), file, ".csv.gz")
 
 
 @contextmanager

@@ -74,12 +74,11 @@ class Impossible(Shown):
                 raise InputError(
                     f"rule {r} names no column, and so excludes everything; name levels"
                 )
-            for column, levels in rule.items():
-                if not levels:
-                    raise InputError(
-                        f"rule {r} names no level of column {column!r}, and so excludes nothing; "
-                        "name levels, or leave the column out"
-                    )
+            if empty := [column for column, levels in rule.items() if not levels]:
+                raise InputError(
+                    f"rule {r} names no level of column {empty[0]!r}, and so excludes nothing; "
+                    "name levels, or leave the column out"
+                )
 
     def listed(self) -> list[dict[Hashable, list[Hashable]]]:
         """The rules as mappings of column to levels; of a function, none."""

@@ -267,9 +267,7 @@ def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
         raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
     if repeated:
-        raise InputError(
-            f"{source} has columns {repeated} more than once; rename or drop one of each"
-        )
+        raise InputError(f"{source} has columns {repeated} more than once; rename or drop one")
     return df
 
 

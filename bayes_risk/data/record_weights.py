@@ -29,10 +29,10 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
         alpha = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise InputError("weights are not numbers; give one number in (0, 1] a record") from None
-    if alpha.shape != (len(index),):
+    n = len(index)
+    if alpha.shape != (n,):
         raise InputError(
-            f"weights has shape {alpha.shape} and the table {len(index)} records; give one weight "
-            "a record"
+            f"weights has shape {alpha.shape} and the table {n} records; give one weight a record"
         )
     outside = ~((alpha > 0) & (alpha <= 1))
     if outside.any():

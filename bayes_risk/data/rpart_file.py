@@ -39,12 +39,10 @@ class Rpart:
 
     node: tuple[int, ...]  # rpart's numbers: the children of k are 2 k and 2 k + 1
     n: tuple[int, ...]  # records of each node
-    # of each node the primary split and its surrogates, in order; empty in leaves
-    rules: tuple[tuple[Rule, ...], ...]
+    rules: tuple[tuple[Rule, ...], ...]  # of each its primary split, then surrogates; leaves: none
     levels: Mapping[str, tuple[str, ...]]  # levels of the predictors that are categories
     outcome: tuple[str, ...] | None  # levels of the outcome; None: a number
-    # whether rows for which no split of a node tells a side go with most of its records
-    majority: bool
+    majority: bool  # whether rows that no split of a node sends go with most of its records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

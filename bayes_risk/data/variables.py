@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, number
 
@@ -95,6 +95,8 @@ class Number:
     dtype: Any
     lowest: float = -np.inf
     missing: float | None = None
+    n_levels: ClassVar[int] = 0  # a number has no levels to count, and none to name
+    labels: ClassVar[list[str]] = []
 
     @classmethod
     def of(cls, column: pd.Series, name: str, missing: float | None = None) -> "Number":
@@ -113,16 +115,6 @@ class Number:
                 )
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
         return cls(name, whole, column.dtype, missing=missing)
-
-    @property
-    def n_levels(self) -> int:
-        """A number has no levels: 0."""
-        return 0
-
-    @property
-    def labels(self) -> list[str]:
-        """A number has no levels to name."""
-        return []
 
     def encode(self, column: pd.Series, source: str) -> Array:
         """The numbers of a column; missing and infinite ones are an error."""
@@ -241,20 +233,15 @@ def declare_levels(
     """Make columns categories with the declared levels; a value outside them is an error."""
     known_columns("levels", levels, list(df.columns), source)
     for name, values in levels.items():
-        strange = _strangers(df[name], list(values))
+        column, known = df[name], list(values)
+        found = column.isin(known).to_numpy(dtype=bool)
+        if not isinstance(column.dtype, pd.CategoricalDtype):  # in the eyes of the conversion too
+            found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
+        strange = column.notna().to_numpy(dtype=bool) & ~found
         if strange.any():  # what it holds is not told: it is somebody's
             raise InputError(
                 f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
-                f"which is not among its declared levels {list(values)} (so in {strange.sum():,} "
+                f"which is not among its declared levels {known} (so in {strange.sum():,} "
                 "rows); add it to the levels, or mend the file"
             )
     return df.astype({name: pd.CategoricalDtype(list(values)) for name, values in levels.items()})
-
-
-def _strangers(column: pd.Series, values: list[Hashable]) -> Flags:
-    """Which cells hold a value that is none of those, in the eyes of the conversion too."""
-    found = column.isin(values).to_numpy(dtype=bool)
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        found = found & (pd.Index(values).get_indexer_for(pd.Index(column)) >= 0)
-    strange: Flags = column.notna().to_numpy(dtype=bool) & ~found
-    return strange
