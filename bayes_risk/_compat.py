@@ -64,19 +64,15 @@ def plain_name(name: str) -> str:
 
 def group_names(draws: Any) -> list[str]:
     """Names of the groups of a DataTree or an InferenceData, with any ArviZ."""
-    if _is_tree(draws):
-        return [str(name) for name in draws.children]
-    return [str(name) for name in draws.groups()]
+    return [str(name) for name in (draws.children if _is_tree(draws) else draws.groups())]
 
 
 def group(draws: Any, name: str) -> "xr.Dataset":
     """A group of a DataTree or an InferenceData, with any ArviZ; empty if it has none."""
     import xarray as xr
 
-    if name not in group_names(draws):
-        return xr.Dataset()
-    found: xr.Dataset = draws[name].to_dataset() if _is_tree(draws) else draws[name]
-    return found
+    found = draws[name] if name in group_names(draws) else xr.Dataset()
+    return found.to_dataset() if isinstance(found, xr.DataTree) else found
 
 
 def add_group(draws: Any, name: str, dataset: "xr.Dataset") -> None:

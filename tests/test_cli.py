@@ -399,7 +399,7 @@ def test_what_no_run_could_do_is_refused_at_once(call, tmp_path, dry, words, mes
         (["--known", "agee"], "known names column 'agee', which the table does not have"),
         ([], "known and synthesized are both empty"),
         (["--known", "job"], "column 'job' of release 1 differs from the original"),
-        (["--known", "age", "--index", "no"], "index='no' is no column of"),
+        (["--known", "age", "--index", "no"], "index names column 'no', which"),
     ],
 )
 def test_identify_names_what_does_not_fit(call, files, extra, message):

@@ -423,7 +423,7 @@ BAD = {
     "too few": ([0.5, 0.5], "one weight a record"),
     "zero": ([0.0, 1.0, 1.0], r"outside \(0, 1\]"),
     "above one": ([0.5, 1.5, 1.0], r"outside \(0, 1\]"),
-    "missing": ([0.5, np.nan, 1.0], "1 missing values"),
+    "missing": ([0.5, np.nan, 1.0], "1 values that are missing or outside"),
     "text": (["a", "b", "c"], "not numbers"),
     "other labels": (
         pd.Series([0.5, 0.5, 0.5], index=[7, 8, 9]),

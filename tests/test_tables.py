@@ -8,8 +8,8 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data import kinds
-from bayes_risk.data.levels import chosen, declare_levels
 from bayes_risk.data.table import read_table
+from bayes_risk.data.variables import declare_levels
 from bayes_risk.release.alike import read_like
 
 
@@ -94,7 +94,7 @@ def test_parquet_says_what_it_needs_or_reads(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("age\n1\n", "index='id' is no column of"),
+        ("age\n1\n", "index names column 'id', which .*a.csv' does not have; it has"),
         ("id\n1\n1\n", "but that of row 2 is missing or not unique"),
         ("id,a\n1,1\n,2\n", "but that of row 2 is missing or not unique"),
     ],
@@ -146,7 +146,6 @@ def test_names_are_looked_up_once_a_column(tmp_path):
             return str.__eq__(self, other)
 
     names = [Name(f"c{j}") for j in range(300)]
-    assert chosen(names, names, tmp_path / "a.csv") == names
     assert known_columns("columns", names, names) == names
     kinds.check_header(names, tmp_path / "a.csv")
     assert len(compared) <= 3 * len(names)

@@ -18,9 +18,9 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -28,7 +28,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from .errors import InputError
-from .memory import check_memory
+from .memory import check_memory, set_to
 from .parallel import at_work
 
 T = TypeVar("T")
@@ -39,69 +39,38 @@ OWN = "bayes_risk."  # whose dataclasses are kept
 
 # --- where a run is ---------------------------------------------------------------------------
 
-
-@dataclass(slots=True)
-class _Place:
-    """A path, and how often each name was used below it."""
-
-    path: tuple[str, ...] = ()
-    used: Counter[str] = field(default_factory=Counter)
-
-    def below(self, name: str) -> "_Place":
-        """The next place of this name; a name used again is numbered."""
-        self.used[name] += 1
-        again = f" ({self.used[name]})" if self.used[name] > 1 else ""
-        return _Place((*self.path, name + again))
-
-
+Place = tuple[str, ...]  # names, from the run down to the stage
 _store: ContextVar["Store | None"] = ContextVar("store", default=None)
-_place: ContextVar[_Place] = ContextVar("place")
+_place: ContextVar[Place] = ContextVar("place")
+_rehearsal: ContextVar[bool] = ContextVar("rehearsal", default=False)
 
 
 @contextmanager
-def keeping(store: "Store | None") -> Iterator[None]:
+def keeping(store: "Store") -> Iterator[None]:
     """Keep stages in a store."""
-    held, at = _store.set(store), _place.set(_Place())
-    try:
+    with set_to(_store, store), set_to(_place, ()):
         yield
-    finally:
-        _place.reset(at)
-        _store.reset(held)
 
 
 def _open() -> "Store | None":
     """The store, if it is this thread's, and this is not the job of a worker."""
     store = _store.get()
-    here = (os.getpid(), threading.get_ident())
-    return store if store is not None and store.owner == here and not at_work() else None
+    return None if store is None or store.owner != _thread() or at_work() else store
 
 
-@contextmanager
-def _entered(place: _Place) -> Iterator[None]:
-    before = _place.set(place)
-    try:
-        yield
-    finally:
-        _place.reset(before)
+def _thread() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 class Rehearsed(Exception):
     """Raised in a rehearsal where the work would begin."""
 
 
-_rehearsal: ContextVar[bool] = ContextVar("rehearsal", default=False)
-
-
 @contextmanager
 def rehearsal() -> Iterator[None]:
     """What is called in this block refuses what it would refuse, and stops before its work."""
-    held = _rehearsal.set(True)
-    try:
+    with set_to(_rehearsal, True), suppress(Rehearsed):
         yield
-    except Rehearsed:
-        pass
-    finally:
-        _rehearsal.reset(held)
 
 
 def begin_work() -> None:
@@ -113,10 +82,8 @@ def begin_work() -> None:
 @contextmanager
 def within(name: str) -> Iterator[None]:
     """Stages in this block lie below a name."""
-    if _open() is None:
-        yield
-        return
-    with _entered(_place.get().below(name)):
+    store = _open()
+    with nullcontext() if store is None else set_to(_place, store.below(_place.get(), name)):
         yield
 
 
@@ -128,26 +95,26 @@ class Stage(Generic[T]):
     """
 
     def __init__(self, name: str, compute: Callable[[], T]) -> None:
-        self._place = None if _open() is None else _place.get().below(name)
+        store = _open()
+        self._path = None if store is None else store.below(_place.get(), name)
         self._compute: Callable[[], T] | None = compute
         self._value: T
 
     def __call__(self) -> T:
         """The value."""
         if self._compute is not None:
-            self._value = self._found(self._compute)
-            self._compute = None
+            self._value, self._compute = self._found(self._compute), None
         return self._value
 
     def _found(self, compute: Callable[[], T]) -> T:
-        store, place = _open(), self._place
-        if store is None or place is None:
+        store, path = _open(), self._path
+        if store is None or path is None:
             return compute()
-        with _entered(place):
+        with set_to(_place, path):
             try:
-                value: T = store.get(place.path)
+                value: T = store.get(path)
             except KeyError:
-                value = store.put(place.path, compute())
+                value = store.put(path, compute())
             check_memory()
         return value
 
@@ -161,17 +128,16 @@ def in_stages(
     name: str, n: int, run: Callable[[Sequence[int]], Iterator[T]], size: int = 16
 ) -> list[T]:
     """Values of n items, kept so many at a time; ``run(which)`` gives those of some."""
+
+    def some(first: int, size: int) -> list[T]:
+        return list(run(range(first, min(first + size, n))))
+
     if _open() is None:
-        return list(run(range(n)))
-    ranges = [range(first, min(first + size, n)) for first in range(0, n, size)]
-    found: list[T] = []
-    for which in ranges:
-        found += stage(f"{name} from {which.start + 1}", partial(_listed, run, which))
-    return found
-
-
-def _listed(run: Callable[[Sequence[int]], Iterator[T]], which: Sequence[int]) -> list[T]:
-    return list(run(which))
+        return some(0, n)
+    parts = [
+        stage(f"{name} from {first + 1}", partial(some, first, size)) for first in range(0, n, size)
+    ]
+    return [value for part in parts for value in part]
 
 
 # --- the folder -------------------------------------------------------------------------------
@@ -185,14 +151,20 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, "the folder of finished steps")
-        self.folder = folder
-        self.owner = (os.getpid(), threading.get_ident())
+        self.folder, self.owner = folder, _thread()
         self.found = len(self)
+        self._used: Counter[Place] = Counter()
 
     def __len__(self) -> int:
         return len(list(self.folder.glob("*.npz")))
 
-    def get(self, path: tuple[str, ...]) -> Any:
+    def below(self, place: Place, name: str) -> Place:
+        """The next place of this name; a name used again is numbered."""
+        found = (*place, name)
+        self._used[found] += 1
+        return (*place, f"{name} ({times})") if (times := self._used[found]) > 1 else found
+
+    def get(self, path: Place) -> Any:
         """Value of a stage; KeyError where it is not there, or not what was written."""
         file = self.folder / f"{_stem(path)}.npz"
         if not os.path.lexists(file):
@@ -210,7 +182,7 @@ class Store:
             warnings.warn(f"the kept step {what!r} is damaged; it is computed again", stacklevel=2)
             raise KeyError(path) from None
 
-    def put(self, path: tuple[str, ...], value: T) -> T:
+    def put(self, path: Place, value: T) -> T:
         """Keep a stage, whole, in the place of those within it; give it as it will be read."""
         try:
             arrays = packed(value)
@@ -238,12 +210,12 @@ class Store:
         return kept
 
 
-def _stem(path: tuple[str, ...]) -> str:
+def _stem(path: Place) -> str:
     """The name of a file; stages within a stage begin with its name."""
     return "-".join(hashlib.sha256(name.encode()).hexdigest()[:12] for name in path)
 
 
-def _hash(path: tuple[str, ...], file: Any) -> bytes:
+def _hash(path: Place, file: Any) -> bytes:
     """Of the path, and what follows in the file."""
     begun = hashlib.sha256(json.dumps(path).encode())
     return hashlib.file_digest(file, lambda: begun).digest()
@@ -304,11 +276,10 @@ def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
 
 def _names(cls: Any) -> list[str]:
     """Fields of a dataclass or a named tuple of ours."""
-    if not cls.__module__.startswith(OWN):
-        raise TypeError(f"{cls} is not kept")
-    if is_dataclass(cls) and all(f.init for f in fields(cls)):
+    own = cls.__module__.startswith(OWN)
+    if own and is_dataclass(cls) and all(f.init for f in fields(cls)):
         return [f.name for f in fields(cls)]
-    if issubclass(cls, tuple):
+    if own and issubclass(cls, tuple):
         return list(cls._fields)
     raise TypeError(f"{cls} is not kept")
 
@@ -319,15 +290,12 @@ def _names(cls: Any) -> list[str]:
 def private_folder(folder: Path, what: str) -> None:
     """Make a folder for its owner alone, or take one that is as private as a new one would be."""
     while True:
-        try:
+        with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return
-        except FileExistsError:
-            try:
-                found = folder.lstat()
-                break
-            except FileNotFoundError:  # gone meanwhile
-                continue
+        with suppress(FileNotFoundError):  # gone meanwhile
+            found = folder.lstat()
+            break
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
     usual = new.lstat()
     new.rmdir()

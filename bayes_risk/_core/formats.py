@@ -36,14 +36,13 @@ def number(value: Any, digits: int | None = None) -> str:
         return "\N{INFINITY}" if value > 0 else "-\N{INFINITY}"
     if isinstance(value, Integral) or value == 0:
         return f"{int(value):,}"
-    if digits is None and 0 < abs(value) < 0.5 * 10**-MOST_DECIMALS:
-        return (
-            f"below {10**-MOST_DECIMALS:.6f}" if value > 0 else f"above -{10**-MOST_DECIMALS:.6f}"
-        )
-    if digits is None:
-        text = _fixed(value, decimals(value))
-        return text.rstrip("0") if abs(value) < 0.01 else text
-    return _fixed(value, digits)
+    if digits is not None:
+        return _fixed(value, digits)
+    if abs(value) < 0.5 * 10**-MOST_DECIMALS:
+        smallest = f"{10**-MOST_DECIMALS:.6f}"
+        return f"below {smallest}" if value > 0 else f"above -{smallest}"
+    text = _fixed(value, decimals(value))
+    return text.rstrip("0") if abs(value) < 0.01 else text
 
 
 def signed(value: float) -> str:

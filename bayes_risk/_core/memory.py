@@ -6,25 +6,25 @@ The run asks between its steps (`check_memory`) and stops there, so that finishe
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
 from .errors import InputError, MemoryCeilingError
 
-UNITS = {"b": 1} | {
-    f"{letter}{word}": (1024 if word == "ib" else 1000) ** power
-    for power, letter in enumerate("kmgt", start=1)
-    for word in ("ib", "b")
-}
 SECONDS = 0.5  # between two looks
 
 
 def bytes_of(given: str | int) -> int:
     """Memory in bytes, of text such as ``2GiB``, ``500MB`` or a number of bytes."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*", str(given), re.IGNORECASE)
-    size = float(found[1]) * UNITS[(found[2] or "B").lower()] if found else 0
+    size = 0.0
+    if found:
+        unit = (found[2] or "b").lower()
+        size = float(found[1]) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0])
     if not 1 <= size < 2**63:
         raise InputError(f"max_memory={given!r} is no amount of memory; give one such as 2GiB")
     return int(size)
@@ -47,44 +47,45 @@ def resident() -> int:
     return size
 
 
+@dataclass(slots=True)
 class Guard:
-    """What a run takes, looked at between its steps, twice a second at most."""
+    """What a run may take, what it is at, and when it is looked at next."""
 
-    def __init__(self, ceiling: int) -> None:
-        self.ceiling, self.stage, self._next = ceiling, "", 0.0
+    ceiling: int
+    stage: str = ""
+    then: float = 0.0
 
-    def check(self) -> None:
-        """Stop the run if it has passed the ceiling."""
-        if time.monotonic() < self._next:
-            return
-        taken, self._next = resident(), time.monotonic() + SECONDS
-        if taken > self.ceiling:
-            where = f" in stage {self.stage!r}" if self.stage else ""
-            raise MemoryCeilingError(
-                f"the run took {in_words(taken)}{where}, and max_memory is "
-                f"{in_words(self.ceiling)}; raise max_memory, give fewer workers, audit fewer "
-                "targets, or weigh fewer guesses"
-            )
+
+@contextmanager
+def set_to(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """A context variable has a value in the block."""
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 _guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
 
 
-@contextmanager
-def guarded(ceiling: int | None) -> Iterator[None]:
+def guarded(ceiling: int | None) -> AbstractContextManager[None]:
     """Guard the memory of what is done in the block; None: no ceiling."""
-    held = _guard.set(None if ceiling is None else Guard(ceiling))
-    try:
-        yield
-    finally:
-        _guard.reset(held)
+    return set_to(_guard, None if ceiling is None else Guard(ceiling))
 
 
 def check_memory() -> None:
     """Stop here if the run has passed its ceiling; called between steps."""
     guard = _guard.get()
-    if guard is not None:
-        guard.check()
+    if guard is None or time.monotonic() < guard.then:
+        return
+    taken, guard.then = resident(), time.monotonic() + SECONDS
+    if taken > guard.ceiling:
+        where = f" in stage {guard.stage!r}" if guard.stage else ""
+        raise MemoryCeilingError(
+            f"the run took {in_words(taken)}{where}, and max_memory is {in_words(guard.ceiling)}; "
+            "raise max_memory, give fewer workers, audit fewer targets, or weigh fewer guesses"
+        )
 
 
 @contextmanager

@@ -11,16 +11,18 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import closing, contextmanager
-from functools import lru_cache, partial
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from .errors import InputError
 from .validate import at_least, one_of
@@ -33,6 +35,7 @@ BACKENDS = ("threads", "loky", "dask")
 NEEDED = ("distributed", "cryptography")  # certificates keep others on the machine out
 ATTEMPTS = 2  # unfinished jobs of a stage are done once more when a worker dies
 NO_FILES = {"max_nbytes": None, "temp_folder": tempfile.gettempdir()}  # else joblib tries a folder
+QUIET = {"distributed.admin.large-graph-warning-threshold": "1TB"}  # nothing of how large jobs are
 CLUSTER = {
     "distributed.scheduler.allowed-failures": 0,  # jobs are done again here
     "distributed.comm.timeouts.connect": "60s",
@@ -59,14 +62,12 @@ def in_order(
 ) -> Iterator[T]:
     """Results of jobs, one after another as they are asked for, worked on ahead.
 
-    ``where``: as joblib's `parallel_config` says (``"anywhere"``); in ``"threads"``: jobs that
-    write into shared arrays, are short, or would send more than they compute; in ``"forks"``:
-    compiled functions. Jobs that cannot be sent (locks) are done in threads; those with ``ticks``
-    take ``tick``, which they call with numbers of units.
-
-    Linear algebra has one thread a worker, so that sums do not depend on the number of workers.
-    When a worker dies, jobs that were not yielded are done again from their start; random
-    generators go to processes as copies, so the result is the same.
+    ``where``: as joblib's `parallel_config` says; in ``"threads"``: jobs that write into shared
+    arrays, are short, or would send more than they compute, and all that cannot be sent; in
+    ``"forks"``: compiled functions. With ``ticks`` jobs take ``tick``, to call with numbers of
+    units. Linear algebra has one thread a worker: sums do not depend on the number of workers. When
+    one dies, jobs that were not yielded are done again from their start, with the same random
+    numbers: generators go to processes as copies.
     """
     at_least("n_jobs", n_jobs, 1)
     if at_work():
@@ -81,12 +82,10 @@ def in_order(
                         done += 1
                         yield value
                 return
-            except BrokenExecutor as death:
-                why = type(death).__name__
             except Exception as error:
-                if type(error).__name__ != "KilledWorker":  # Dask's, which is not imported here
+                why = type(error).__name__  # the second is Dask's, which is not imported here
+                if not isinstance(error, BrokenExecutor) and why != "KilledWorker":
                     raise
-                why = "KilledWorker"
     raise ChildProcessError(
         f"workers of stage {what!r} died {ATTEMPTS} times ({why}), {len(jobs) - done} of "
         f"{len(jobs)} jobs unfinished; perhaps memory ran out: give fewer workers (--jobs), or "
@@ -101,32 +100,25 @@ def _results(
     backend: Any = get_active_backend(prefer="threads")[0]
     main = threading.current_thread() is threading.main_thread()
     forked = where == "forks" and sys.platform == "linux" and main
+    here = jobs if ticks is None else [partial(job, tick=ticks.tell) for job in jobs]
+    # those who would listen are in another process
+    away = jobs if ticks is None else [partial(job, tick=lambda more: None) for job in jobs]
     if n_jobs <= 1 or (where == "forks" and not forked):
-        yield from map(_here, _ticking(jobs, ticks, away=False))
+        yield from map(_here, here)
     elif forked:
-        yield from _home(_forked(_ticking(jobs, ticks, away=True), n_jobs), ticks)
+        yield from _home(_forked(away, n_jobs), ticks)
     elif where == "threads" or isinstance(backend, IN_THREADS) or not _sendable(jobs[0]):
         pool = joblib.Parallel(n_jobs, return_as="generator", backend="threading")
-        with closing(pool(map(joblib.delayed(_here), _ticking(jobs, ticks, away=False)))) as found:
+        with closing(pool(map(joblib.delayed(_here), here))) as found:
             yield from found
     else:
-        chosen = {"backend": _dask_backend(backend)} if _of_dask(backend) else {}
+        chosen: dict[str, Any] = {}
+        quiet: AbstractContextManager[Any] = nullcontext()
+        if type(backend).__name__ == "DaskDistributedBackend":
+            chosen, quiet = {"backend": _dask_backend(backend)}, _dask_config(QUIET)
         pool = joblib.Parallel(n_jobs, return_as="generator", **chosen, **NO_FILES)
-        with _quiet_dask(backend):
-            sent = map(joblib.delayed(_away), _ticking(jobs, ticks, away=True))
-            with closing(pool(sent)) as found:
-                yield from _home(found, ticks)
-
-
-def _ticking(jobs: Sequence[Job], ticks: Ticks | None, *, away: bool) -> Sequence[Job]:
-    """Jobs that need nothing; from another process ticks are not heard."""
-    if ticks is None:
-        return jobs
-    return [partial(job, tick=_nobody if away else ticks.tell) for job in jobs]
-
-
-def _nobody(more: int) -> None:
-    """Tell nobody: who would listen is in another process."""
+        with quiet, closing(pool(map(joblib.delayed(_away), away))) as found:
+            yield from _home(found, ticks)
 
 
 # --- one job ---------------------------------------------------------------------------------
@@ -181,8 +173,7 @@ class _OneThread:
         with self._lock:
             self._wanted += 1
             if self._wanted == 1:
-                libraries = _libraries(len(sys.modules))
-                self._limit = libraries.limit(limits=1, user_api="blas")
+                self._limit = threadpool_limits(limits=1, user_api="blas")
         try:
             yield
         finally:
@@ -190,12 +181,6 @@ class _OneThread:
                 self._wanted -= 1
                 if self._wanted == 0:
                     self._limit.restore_original_limits()
-
-
-@lru_cache(maxsize=1)
-def _libraries(modules: int) -> Any:
-    """Libraries with threads; looked for again when more has been imported."""
-    return ThreadpoolController()
 
 
 one_thread = _OneThread()
@@ -228,24 +213,18 @@ def _numbered(k: int) -> Any:
     return _away(_work[k])
 
 
-class _Nowhere:
-    """A file that keeps nothing."""
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-
 def _sendable(job: Job) -> bool:
     """Whether a job can be sent to another process."""
     try:
-        ForkingPickler(_Nowhere()).dump(job)
+        ForkingPickler.dumps(job)
     except Exception:
         return False
     return True
 
 
-def _of_dask(backend: Any) -> bool:
-    return type(backend).__name__ == "DaskDistributedBackend"
+def _dask_config(settings: dict[str, Any]) -> AbstractContextManager[Any]:
+    found: AbstractContextManager[Any] = import_module("dask").config.set(settings)
+    return found
 
 
 def _dask_backend(backend: Any) -> Any:
@@ -263,18 +242,6 @@ def _dask_backend(backend: Any) -> Any:
             return super().retrieve_result_callback(out)
 
     return Told(client=backend.client)
-
-
-@contextmanager
-def _quiet_dask(backend: Any) -> Iterator[None]:
-    """Dask says nothing of how large jobs are."""
-    if not _of_dask(backend):
-        yield
-        return
-    import dask
-
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-        yield
 
 
 # --- the workers of a run --------------------------------------------------------------------
@@ -297,52 +264,41 @@ def working(backend: str | None, n_jobs: int, folder: Path | None) -> Iterator[N
     """Within the block, jobs have these workers; None: those of joblib's `parallel_config`.
 
     ``"dask"`` is a cluster of ``n_jobs`` processes that listens on 127.0.0.1, to those who have the
-    certificate made for it, which stays in memory; what it writes lies
-    in ``folder`` (None: a temporary one) and goes with it.
+    certificate made for it, which stays in memory; what it writes lies in ``folder`` and goes.
     """
     check_backend(backend)
     if backend is None or n_jobs == 1:
         yield
-    elif backend == "dask":
-        with tempfile.TemporaryDirectory(dir=folder, prefix="dask-") as place:
-            with _cluster(n_jobs, place) as client:
-                with joblib.parallel_config(backend="dask", client=client):
-                    yield
-    elif backend == "loky":
-        from joblib.externals.loky import get_reusable_executor
-
-        with joblib.parallel_config(backend="loky"):
-            try:
-                yield
-            finally:  # processes would wait for more work, with data in their memory
-                get_reusable_executor().shutdown(wait=True)
-    else:
-        with joblib.parallel_config(backend="threading"):
-            yield
+        return
+    config: dict[str, Any] = {"backend": "threading" if backend == "threads" else backend}
+    with ExitStack() as until:
+        if backend == "dask":
+            temporary = tempfile.TemporaryDirectory(dir=folder, prefix="dask-")
+            config["client"] = until.enter_context(_cluster(n_jobs, until.enter_context(temporary)))
+        elif backend == "loky":  # processes would wait for more work, with data in their memory
+            until.callback(lambda: get_reusable_executor().shutdown(wait=True))
+        until.enter_context(joblib.parallel_config(**config))
+        yield
 
 
 @contextmanager
 def _cluster(n_jobs: int, place: str) -> Iterator[Any]:
-    import dask
-    import distributed
-    from distributed.gc import disable_gc_diagnosis
-
-    of_processes: Any = distributed.LocalCluster
-    client_of: Any = distributed.Client
-    unhooked: Any = disable_gc_diagnosis
-    with dask.config.set(CLUSTER | {"temporary-directory": place}):
-        cluster = of_processes(
-            n_workers=n_jobs,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            local_directory=place,
-            memory_limit=0,
-            silence_logs=50,  # its logs repeat arguments of tasks
-            security=True,
-        )
-        with cluster, client_of(cluster, set_as_default=False) as client:
-            unhooked(force=True)  # else Ctrl-C in its hook of the garbage collector is lost
-            yield client
+    distributed: Any = import_module("distributed")
+    config = _dask_config(CLUSTER | {"temporary-directory": place})
+    cluster = partial(
+        distributed.LocalCluster,
+        n_workers=n_jobs,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+        local_directory=place,
+        memory_limit=0,
+        silence_logs=50,  # its logs repeat arguments of tasks
+        security=True,
+    )
+    with config, cluster() as made, distributed.Client(made, set_as_default=False) as client:
+        # else Ctrl-C in its hook of the garbage collector is lost
+        distributed.gc.disable_gc_diagnosis(force=True)
+        yield client

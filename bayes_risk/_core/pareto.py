@@ -21,26 +21,22 @@ LEAST_TAIL = 5
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def smooth(rows, size, khat):
-    """Smooth each row of log weights in place; k-hats, infinite or NaN where nothing was done."""
+def smooth(rows, cutoffs, khat):
+    """Smooth each row of log weights above its cutoff in place; k-hats, infinite where it is not.
+
+    Cutoffs are the largest weights below the tails; ties with them are left as they are.
+    """
     for u in range(len(rows)):
-        khat[u] = smooth_one(rows[u], size)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def smooth_one(row, size):
-    """Smooth the tail of one row in place: at most so many of its weights, less ties."""
-    top = row.max()
-    cutoff = np.partition(row, len(row) - size - 1)[len(row) - size - 1]
-    cutoff = max(cutoff, top + SMALLEST)
-    where = np.flatnonzero(row > cutoff)
-    if len(where) < LEAST_TAIL:
-        return np.inf
-    where = where[np.argsort(row[where])]
-    k, sigma = fitted(np.expm1(row[where] - cutoff))
-    if math.isfinite(k):
-        replace(row, where, cutoff, k, sigma)
-    return k
+        row = rows[u]
+        cutoff = max(cutoffs[u], row.max() + SMALLEST)
+        where = np.flatnonzero(row > cutoff)
+        khat[u] = np.inf
+        if len(where) >= LEAST_TAIL:
+            where = where[np.argsort(row[where])]
+            k, sigma = fitted(np.expm1(row[where] - cutoff))
+            khat[u] = k
+            if math.isfinite(k):
+                replace(row, where, cutoff, k, sigma)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

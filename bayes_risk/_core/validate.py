@@ -1,7 +1,7 @@
 """Checks of public arguments: one small function a rule, every message says what would be right."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -80,7 +80,12 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
 
 
 def known_columns(
-    name: str, wanted: Sequence[str], present: Sequence[str], least: int = 0
+    name: str,
+    wanted: Iterable[Any],
+    present: Sequence[Any],
+    source: str = "the table",
+    *,
+    least: int = 0,
 ) -> list[str]:
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
@@ -91,8 +96,8 @@ def known_columns(
     for column in columns:
         if not isinstance(column, Hashable) or column not in held:
             raise InputError(
-                f"{name} names column {column!r}, which the table does not have; "
-                f"it has {list(present)}"
+                f"{name} names column {column!r}, which {source} does not have; it has "
+                f"{list(present)}"
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:

@@ -63,16 +63,12 @@ class Table:
     """A table of a result: its numbers, and how people read them."""
 
     frame: pd.DataFrame  # the numbers, one row per label
-    # title, caption, note: A heading of its own, what the table is, what to know before reading;
-    # empty: nothing
-    title: str = ""
-    caption: str = ""
-    note: str = ""
+    title: str = ""  # a heading of its own; empty: none
+    caption: str = ""  # what the table is
+    note: str = ""  # what to know before reading
     head: str = "Measure"  # what stands over the labels
-    # A mapping also chooses the rows and their order
-    labels: Mapping[Any, str] | Callable[[Any], str] = str
-    # how people read it; empty: it is not shown, only written
-    columns: Sequence[tuple[str, Form]] = ()
+    labels: Mapping[Any, str] | Callable[[Any], str] = str  # a mapping chooses and orders rows
+    columns: Sequence[tuple[str, Form]] = ()  # how people read it; empty: it is only written
     file: str = ""  # name of the CSV file in a run's folder; empty: none
     public: Sequence[Public] = ()  # what of it may leave
 
@@ -84,16 +80,14 @@ class Table:
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Cells as text, row by row; the first is the label in words."""
-        found = list(zip(self.frame.index, self.frame.to_dict("records"), strict=True))
+        cells = self.frame.to_dict("records")
+        found = [(k, row | {"label": k}) for k, row in zip(self.frame.index, cells, strict=True)]
         if isinstance(self.labels, Mapping):
             at = dict(found)
-            named = [(words, k, at[k]) for k, words in self.labels.items() if k in at]
+            named = [(words, at[k]) for k, words in self.labels.items() if k in at]
         else:
-            named = [(self.labels(k), k, row) for k, row in found]
-        return [
-            (words, *(form({**row, "label": k}) for _, form in self.columns))
-            for words, k, row in named
-        ]
+            named = [(self.labels(k), row) for k, row in found]
+        return [(words, *(form(row) for _, form in self.columns)) for words, row in named]
 
 
 def value(column: str = "value", form: Callable[..., str] = number, **how: Any) -> Form:
@@ -116,19 +110,6 @@ def span(low: str, high: str, form: Callable[..., str] = number) -> Form:
     return lambda row: f"{form(float(row[low]))} to {form(float(row[high]))}"
 
 
-def _any(column: Hashable) -> Form:
-    """A column of whatever."""
-
-    def written(row: Any) -> str:
-        value = row[column]
-        if value is None or isinstance(value, str):
-            return value or (NONE if value is None else "")
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return number(value if whole else float(value))
-
-    return written
-
-
 def some(number_of: float) -> str:
     """A number of records, whole or expected: one decimal unless it is whole."""
     return number(float(number_of), 0 if float(number_of).is_integer() else 1)
@@ -145,17 +126,17 @@ def measures(
     """
     known = summary["value"].dropna().index
     there = [k for k in words if k in known]
-    forms: dict[Kind, Callable[[float], str]] = {
-        **{"number": number, "share": percent, "place": some},
-        **{"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))},
-    }
+    forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}
+    forms |= {"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))}
 
     def kind_of(row: Any) -> Kind:
         return words[row["label"]][1]
 
+    def cell(column: str) -> Form:
+        return lambda row: NONE if np.isnan(row[column]) else forms[kind_of(row)](row[column])
+
     def without(row: Any) -> str:
-        kind, known = kind_of(row), float(row["baseline"])
-        return NONE if kind == "count" or np.isnan(known) else forms[kind](known)
+        return NONE if kind_of(row) == "count" else cell("baseline")(row)
 
     def errors(row: Any) -> str:
         if not np.isnan(bound := row.get("bound", np.nan)):
@@ -166,19 +147,13 @@ def measures(
         return percent_error(total) if kind_of(row) == "share" else error(total, row["value"])
 
     def range_of(row: Any) -> str:
-        form = forms[kind_of(row)]
-        low, high = float(row["low"]), float(row["high"])
-        return NONE if np.isnan(low) else f"{form(low)} to {form(high)}"
+        return NONE if np.isnan(row["low"]) else f"{cell('low')(row)} to {cell('high')(row)}"
 
+    forms_of = [cell("value"), errors, without, range_of]
     return Table(
         frame=summary.loc[there],
         labels={name: words[name][0] for name in there},
-        columns=[
-            (heads[0], lambda row: forms[kind_of(row)](float(row["value"]))),
-            (heads[1], errors),
-            (heads[2], without),
-            *((head, range_of) for head in heads[3:]),
-        ],
+        columns=list(zip(heads, forms_of, strict=False)),
         **rest,
     )
 
@@ -205,12 +180,9 @@ class Result(ABC):
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
         rows = self.summary()
-        columns = [(str(c).replace("_", " "), _any(c)) for c in rows.columns]
-        return {
-            "summary": Table(
-                frame=rows, caption=f"{self.words()}: file level.", head="", columns=columns
-            )
-        }
+        columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
+        said = f"{self.words()}: file level."
+        return {"summary": Table(frame=rows, caption=said, head="", columns=columns)}
 
     def words(self) -> str:
         """What it is called where nothing else is known of it: its class in words."""
@@ -346,18 +318,18 @@ class OfTargets(OfRecords):
 
     def position(self, label: Hashable) -> int:
         """Which row of ``records`` a label stands for, the first if several."""
-        found = np.flatnonzero(self.index == label)
-        if not len(found):
+        if label not in self.index:
             raise InputError(
                 f"record {label!r} is not among the {len(self.index)} targets; see its index"
             )
-        return int(found[0])
+        return int((self.index == label).argmax())
 
     def decoded(self, codes: npt.NDArray[Any], rows: pd.Index | None = None) -> pd.DataFrame:
         """Guesses by their codes, shape (k, q); confidential values."""
         rows = pd.RangeIndex(len(codes)) if rows is None else rows
-        found = {v.name: v.decode(codes[:, j], rows) for j, v in enumerate(self.variables)}
-        return pd.DataFrame(found)
+        return pd.DataFrame(
+            {v.name: v.decode(codes[:, j], rows) for j, v in enumerate(self.variables)}
+        )
 
 
 def draw(picture: str, *of: Any, **how: Any) -> "Axes":
@@ -376,6 +348,5 @@ def as_text(table: pd.DataFrame, most: int = 1000) -> str:
     """Numbers to four digits, of long tables the ends."""
     if len(table) > most:
         table = pd.concat([table.iloc[: most - 3], table.iloc[-2:]])
-    return table.map(
-        lambda v: v if isinstance(v, str) else "" if pd.isna(v) else plain(v)
-    ).to_string()
+    cells = table.map(lambda v: v if isinstance(v, str) else "" if pd.isna(v) else plain(v))
+    return cells.to_string()

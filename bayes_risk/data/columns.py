@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,8 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 
 from .delimited import ROW_NAMES
-from .levels import holds_text
 from .table import in_days
-from .variables import FEW, is_numeric, scalar
+from .variables import FEW, holds_text, is_numeric, scalar
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
 LONG = 60  # levels of a category, above which most have few records
@@ -20,6 +20,7 @@ NAMES_RECORDS = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
     r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$",
 )
+DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
 
 
@@ -83,7 +84,9 @@ def _kind(name: str, column: pd.Series) -> Kind:
     most = max(min(LONG, n // 5), 2)
     if distinct > most and not number:
         return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
-    levels = _levels(values)
+    category = isinstance(values.dtype, pd.CategoricalDtype)
+    held = values.cat.categories if category else np.sort(values.unique().astype(object))
+    levels = tuple(scalar(v) for v in held)
     if number:
         return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)
     return Kind("category", f"{len(levels)} levels", absent, levels)
@@ -100,21 +103,12 @@ def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
     return Kind("number", why, absent, code=code)
 
 
-def _levels(values: pd.Series) -> tuple[Hashable, ...]:
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return tuple(scalar(v) for v in values.cat.categories)
-    return tuple(scalar(v) for v in np.sort(values.unique().astype(object)))
-
-
 def _are_dates(values: pd.Series) -> bool:
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         return True
     if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):
         return False
-    if not values.astype(str).str.match(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$").all():
-        return False
-    try:
+    with suppress(InputError):
         in_days(pd.Series(values.unique()), "")
-    except InputError:
-        return False
-    return True
+        return bool(values.astype(str).str.match(DATE).all())
+    return False

@@ -7,16 +7,17 @@ import io
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import chosen, holds_text
+from .variables import holds_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
@@ -36,7 +37,7 @@ class Dialect(NamedTuple):
     ``row_names``: the rows have a field more than the header, the first, as R's `write.table` does.
     """
 
-    separator: str
+    separator: str = ","
     escape: str | None = None
     decimal: str = "."
     encoding: str = "utf-8-sig"
@@ -64,40 +65,43 @@ def read_delimited(
 
     Warns of whatever is not comma, decimal point, UTF-8, and of numbers that stay text for a word.
     """
-    packed = file.name.lower().endswith(".gz")
+    if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
+        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
     with _read_errors(file):
-        if packed:
-            _check_packed(file)
+        if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
+            with gzip.open(file) as opened:
+                while opened.read(1 << 20):
+                    check_unpacked(opened.tell(), file, ".csv.gz")
         dialect = dialect or dialect_of(file, separator, decimal, encoding)
         header = _checked_header(file, dialect)
-        wanted = None if columns is None else chosen(columns, header, file)
+        if columns is not None:
+            columns = known_columns("columns", columns, header, repr(str(file)))
         source: Any = file
         if na:
             with _opened(file, dialect) as opened:
-                source = io.StringIO(_emptied(opened.read(), dialect, _checked_na(na)))
-        table = pd.read_csv(
+                source = io.StringIO(_emptied(opened.read(), dialect, list(na)))
+        table: pd.DataFrame = pd.read_csv(
             source,
-            sep=dialect.separator,
-            escapechar=dialect.escape,
-            doublequote=dialect.escape is None,
+            **dialect.reader,
             decimal=dialect.decimal,
             encoding=dialect.encoding,
             names=header,
             header=0,
             index_col=False,
-            usecols=wanted,
+            usecols=columns,
             keep_default_na=False,
             na_values=[""],
             dtype=dict.fromkeys(text, str),
         )
     for name in table.columns.difference([*text]):
-        if not na and holds_text(table[name]) and (word := word_among_numbers(table[name])):
-            if word in NO_NUMBER:
-                _say(
-                    f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
-                    f'if that means a missing value, give na=["{word}"]'
-                )
-    return table if wanted is None else table[wanted]
+        word = None if na or not holds_text(table[name]) else word_among_numbers(table[name])
+        if word in NO_NUMBER:
+            warnings.warn(
+                f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
+                f'if that means a missing value, give na=["{word}"]',
+                stacklevel=1,
+            )
+    return table if columns is None else table[columns]
 
 
 def word_among_numbers(column: pd.Series) -> str | None:
@@ -117,9 +121,19 @@ def dialect_of(
     encoding: str | None = None,
 ) -> Dialect:
     """What is given, and of the rest what the beginning of the file looks like."""
-    _check_given(separator, decimal, encoding)
+    single = isinstance(separator, str) and re.fullmatch('[^"\r\n\0]', separator)
+    if separator is not None and not single:
+        raise InputError(f"separator={separator!r} is no single character; give one such as ';'")
+    if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
+        raise InputError(f"decimal={decimal!r}; give '.' or ',', and another separator than it")
+    try:
+        codecs.lookup("utf-8" if encoding is None else encoding)
+    except (LookupError, TypeError):
+        raise InputError(
+            f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
+        ) from None
     if encoding is not None and codecs.lookup(encoding).name == "utf-8":
-        encoding = Dialect(",").encoding  # with a mark or without
+        encoding = Dialect().encoding  # with a mark or without
     plain = Dialect(separator or ",", None, decimal or ".", encoding or _encoding_of(file))
     with _opened(file, plain) as opened:
         sample = opened.read(SAMPLE)
@@ -128,16 +142,19 @@ def dialect_of(
     rows = {s: _rows(lines, s) for s in ([separator] if separator else SEPARATORS)}
     best = max(rows, key=lambda s: len(rows[s][0]) if rows[s] else 0)
     found = plain._replace(separator=best if rows[best] else plain.separator)
-    if decimal is None and found.separator != "," and _has_comma(rows[best]):
+    fields = (re.fullmatch(r"-?\d+([,.])\d+", x) for row in rows[best][1:] for x in row)
+    if decimal is None and found.separator != "," and {x[1] for x in fields if x} == {","}:
         found = found._replace(decimal=",")
     if rows[best] and len(rows[best]) > 1 and len(rows[best][1]) > len(rows[best][0]):
         found = found._replace(row_names=True)
-        _say(f"the rows of {str(file)!r} have a field more than its header: {ROW_NAMES!r}")
-    usual = zip(Dialect._fields, found, Dialect(","), strict=True)
+        more = f"the rows of {str(file)!r} have a field more than its header: {ROW_NAMES!r}"
+        warnings.warn(more, stacklevel=1)
+    usual = zip(Dialect._fields, found, Dialect(), strict=True)
     given = {"separator": separator, "decimal": decimal, "encoding": encoding}
     told = [f"{k}={v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
     if told:
-        _say(f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}")
+        said = f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}"
+        warnings.warn(said, stacklevel=1)
     return found
 
 
@@ -155,73 +172,36 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     return rows if (sizes == {len(rows[0])} or with_names) else []
 
 
-def _has_comma(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether numbers are written with a decimal comma, and none with a point."""
-    fields = [field for row in rows[1:] for field in row]
-    with_comma, with_point = (
-        any(re.fullmatch(rf"-?\d+{mark}\d+", field) for field in fields) for mark in (",", r"\.")
-    )
-    return with_comma and not with_point
-
-
 def _encoding_of(file: Path) -> str:
     """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
     with _binary(file) as opened:
         if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"
-    usual = Dialect(",").encoding
-    try:
-        _foreign(file, usual)
-    except UnicodeDecodeError:
-        try:
-            if _foreign(file, "cp1252") <= WESTERN:
-                return "cp1252"
-        except UnicodeDecodeError:
-            pass
+    usual = Dialect().encoding
+    for encoding in (usual, "cp1252"):
+        with suppress(UnicodeDecodeError), _opened(file, Dialect(encoding=encoding)) as text:
+            held: set[str] = set()
+            while part := text.read(1 << 20):
+                held |= set() if part.isascii() else set(part)
+            if encoding == usual or {c for c in held if not c.isascii()} <= WESTERN:
+                return encoding
     return usual
-
-
-def _foreign(file: Path, encoding: str) -> set[str]:
-    """Characters beyond ASCII of a file."""
-    held: set[str] = set()
-    with _opened(file, Dialect(",", encoding=encoding)) as opened:
-        while part := opened.read(1 << 20):
-            held |= set() if part.isascii() else set(part)
-    return {c for c in held if not c.isascii()}
-
-
-def _check_given(separator: Any, decimal: Any, encoding: Any) -> None:
-    if separator is not None and not (
-        isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n\0'
-    ):
-        raise InputError(f"separator={separator!r} is no single character; give one such as ';'")
-    if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
-        raise InputError(f"decimal={decimal!r}; give '.' or ',', and another separator than it")
-    try:
-        codecs.lookup("utf-8" if encoding is None else encoding)
-    except (LookupError, TypeError):
-        raise InputError(
-            f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
-        ) from None
-
-
-def _say(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=1)
 
 
 def _checked_header(file: Path, dialect: Dialect) -> list[str]:
     """Every row has as many fields as the header, and the header names each column once."""
     with _opened(file, dialect) as opened:
-        rows = csv.reader(opened, **dialect.reader)
-        header = next(_without_nul(rows, file), None)
+        reader = csv.reader(opened, **dialect.reader)
+        rows = _without_nul(reader, file)
+        header = next(rows, None)
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
         header = [ROW_NAMES, *header] if dialect.row_names else header
         check_header(header, file)
-        for row in _without_nul(rows, file):
+        for row in rows:
             if row and len(row) != len(header):
                 raise InputError(
-                    f"line {rows.line_num} of {str(file)!r} has {len(row)} fields and the header "
+                    f"line {reader.line_num} of {str(file)!r} has {len(row)} fields and the header "
                     f"{len(header)}; quote fields that hold {dialect.separator!r}, and fill or "
                     "delete the row"
                 )
@@ -236,12 +216,6 @@ def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
                 f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
             )
         yield row
-
-
-def _checked_na(na: Any) -> list[str]:
-    if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
-        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
-    return list(na)
 
 
 def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
@@ -261,22 +235,12 @@ def _binary(file: Path) -> Any:
     return gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb")
 
 
-def _check_packed(file: Path) -> None:
-    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
-    with gzip.open(file) as opened:
-        while opened.read(1 << 20):
-            check_unpacked(opened.tell(), file, ".csv.gz")
-
-
 @contextmanager
 def _read_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise broken(
-            file,
-            f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or say what "
-            'it is: encoding="cp1250"',
-        ) from None
+        what = f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or say"
+        raise broken(file, f'{what} what it is: encoding="cp1250"') from None
     except (gzip.BadGzipFile, EOFError, csv.Error, pd.errors.ParserError) as error:
         raise broken(file, f"could not be read: {error}; is it whole, and a CSV?") from None

@@ -15,10 +15,12 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import disjoint, sizes
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import counted
 from bayes_risk._core.shown import Shown
+from bayes_risk._core.validate import known_columns
 
 from .microdata import Microdata, ZeroRegion
-from .variables import Number, Variable, scalar
+from .variables import Variable, scalar
 
 Predicate = Callable[[pd.DataFrame], Any]
 MAX_CELLS = 1_000_000
@@ -72,12 +74,11 @@ class Impossible(Shown):
                 raise InputError(
                     f"rule {r} names no column, and so excludes everything; name levels"
                 )
-            for column, levels in rule.items():
-                if not levels:
-                    raise InputError(
-                        f"rule {r} names no level of column {column!r}, and so excludes nothing; "
-                        "name levels, or leave the column out"
-                    )
+            if empty := [column for column, levels in rule.items() if not levels]:
+                raise InputError(
+                    f"rule {r} names no level of column {empty[0]!r}, and so excludes nothing; "
+                    "name levels, or leave the column out"
+                )
 
     def listed(self) -> list[dict[Hashable, list[Hashable]]]:
         """The rules as mappings of column to levels; of a function, none."""
@@ -98,23 +99,23 @@ class Impossible(Shown):
                 "cut them into classes (pandas.cut)"
             )
         starts = np.concatenate([[0], np.cumsum(microdata.n_levels)]).astype(np.int64)
+        listed = self.listed()
         if callable(self.rules):
-            rules, words = _asked(self.rules, microdata, starts), ["the function given"]
+            rules, words = _asked(self.rules, microdata, starts), []
         else:
-            rules = np.array(
-                [_coded(rule, r + 1, microdata, starts) for r, rule in enumerate(self.listed())]
-            )
-            words = [_in_words(rule) for rule in self.listed()]
+            rules = np.array([_coded(rule, r, microdata, starts) for r, rule in enumerate(listed)])
+            words = [_in_words(rule) for rule in listed]
         boxes = disjoint(rules, starts)
         if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
             raise InputError(
-                "the rules of `impossible` together exclude every combination; give fewer rules"
+                "the rules of `impossible` together exclude every combination; give fewer rules, "
+                "and in each not every level of its columns"
             )
         region = ZeroRegion(
             starts=starts,
             boxes=boxes,
-            rules=boxes if callable(self.rules) else rules,
-            words=tuple(words * len(boxes) if callable(self.rules) else words),
+            rules=rules if words else boxes,
+            words=tuple(words or ["the function given"] * len(boxes)),
         )
         region.refuse(microdata.codes, "the original")
         return region
@@ -122,8 +123,7 @@ class Impossible(Shown):
     def __repr__(self) -> str:
         if callable(self.rules):
             return f"Impossible({getattr(self.rules, '__name__', 'function')})"
-        n = len(self.rules)
-        return f"Impossible({n} rule{'s' if n > 1 else ''})"
+        return f"Impossible({counted(len(self.rules), 'rule')})"
 
 
 def _levels(value: Any) -> list[Hashable]:
@@ -134,40 +134,27 @@ def _levels(value: Any) -> list[Hashable]:
 
 
 def _coded(
-    rule: Mapping[Hashable, list[Hashable]], number: int, microdata: Microdata, starts: Ints
+    rule: Mapping[Hashable, list[Hashable]], r: int, microdata: Microdata, starts: Ints
 ) -> Flags:
-    """One rule as a box, shape (D,)."""
+    """One rule as a box, shape (D,); None is the level of missing values."""
+    name = f"rule {r + 1} of `impossible`"
+    known_columns(name, rule, microdata.columns)
     box = np.ones(starts[-1], dtype=bool)
-    for column, levels in rule.items():
-        if column not in microdata.columns:
-            raise InputError(
-                f"rule {number} of `impossible` names column {column!r}, which the table does not "
-                f"have; it has {microdata.columns}"
-            )
-        j = microdata.columns.index(column)
+    for j, variable in enumerate(microdata.variables):
+        if variable.name not in rule or not isinstance(variable, Variable):
+            continue
+        levels = [*variable.levels, None][: variable.n_levels]
+        codes = dict(zip(levels, range(starts[j], starts[j + 1]), strict=True))
         box[starts[j] : starts[j + 1]] = False
-        for level in levels:
-            box[starts[j] + _code(level, microdata.variables[j], number)] = True
-    if box.all():
-        raise InputError(
-            f"rule {number} of `impossible` names every level of its columns, and so excludes "
-            "everything; name fewer levels"
-        )
+        for level in rule[variable.name]:
+            if level not in codes:
+                raise InputError(
+                    f"{name} names {level!r}, which is no level of column {variable.name!r}; it "
+                    f"has {variable.labels}. Levels that nobody holds are declared by levels= or a "
+                    "pandas category"
+                )
+            box[codes[level]] = True
     return box
-
-
-def _code(level: Hashable, variable: Variable | Number, number: int) -> int:
-    """Code of a level that a rule names; None is the level of missing values."""
-    known = dict(zip(variable.levels, range(variable.n_levels), strict=False))  # type: ignore[union-attr]
-    if variable.missing:
-        known[None] = variable.n_levels - 1
-    if level not in known:
-        raise InputError(
-            f"rule {number} of `impossible` names {level!r}, which is no level of column "
-            f"{variable.name!r}; it has {variable.labels}. Levels that nobody holds are declared "
-            "by levels= or a pandas category"
-        )
-    return known[level]
 
 
 def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
@@ -196,8 +183,5 @@ def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
 
 
 def _in_words(rule: Mapping[Hashable, list[Hashable]]) -> str:
-    parts = []
-    for column, levels in rule.items():
-        shown = ", ".join(map(repr, levels[:SHOWN])) + (", ..." if len(levels) > SHOWN else "")
-        parts.append(f"{column} {shown}" if len(levels) == 1 else f"{column} in {shown}")
-    return " and ".join(parts)
+    shown = {c: ", ".join([*map(repr, v[:SHOWN]), "..."][: len(v)]) for c, v in rule.items()}
+    return " and ".join(f"{column} {levels}" for column, levels in shown.items())

@@ -44,9 +44,8 @@ def kind_of(file: Path) -> str:
         raise InputError(
             f"{str(file)!r} is of no known kind; give a file ending in {', '.join(SUFFIXES)}"
         )
-    start = _start(file)
     for first, kinds in BEGINNINGS.items():
-        if start.startswith(first) and suffix not in kinds:
+        if _start(file).startswith(first) and suffix not in kinds:
             raise InputError(
                 f"{str(file)!r} begins as a {kinds[0]} file does; rename it, or export it as a "
                 f"{suffix} file"
@@ -69,11 +68,11 @@ def check_header(names: Sequence[str], file: Path) -> None:
 def check_unpacked(size: int, file: Path, suffix: str) -> None:
     """Refuse a packed file of `size` bytes, or more, when it is unpacked."""
     (least, times), packed = UNPACKED[suffix], file.stat().st_size
-    if size > max(least, times * packed):
+    most = max(least, times * packed)
+    if size > most:
         raise InputError(
-            f"{str(file)!r} unpacks to more than {max(least, times * packed):,} bytes, "
-            f"{max(least // max(packed, 1), times):,} times its size; is it a damaged file? If "
-            "it is whole, write it as a CSV that is not packed"
+            f"{str(file)!r} unpacks to more than {most:,} bytes, {most // max(packed, 1):,} times "
+            "its size; is it a damaged file? If it is whole, write it as a CSV that is not packed"
         )
 
 

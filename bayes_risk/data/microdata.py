@@ -22,23 +22,9 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
-from .variables import Number, Variable, is_numeric, scalar
-
-__all__ = [
-    "MAX_LEVELS",
-    "Codes",
-    "Microdata",
-    "Number",
-    "Variable",
-    "ZeroRegion",
-    "by_label",
-    "check_writable",
-    "checked_table",
-    "numbers_rows",
-    "require_columns",
-    "rows_named",
-    "same_records",
-]
+from .variables import Number as Number
+from .variables import Variable as Variable
+from .variables import is_numeric, scalar
 
 MAX_LEVELS = 1_000
 MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said
@@ -78,12 +64,10 @@ class ZeroRegion:
         rows = codes.astype(np.int64) + self.starts[:-1]
         excluded = np.array([held(rule[None], rows).sum() for rule in self.rules])
         worst = int(excluded.argmax())
-        others = int((excluded > 0).sum()) - 1
-        more = f", and {others} further rules exclude some" if others else ""
         raise InputError(
-            f"`impossible` excludes {int(self.holds(codes).sum())} records of {source}: rule "
-            f"{worst + 1} ({self.words[worst]}) excludes {int(excluded[worst])}{more}; mend the "
-            "rules or the records"
+            f"`impossible` excludes {self.holds(codes).sum()} records of {source} by "
+            f"{(excluded > 0).sum()} of its rules: rule {worst + 1} ({self.words[worst]}) excludes "
+            f"{excluded[worst]}; mend the rules or the records"
         )
 
 
@@ -157,11 +141,11 @@ class Microdata(Shown):
         """
         one_of("missing", missing, ("error", "level"))
         names = _checked_columns(df, columns)
-        declared = dict(levels or {})
-        known_columns("levels", list(declared), names)
+        declared = levels or {}
+        known_columns("levels", declared, names)
         counted = set(known_columns("numbers", numbers, names))
-        tables, stand_ins = [df, *releases], dict(missing_numbers or {})
-        known_columns("missing_numbers", list(stand_ins), list(counted))
+        tables, stand_ins = [df, *releases], missing_numbers or {}
+        known_columns("missing_numbers", stand_ins, list(counted))
         variables = tuple(
             Number.of(df[name], name, stand_ins.get(name))
             if name in counted
@@ -205,9 +189,8 @@ class Microdata(Shown):
 
     def mask(self, records: Any) -> Flags:
         """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
-        rows = slice(None) if records is None else rows_named(records, self.index, "records")
         chosen = np.zeros(len(self.index), dtype=bool)
-        chosen[rows] = True
+        chosen[... if records is None else rows_named(records, self.index, "records")] = True
         return chosen
 
 
@@ -284,9 +267,7 @@ def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
         raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
     if repeated:
-        raise InputError(
-            f"{source} has columns {repeated} more than once; rename or drop one of each"
-        )
+        raise InputError(f"{source} has columns {repeated} more than once; rename or drop one")
     return df
 
 
@@ -310,9 +291,8 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
             "the index names some records twice; give each record its own label "
             "(reset_index(drop=True))"
         )
-    names = (
-        list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
-    )
+    names = list(df.columns)
+    names = names if columns is None else known_columns("columns", columns, names)
     if not names:
         raise InputError("the table has no columns; give at least one")
     for name in names:
@@ -349,65 +329,47 @@ def _variable(
     columns = [table[name] for table in tables]
     levels = tuple(declared) if declared is not None else _union_of_levels(columns)
     has_missing = missing == "level" and any(c.isna().any() for c in columns)
-    own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
-    _check_levels(name, levels, has_missing, columns[0].dtype, own)
-    dtype = columns[0].dtype
-    if declared is None:
-        _warn_of_many(name, len(levels), dtype)
+    dtype, n = columns[0].dtype, len(levels)
+    check_writable(f"column {name!r}: level", levels, told=False)
+    if len(set(levels)) < n:
+        raise InputError(f"levels of column {name!r} name a value twice; name each level once")
+    if n + has_missing < 2:
+        raise InputError(
+            f"column {name!r} has {n} level: it cannot vary; drop it, or declare the levels that "
+            "nobody holds"
+        )
+    if n > MAX_LEVELS:
+        raise InputError(
+            f"column {name!r} ({dtype}) has {n} distinct values, more than {MAX_LEVELS}; if they "
+            f"name the records, make it their index (in a study file [data] index = {name!r}, in "
+            f"Python df.set_index({name!r})); else give it to a model for numbers (Mixture with "
+            "families, CART, Regression), cut it into ranges, or leave it out with columns="
+        )
+    if declared is None and is_numeric(dtype) and n > MANY_NUMBERS:
+        warnings.warn(
+            f"column {name!r}: {n} different numbers are taken for as many categories without an "
+            f'order; take Mixture, families={{"{name}": "normal"}}, or CART; or cut it into ranges',
+            stacklevel=2,
+        )
+    elif declared is None and n > MANY_LEVELS:
+        warnings.warn(
+            f"column {name!r}: {n} levels, of most of which there will be few records, tell little "
+            "and cost time; join levels, or leave the column out with columns=",
+            stacklevel=2,
+        )
     if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level
         dtype = pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
     return Variable(name, levels, has_missing, dtype)
 
 
-def _check_levels(
-    name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any, names_records: bool
-) -> None:
-    check_writable(f"column {name!r}: level", levels, told=False)
-    if len(set(levels)) < len(levels):
-        raise InputError(f"levels of column {name!r} name a value twice; name each level once")
-    if len(levels) + has_missing < 2:
-        raise InputError(
-            f"column {name!r} has {len(levels)} level: it cannot vary; drop it, or declare the "
-            "levels that nobody holds"
-        )
-    if len(levels) > MAX_LEVELS and names_records:
-        raise InputError(
-            f"column {name!r} ({dtype}) has another value for each record, and more than "
-            f"{MAX_LEVELS}: if it names the records, make it their index (in a study file [data] "
-            f"index = {name!r}, in Python df.set_index({name!r})); else leave it out with columns="
-        )
-    if len(levels) > MAX_LEVELS:
-        raise InputError(
-            f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; "
-            "give it to a model for numbers (Mixture with families, CART, Regression), cut it into "
-            "ranges, or leave it out with columns="
-        )
-
-
-def _warn_of_many(name: str, n: int, dtype: Any) -> None:
-    """Say before a model is fitted what it would learn little of."""
-    if is_numeric(dtype) and n > MANY_NUMBERS:
-        what = f"{n} different numbers are taken for as many categories without an order"
-        cure = f'take Mixture, families={{"{name}": "normal"}}, or CART; or cut it into ranges'
-    elif n > MANY_LEVELS:
-        what = f"{n} levels, of most of which there will be few records, tell little and cost time"
-        cure = "join levels, or leave the column out with columns="
-    else:
-        return
-    warnings.warn(f"column {name!r}: {what}; {cure}", UserWarning, stacklevel=2)
-
-
 def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:
+    categories = [isinstance(column.dtype, pd.CategoricalDtype) for column in columns]
     levels: dict[Hashable, None] = {}
-    for column in columns:
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            found = [scalar(v) for v in column.cat.categories]
-        else:
-            found = _sorted([scalar(v) for v in column.dropna().unique()])
-        levels.update(dict.fromkeys(found))
-    if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns):
-        return tuple(levels)
-    return tuple(_sorted(list(levels)))
+    for column, category in zip(columns, categories, strict=True):
+        found = column.cat.categories if category else column.dropna().unique()
+        plain = [scalar(v) for v in found]
+        levels.update(dict.fromkeys(plain if category else _sorted(plain)))
+    return tuple(levels if any(categories) else _sorted(list(levels)))
 
 
 def _sorted(values: list[Hashable]) -> list[Hashable]:

@@ -24,28 +24,21 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
     """Weights (n,) in the order of ``index``; None where every record counts in full."""
     if weights is None:
         return None
-    given = weights
-    if hasattr(weights, "reindex"):
-        given = by_label(weights, index, "weights")
+    given = by_label(weights, index, "weights") if hasattr(weights, "reindex") else weights
     try:
         alpha = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         raise InputError("weights are not numbers; give one number in (0, 1] a record") from None
-    if alpha.shape != (len(index),):
+    n = len(index)
+    if alpha.shape != (n,):
         raise InputError(
-            f"weights has shape {alpha.shape} and the table {len(index)} records; give one weight "
-            "a record"
-        )
-    if np.isnan(alpha).any():
-        raise InputError(
-            f"weights has {int(np.isnan(alpha).sum())} missing values; give every record a weight, "
-            "1 where it is to count in full"
+            f"weights has shape {alpha.shape} and the table {n} records; give one weight a record"
         )
     outside = ~((alpha > 0) & (alpha <= 1))
     if outside.any():
         raise InputError(
-            f"weights has {int(outside.sum())} values outside (0, 1]; give 1 where a record is to "
-            "count in full, and a small positive number where it is to count for little"
+            f"weights has {outside.sum()} values that are missing or outside (0, 1]; give 1 where "
+            "a record is to count in full, a small positive number where it is to count for little"
         )
     rounded = np.maximum(np.round(alpha * DYADIC), 1.0) / DYADIC
     return None if (rounded == 1.0).all() else rounded

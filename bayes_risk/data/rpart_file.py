@@ -39,12 +39,10 @@ class Rpart:
 
     node: tuple[int, ...]  # rpart's numbers: the children of k are 2 k and 2 k + 1
     n: tuple[int, ...]  # records of each node
-    # of each node the primary split and its surrogates, in order; empty in leaves
-    rules: tuple[tuple[Rule, ...], ...]
+    rules: tuple[tuple[Rule, ...], ...]  # of each its primary split, then surrogates; leaves: none
     levels: Mapping[str, tuple[str, ...]]  # levels of the predictors that are categories
     outcome: tuple[str, ...] | None  # levels of the outcome; None: a number
-    # whether rows for which no split of a node tells a side go with most of its records
-    majority: bool
+    majority: bool  # whether rows that no split of a node sends go with most of its records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,62 +70,53 @@ class SynthpopModels:
     @classmethod
     def of(cls, content: Any, source: str = "models") -> "SynthpopModels":
         """Read what a JSON file holds."""
-        wanted = ("method", "visit_sequence", "proper", "smoothing", "models")
-        if not isinstance(content, Mapping) or any(key not in content for key in wanted):
+        try:
+            methods = {str(c): str(how or "") for c, how in content["method"].items()}
+            smoothing = _by_column(content["smoothing"], methods)
+            rules = _by_column(content.get("rules"), methods)
+            order = tuple(str(c) for c in _listed(content["visit_sequence"]))
+            found, proper = content["models"], bool(content["proper"])
+            releases = [dict(one) for one in (_listed(found) if found else [])]
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise InputError(
-                f"{source} is the JSON of another object: {', '.join(wanted)} belong to what "
-                f"synthpop's models are written as; {CURE}"
-            )
-        methods, smoothing = content["method"], content["smoothing"]
-        if not isinstance(methods, Mapping) or not methods:
-            raise InputError(f"{source}: method is no mapping of columns to methods; {CURE}")
-        if not isinstance(smoothing, Mapping):  # without names: one for each column
-            listed = _listed(smoothing)
-            smoothing = dict(zip(methods, listed, strict=False))
-        found = content["models"]
-        if not found:
+                f"{source} is the JSON of another object, or not all of what synthpop's models are "
+                f"written as; {CURE}"
+            ) from None
+        if not releases:
             raise InputError(f"{source} holds no models: call syn(..., models = TRUE), and {CURE}")
-        releases = [found] if isinstance(found, Mapping) else _listed(found)
-        if not all(isinstance(one, Mapping) for one in releases):
-            raise InputError(f"{source}: models is no list of releases, each a mapping; {CURE}")
-        _refuse_rules(content.get("rules"), list(methods), source)
+        ruled = [c for c in methods if any(_listed(rules.get(c)))]
+        if ruled:
+            raise InputError(
+                f"{source}: column {ruled[0]!r} was made under rules, by which some records are "
+                "given a fixed value and their trees never see them; make the release without "
+                "rules, or leave the column out of the audit"
+            )
         trees = [
             {str(c): _model(one, f"{source}: {c!r} of release {l}") for c, one in release.items()}
             for l, release in enumerate(releases, start=1)
         ]
         return cls(
-            methods={str(c): str(how or "") for c, how in methods.items()},
-            visit_sequence=tuple(str(c) for c in _listed(content["visit_sequence"])),
-            proper=bool(content["proper"]),
+            methods=methods,
+            visit_sequence=order,
+            proper=proper,
             smoothing={str(c): str(how or "") for c, how in smoothing.items()},
             trees=tuple(trees),
         )
 
 
-def _refuse_rules(rules: Any, columns: list[str], source: str) -> None:
-    """Values that rules gave away are not the trees'."""
-    given = (
-        rules if isinstance(rules, Mapping) else dict(zip(columns, _listed(rules), strict=False))
-    )
-    named = [c for c in columns if any(_listed(given.get(c)))]
-    if named:
-        raise InputError(
-            f"{source}: column {named[0]!r} was made under rules, by which some records are given "
-            "a fixed value and their trees never see them; make the release without rules, or "
-            "leave the column out of the audit"
-        )
+def _by_column(found: Any, columns: Mapping[str, str]) -> Mapping[str, Any]:
+    """What stands by column: with their names, or in their order."""
+    if isinstance(found, Mapping):
+        return found
+    return dict(zip(columns, _listed(found), strict=False))
 
 
 def _model(found: Any, source: str) -> "Rpart | str | None":
     """One column's model."""
-    if found is None or found == {}:
-        return None
-    if not isinstance(found, Mapping) or "kind" not in found:
-        raise InputError(f"{source} is no model; {CURE}")
-    if found["kind"] != "rpart":
-        return str(found["kind"])
     try:
-        return _rpart(found)
+        if found is None or found == {}:
+            return None
+        return _rpart(found) if found["kind"] == "rpart" else str(found["kind"])
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise InputError(f"{source} is no whole tree of rpart; {CURE}") from None
 
@@ -151,18 +140,16 @@ def _rpart(found: Mapping[str, Any]) -> Rpart:
         rules.append(tuple(_rule(row, csplit, levels) for row in rows))
         place = first + replacing
     numbers = tuple(int(node["node"]) for node in frame)
-    _check_whole(numbers, rules)
-    if place != len(splits) or not frame:
-        raise ValueError("splits and frame disagree")
-    outcome = found["ylevels"] if found["method"] == "class" else None
-    if found["method"] not in ("class", "anova"):
-        raise ValueError("a tree of another kind")
+    _check_order(numbers, rules)
+    if place != len(splits) or not frame or found["method"] not in ("class", "anova"):
+        raise ValueError("splits and frame disagree, or a tree of another kind")
+    classes = found["method"] == "class"
     return Rpart(
         node=numbers,
         n=tuple(int(node["n"]) for node in frame),
         rules=tuple(rules),
         levels=levels,
-        outcome=None if found["method"] == "anova" else tuple(map(str, _listed(outcome))),
+        outcome=tuple(map(str, _listed(found["ylevels"]))) if classes else None,
         majority=surrogates == 2,
     )
 
@@ -181,11 +168,11 @@ def _rule(
     return Rule(variable, ncat, 0.0, sides)
 
 
-def _check_whole(numbers: tuple[int, ...], rules: Sequence[tuple[Rule, ...]]) -> None:
+def _check_order(numbers: tuple[int, ...], rules: Sequence[tuple[Rule, ...]]) -> None:
     """Frames list each node, all below its left, then all below its right child."""
     expected = [1]
     for number, split in zip(numbers, rules, strict=True):
-        if not expected or expected.pop() != number:
+        if expected.pop() != number:
             raise ValueError("nodes in another order")
         expected += [2 * number + 1, 2 * number] if split else []
     if expected:
@@ -193,7 +180,7 @@ def _check_whole(numbers: tuple[int, ...], rules: Sequence[tuple[Rule, ...]]) ->
 
 
 def _listed(found: Any) -> list[Any]:
-    """R writes a vector of one value as the value, and one of none as null."""
+    """R writes a vector (a list of models) of one value as the value, and one of none as null."""
     if found is None or found == {}:
         return []
     return list(found) if isinstance(found, list | tuple) else [found]

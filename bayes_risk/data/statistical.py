@@ -2,8 +2,8 @@
 
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import one_of
+from bayes_risk._core.validate import known_columns, one_of
 
 from .kinds import broken, check_header, check_unpacked
-from .levels import Levels, chosen, texts
+from .variables import Levels, texts
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
 LETTERS_HELD = [*string.ascii_letters, "_"]
@@ -27,14 +27,11 @@ Codes = Mapping[Hashable, str]
 class StoredColumn:
     """One column of n records."""
 
-    # n of them, what is stored; a declared missing code stands as it is, all else that is missing
-    # as NaN
-    values: pd.Series
+    values: pd.Series  # as stored, declared missing codes too; all else that is missing is NaN
     refused: Flags  # shape (n,): which records hold a declared missing code
-    labels: Codes = field(default_factory=dict)  # labels of answers, held by somebody or not
-    # labels of codes that are declared as missing
-    missing_labels: Codes = field(default_factory=dict)
-    ordinal: bool = False  # whether the file says that the answers are ordered
+    labels: Codes  # of answers, held by somebody or not
+    missing_labels: Codes  # of codes that are declared as missing
+    ordinal: bool  # whether the file says that the answers are ordered
 
 
 def stored_columns(
@@ -43,7 +40,11 @@ def stored_columns(
     columns: Sequence[str] | None = None,
     among: Collection[str] | None = None,
 ) -> dict[str, StoredColumn]:
-    """Read a statistical file without any repair: `columns`, or those that are `among` some."""
+    """Read a statistical file without any repair: `columns`, or those that are `among` some.
+
+    The reader blanks declared missing codes in `shown`. Where it is asked for them, it may give a
+    wrong value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
+    """
     read = _reader(file, suffix)
     declared = {} if suffix == ".xpt" else {"user_missing": True}  # it has no codes of its own
     first = read(metadataonly=True, **declared)[1]
@@ -51,57 +52,32 @@ def stored_columns(
     check_header(names, file)
     if suffix == ".zsav":
         check_unpacked(8 * first.number_rows * len(names), file, suffix)
-    names = names if columns is None else chosen(columns, names, file)
+    if columns is not None:
+        names = known_columns("columns", columns, names, repr(str(file)))
     names = names if among is None else [name for name in names if name in among]
     shown, meta = read(usecols=names)
     types, labels = meta.readstat_variable_types, _labels(file, suffix, meta)
-    gaps = [
-        name
-        for name in names
-        if (name in ranges or (suffix in LETTERS and types.get(name) != "string"))
-        and shown[name].isna().any()
-    ]
+    of_letters = [name for name in names if suffix in LETTERS and types.get(name) != "string"]
+    gaps = [name for name in {*ranges, *of_letters}.intersection(names) if shown[name].isna().any()]
     codes = read(usecols=gaps, **declared)[0] if gaps else pd.DataFrame()
-    return {
-        name: _column(
-            shown[name],
-            codes.get(name),
-            labels.get(name, {}),
-            ranges.get(name),
-            text=types.get(name) == "string",
+    found = {}
+    for name in names:
+        values, text = shown[name], types.get(name) == "string"
+        refused = np.zeros(len(values), dtype=bool)
+        if name in codes:
+            held = codes[name].notna() if ranges.get(name) else codes[name].isin(LETTERS_HELD)
+            refused = (values.isna() & held).to_numpy(dtype=bool)
+            values = values.astype(object).where(~refused, codes[name])
+        of = labels.get(name, {})
+        apart = {c: label for c, label in of.items() if _is_declared(c, ranges.get(name), text)}
+        found[name] = StoredColumn(
+            values=values.infer_objects(),
+            refused=refused,
+            labels={c: label for c, label in of.items() if c not in apart and label},
+            missing_labels=apart,
             ordinal=meta.variable_measure.get(name) == "ordinal",
         )
-        for name in names
-    }
-
-
-def _column(
-    shown: pd.Series,
-    codes: pd.Series | None,
-    labels: Codes,
-    ranges: Any,
-    *,
-    text: bool,
-    ordinal: bool,
-) -> StoredColumn:
-    """Tell the declared missing codes from the answers.
-
-    The reader blanks declared codes in `shown`. Where it is asked for them, it may give a wrong
-    value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
-    """
-    values, refused = shown, np.zeros(len(shown), dtype=bool)
-    if codes is not None:
-        held = codes.notna() if ranges else codes.isin(LETTERS_HELD)
-        refused = (shown.isna() & held).to_numpy(dtype=bool)
-        values = shown.astype(object).where(~refused, codes)
-    apart = {code: label for code, label in labels.items() if _is_declared(code, ranges, text)}
-    return StoredColumn(
-        values=values.infer_objects(),
-        refused=refused,
-        labels={code: label for code, label in labels.items() if code not in apart and label},
-        missing_labels=apart,
-        ordinal=ordinal,
-    )
+    return found
 
 
 def _is_declared(code: Any, ranges: Any, text: bool) -> bool:
@@ -118,14 +94,8 @@ def _labels(file: Path, suffix: str, meta: Any) -> Mapping[str, Codes]:
         return found
     catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
     catalog = next((path for path in catalogs if path.is_file()), None)
-    if catalog is None:
-        return {}
-    formats = _reader(catalog, ".sas7bcat")()[1].value_labels
-    return {
-        name: formats[wanted]
-        for name, wanted in meta.variable_to_label.items()
-        if wanted in formats
-    }
+    formats = {} if catalog is None else _reader(catalog, ".sas7bcat")()[1].value_labels
+    return {k: formats[name] for k, name in meta.variable_to_label.items() if name in formats}
 
 
 def _reader(file: Path, suffix: str) -> Any:
@@ -137,19 +107,13 @@ def _reader(file: Path, suffix: str) -> Any:
             f'reading {str(file)!r} needs pyreadstat: pip install "bayes-risk[formats]", or give a '
             "CSV"
         ) from None
-    functions: dict[str, Any] = {
-        ".dta": pyreadstat.read_dta,
-        ".sav": pyreadstat.read_sav,
-        ".zsav": pyreadstat.read_sav,
-        ".sas7bdat": pyreadstat.read_sas7bdat,
-        ".sas7bcat": pyreadstat.read_sas7bcat,
-        ".xpt": pyreadstat.read_xport,
-    }
+    name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
+    function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
 
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
         try:
-            table, meta = functions[suffix](str(file), **dates, **how)
+            table, meta = function(str(file), **dates, **how)
         except Exception as error:  # the reader has many, some of them bare
             told = f"is no readable {suffix} file: {error}; is it whole? Save it again as UTF-8"
             raise broken(file, told) from None
@@ -165,15 +129,10 @@ def labelled_table(
     stored: Mapping[str, StoredColumn], how: Levels, missing: str | Mapping[str, str], file: Path
 ) -> pd.DataFrame:
     """Make a table of stored columns."""
-    made = {
-        name: _made(
-            f"column {name!r} of {str(file)!r}",
-            column,
-            how.get(name),
-            missing if isinstance(missing, str) else missing.get(name, "error"),
-        )
-        for name, column in stored.items()
-    }
+    made = {}
+    for name, column in stored.items():
+        mode = missing if isinstance(missing, str) else missing.get(name, "error")
+        made[name] = _made(f"column {name!r} of {str(file)!r}", column, how.get(name), mode)
     return pd.DataFrame(made)
 
 
@@ -193,23 +152,19 @@ def _made(where: str, column: StoredColumn, how: Any, mode: str) -> pd.Series:
     """One column as it goes into the table."""
     if mode == "error" and column.refused.any():
         raise InputError(
-            f"{where} holds codes that the file declares as missing "
-            f"({', '.join(_held_missing(column))}) in {int(column.refused.sum()):,} records; make "
-            'them levels with missing="level", or plain missing values with "blank" (in a study '
-            "missing_codes, on the command line --missing-codes)"
+            f'{where} holds {_refused(column)}; make them levels with missing="level", or plain '
+            'missing values with "blank" (in a study missing_codes, on the command line '
+            "--missing-codes)"
         )
-    if _wants_codes(where, column, how):
-        return _as_stored(where, column, mode)
-    return _as_labels(where, column, mode)
+    made = _as_stored if _wants_codes(where, column, how) else _as_labels
+    return made(where, column, mode)
 
 
 def _wants_codes(where: str, column: StoredColumn, how: Any) -> bool:
     """Whether the stored values are the column's values; labels for some of them are no answer."""
     if isinstance(how, str):
         return how == "codes"
-    if how is not None and not texts(how):
-        return True
-    if not column.labels:
+    if not column.labels or (how is not None and not texts(how)):
         return True
     held = _answers(column).unique()
     bare = sum(value not in column.labels for value in held)
@@ -225,19 +180,14 @@ def _wants_codes(where: str, column: StoredColumn, how: Any) -> bool:
 def _as_stored(where: str, column: StoredColumn, mode: str) -> pd.Series:
     """Numbers, dates or text; an empty text is a missing value."""
     values = column.values
-    if column.refused.any():
-        if mode == "level" and not _holds_text(_answers(column)):
-            raise InputError(
-                f"{where} is a number and holds declared missing codes "
-                f"({', '.join(_held_missing(column))}) in {int(column.refused.sum()):,} records: a "
-                'number has no level for them; give this column alone missing="blank", or declare '
-                'its levels as "labels"'
-            )
-        if mode != "level":
-            values = values.mask(column.refused).infer_objects()
-    if _holds_text(values):
-        return values.mask(values == "")
-    return _whole(values)
+    if column.refused.any() and mode == "level" and not _holds_text(_answers(column)):
+        raise InputError(
+            f"{where} is a number and holds {_refused(column)}: a number has no level for them; "
+            'give this column alone missing="blank", or declare its levels as "labels"'
+        )
+    if mode != "level":
+        values = values.mask(column.refused).infer_objects()
+    return values.mask(values == "") if _holds_text(values) else _whole(values)
 
 
 def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
@@ -246,14 +196,11 @@ def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
     names = {code: column.labels.get(code) or _named(code) for code in [*column.labels, *held]}
     levels = {code: names[code] for code in sorted(names, key=_place)}
     if mode == "level":
-        levels |= _missing_levels(column)
+        levels |= _missing_names({*column.missing_labels, *column.values[column.refused]}, column)
     _check_distinct(where, levels)
-    ordered = column.ordinal and not (mode == "level" and len(levels) > len(names))
+    ordered = column.ordinal and len(levels) == len(names)
     dtype = pd.CategoricalDtype(list(levels.values()), ordered=ordered)
-    at, values = pd.factorize(column.values)
-    places = {code: place for place, code in enumerate(levels)}
-    codes = np.array([*(places.get(value, -1) for value in values), -1])[at]
-    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=column.values.index)
+    return column.values.map(levels).astype(dtype)
 
 
 def _answers(column: StoredColumn) -> pd.Series:
@@ -262,19 +209,19 @@ def _answers(column: StoredColumn) -> pd.Series:
     return held[held != ""] if _holds_text(held) else held
 
 
-def _missing_levels(column: StoredColumn) -> dict[Hashable, str]:
-    """Declared missing codes, each a level: those that have a label, and those that are held."""
-    held = column.values[column.refused].unique()
-    codes = sorted({*column.missing_labels, *held}, key=_place)
-    return {code: column.missing_labels.get(code) or _named(code, missing=True) for code in codes}
-
-
-def _held_missing(column: StoredColumn) -> list[str]:
-    """Names of the declared missing codes that are held."""
-    held = sorted(column.values[column.refused].unique(), key=_place)
-    named = {code: _named(code, missing=True) for code in held}
+def _missing_names(codes: Iterable[Hashable], column: StoredColumn) -> dict[Hashable, str]:
+    """Declared missing codes in their order, by their label or else by themselves."""
     labels = column.missing_labels
-    return [f"{name} {labels[c]!r}" if c in labels else name for c, name in named.items()]
+    return {c: labels.get(c) or _named(c, missing=True) for c in sorted(codes, key=_place)}
+
+
+def _refused(column: StoredColumn) -> str:
+    """The declared missing codes that are held, in words."""
+    held = column.values[column.refused]
+    names = _missing_names(held.unique(), column).items()
+    codes = {_named(code, missing=True): name for code, name in names}
+    shown = [code if code == name else f"{code} {name!r}" for code, name in codes.items()]
+    return f"codes declared as missing ({', '.join(shown)}) in {len(held):,} records"
 
 
 def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:
@@ -300,10 +247,8 @@ def _named(code: Any, *, missing: bool = False) -> str:
 
 
 def _holds_text(values: pd.Series) -> bool:
-    if isinstance(values.dtype, pd.StringDtype):
-        return True
-    held = values.dropna() if values.dtype == object else values[:0]
-    return bool(len(held)) and all(isinstance(value, str) for value in held.unique())
+    held = values.dropna()
+    return pd.api.types.is_string_dtype(held) and (len(held) > 0 or values.dtype != object)
 
 
 def _whole(values: pd.Series) -> pd.Series:

@@ -1,6 +1,7 @@
 """One table from one file, whatever its kind: what others would repair in silence is an error."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,11 @@ from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
 from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
-from .levels import Levels, checked_levels, chosen, declare_levels, holds_text, texts
 from .statistical import checked_missing, labelled_table, stored_columns
+from .variables import Levels, checked_levels, declare_levels, holds_text, texts
 
 Missing = str | Mapping[str, str]
-DATES = (
-    "ISO8601",
-    "%d.%m.%Y",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-)  # ways in which text writes them
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")  # as text writes them
 
 
 def read_table(
@@ -105,11 +100,13 @@ def read_table(
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
     text = [name for name, given in how.items() if texts(given)]
     written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
-    wanted = _wanted(columns, index)
+    wanted = None if columns is None else known_columns("columns", columns, list(columns))
+    if wanted is not None and index is not None:
+        wanted = list(dict.fromkeys([*wanted, index]))
     table = stored_table(file, wanted, text=text, how=how, missing=missing, **written)
-    _check_named("levels", how, table, file)
-    _check_named("missing", {} if isinstance(missing, str) else missing, table, file)
-    _check_named("days", dict.fromkeys(days), table, file)
+    modes = {} if isinstance(missing, str) else missing
+    for argument, named in (("levels", how), ("missing", modes), ("days", days)):
+        known_columns(argument, named, list(table.columns), repr(str(file)))
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
     lists = {name: given for name, given in how.items() if not isinstance(given, str)}
@@ -149,8 +146,10 @@ def stored_table(
 def in_days(column: pd.Series, where: str) -> pd.Series:
     """Dates as days since 1970-01-01; text that is no date, or may be two, is an error."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        read = [_dates(column, how) for how in DATES]
-        found = [dates for dates in read if dates is not None]
+        found = []
+        for how in DATES if holds_text(column) else ():
+            with suppress(ValueError, TypeError):
+                found.append(pd.to_datetime(column, format=how))
         if not found or any(not found[0].equals(other) for other in found[1:]):
             what = "text that is no date" if not found else "dates whose day may be their month"
             raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
@@ -166,23 +165,11 @@ def as_dates(days: pd.Series) -> pd.Series:
     return times.dt.strftime("%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S")
 
 
-def _dates(column: pd.Series, how: str) -> pd.Series | None:
-    if not holds_text(column):
-        return None
-    try:
-        return pd.to_datetime(column, format=how)
-    except (ValueError, TypeError):
-        return None
-
-
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
     """Label the records by a column, in which each label stands once."""
     if index is None:
         return table
-    if index not in table.columns:
-        raise InputError(
-            f"index={index!r} is no column of {str(file)!r}; it has {list(table.columns)}"
-        )
+    known_columns("index", [index], list(table.columns), repr(str(file)))
     labels = table[index]
     if labels.isna().any() or labels.duplicated().any():
         wrong = int((labels.isna() | labels.duplicated()).to_numpy().argmax()) + 1
@@ -191,19 +178,6 @@ def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
             f"missing or not unique; give each record a label of its own"
         )
     return table.set_index(index)
-
-
-def _check_named(what: str, given: Mapping[str, object], table: pd.DataFrame, file: Path) -> None:
-    for name in given:
-        if name not in table.columns:
-            raise InputError(f"{what} names column {name!r}; {str(file)!r} has {list(table)}")
-
-
-def _wanted(columns: Sequence[str] | None, index: str | None) -> list[str] | None:
-    if columns is None:
-        return None
-    wanted = known_columns("columns", columns, list(columns))
-    return wanted if index is None or index in wanted else [*wanted, index]
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -226,10 +200,10 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
         told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise broken(file, f"is no readable Parquet file: {told}") from None
     table = table.reset_index([name for name in table.index.names if name in names])
-    table = table.reset_index(drop=True).astype(
-        {name: float for name in numbers if name in table.columns}
-    )
-    return table if columns is None else table[chosen(columns, list(table.columns), file)]
+    table = table.reset_index(drop=True)
+    if columns is not None:
+        table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
+    return table.astype({name: float for name in numbers if name in table.columns})
 
 
 def _names(file: Path) -> tuple[set[str], list[str]]:
@@ -259,11 +233,11 @@ def _check_text(table: pd.DataFrame, file: Path) -> None:
 
     for name, column in table.items():
         values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
-        if isinstance(values.dtype, pd.StringDtype):
-            try:
+        try:
+            if isinstance(values.dtype, pd.StringDtype):
                 pa.array(pd.Series(values)).validate(full=True)
-            except pa.ArrowInvalid:
-                raise InputError(
-                    f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
-                    "damaged, or was written wrongly: write it again"
-                ) from None
+        except pa.ArrowInvalid:
+            raise InputError(
+                f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                "damaged, or was written wrongly: write it again"
+            ) from None

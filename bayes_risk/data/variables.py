@@ -1,8 +1,8 @@
-"""The two kinds of variable: categories, with their levels, and numbers."""
+"""The two kinds of variable: categories, with their levels, declared or not, and numbers."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,14 +10,17 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number
+from bayes_risk._core.validate import known_columns, number
 
 MISSING_LABEL = "(missing)"
 LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
 FEW = 20  # a numeric column with no more distinct values is taken for a category
 WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
+WORDS = ("labels", "codes")  # instead of declared levels, for files with value labels
+
 Codes = npt.NDArray[np.int32]
+Levels = Mapping[str, Sequence[Hashable] | str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +60,8 @@ class Variable:
                 f"column {self.name!r} of {source} has {absent} missing values; fill or "
                 f'drop them, or pass missing="level" to make them a level of their own'
             )
-        if (codes < 0).any():
-            strange = codes < 0  # what it holds is not told
+        strange = codes < 0
+        if strange.any():  # what it holds is not told
             raise InputError(
                 f"column {self.name!r} of {source} holds a value in row {strange.argmax() + 1} "
                 f"which is not among its levels (so in {strange.sum():,} rows); declare it: make "
@@ -69,17 +72,13 @@ class Variable:
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
         """Values of codes, stored as the original column stored them."""
         codes = codes.astype(np.int64)
-        values = np.empty(self.n_levels, dtype=object)
-        values[: len(self.levels)] = self.levels
-        if self.missing:
-            values[-1] = None
         if isinstance(self.dtype, pd.CategoricalDtype):
-            raw = np.where(codes >= len(self.levels), -1, codes)
-            return pd.Series(
-                pd.Categorical.from_codes(raw, dtype=self.dtype), index=index, name=self.name
-            )
-        column = pd.Series(values[codes], index=index, name=self.name, dtype=object)
-        return column.astype(self.dtype)
+            held = np.where(codes >= len(self.levels), -1, codes)
+            values: Any = pd.Categorical.from_codes(held, dtype=self.dtype)
+            return pd.Series(values, index=index, name=self.name)
+        values = np.empty(len(self.levels) + 1, dtype=object)  # the last stays None: missing
+        values[:-1] = self.levels
+        return pd.Series(values[codes], index, object, self.name).astype(self.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,13 +95,13 @@ class Number:
     dtype: Any
     lowest: float = -np.inf
     missing: float | None = None
+    n_levels: ClassVar[int] = 0  # a number has no levels to count, and none to name
+    labels: ClassVar[list[str]] = []
 
     @classmethod
     def of(cls, column: pd.Series, name: str, missing: float | None = None) -> "Number":
         """Read the kind of number from the original column; missing: what stands for no value."""
-        if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(
-            column.dtype
-        ):
+        if not pd.api.types.is_numeric_dtype(column.dtype):
             raise InputError(
                 f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
                 f"convert it (pandas.to_numeric), or treat it as a category"
@@ -116,16 +115,6 @@ class Number:
                 )
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
         return cls(name, whole, column.dtype, missing=missing)
-
-    @property
-    def n_levels(self) -> int:
-        """A number has no levels: 0."""
-        return 0
-
-    @property
-    def labels(self) -> list[str]:
-        """A number has no levels to name."""
-        return []
 
     def encode(self, column: pd.Series, source: str) -> Array:
         """The numbers of a column; missing and infinite ones are an error."""
@@ -145,7 +134,13 @@ class Number:
                 "in which an amount may be missing"
             )
         check_magnitude(values, self.name, source)
-        check_whole(column, values, self.name, source)
+        rounded = int((np.abs(values) > WHOLE).sum())
+        if rounded and pd.api.types.is_integer_dtype(column.dtype):
+            raise InputError(
+                f"column {self.name!r} of {source} has {rounded} whole numbers above {WHOLE:,} in "
+                "size, which double precision rounds to others; leave the column out or make it "
+                "text if it names things, else divide it by a power of ten, in all files alike"
+            )
         return values
 
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
@@ -168,35 +163,17 @@ def stand_ins(df: pd.DataFrame, numbers: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def check_whole(column: pd.Series, values: Array, name: str, source: str) -> None:
-    """Whole numbers that double precision would round to others are an error."""
-    if not pd.api.types.is_integer_dtype(column.dtype):
-        return
-    rounded = int((np.abs(values) > WHOLE).sum())
-    if rounded:
-        raise InputError(
-            f"column {name!r} of {source} has {rounded} whole numbers above {WHOLE:,} in size, "
-            "which double precision rounds to others; leave the column out or make it text if it "
-            "names things, else divide it by a power of ten, in all files alike"
-        )
-
-
 def check_magnitude(values: Array, name: str, source: str) -> None:
     """Numbers whose squares would be infinite or zero are an error; missing ones pass.
 
     Above 1e30 in size single precision ends, which splits of trees are kept in.
     """
     size = np.abs(values)
-    huge, tiny = int((size > LARGEST).sum()), int(((size > 0) & (size < SMALLEST)).sum())
-    if huge:
+    wrong = int(((size > LARGEST) | ((size > 0) & (size < SMALLEST))).sum())
+    if wrong:
         raise InputError(
-            f"column {name!r} of {source} has {huge} numbers above {LARGEST:g} in size; divide it "
-            "by a power of ten, in all files alike"
-        )
-    if tiny:
-        raise InputError(
-            f"column {name!r} of {source} has {tiny} numbers between 0 and {SMALLEST:g} in size; "
-            "set them to 0, or multiply the column by a power of ten, in all files alike"
+            f"column {name!r} of {source} has {wrong} numbers above {LARGEST:g} in size, or below "
+            f"{SMALLEST:g} and not 0; divide or multiply it by a power of ten, in all files alike"
         )
 
 
@@ -215,3 +192,56 @@ def is_numeric(dtype: Any) -> bool:
 def looks_continuous(column: pd.Series) -> bool:
     """A numeric column with many distinct values."""
     return is_numeric(column.dtype) and bool(column.nunique() > FEW)
+
+
+# --- declared levels ---------------------------------------------------------------------------
+
+
+def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
+    """Give each column's declared values as a list, or the word that says what they are."""
+    if levels is not None and not isinstance(levels, Mapping):
+        raise InputError(
+            f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
+        )
+    for name, given in (levels or {}).items():
+        if isinstance(given, str) and given not in WORDS:
+            raise InputError(
+                f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
+                '"codes"'
+            )
+    return {k: v if isinstance(v, str) else list(v) for k, v in (levels or {}).items()}
+
+
+def texts(given: Sequence[Hashable] | str) -> bool:
+    """Whether declared levels are a list of texts, and nothing but texts."""
+    return not isinstance(given, str) and all(isinstance(value, str) for value in given)
+
+
+def holds_text(column: pd.Series) -> bool:
+    """Whether a column's values (or levels, for a category) are text."""
+    values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    if any(isinstance(v, str) for v in values):
+        return True
+    if not pd.api.types.is_string_dtype(values.dtype):
+        return False
+    return not any(isinstance(v, bool) for v in values)  # dtype object: answers, some missing
+
+
+def declare_levels(
+    df: pd.DataFrame, levels: Mapping[str, Sequence[Hashable]], source: str
+) -> pd.DataFrame:
+    """Make columns categories with the declared levels; a value outside them is an error."""
+    known_columns("levels", levels, list(df.columns), source)
+    for name, values in levels.items():
+        column, known = df[name], list(values)
+        found = column.isin(known).to_numpy(dtype=bool)
+        if not isinstance(column.dtype, pd.CategoricalDtype):  # in the eyes of the conversion too
+            found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
+        strange = column.notna().to_numpy(dtype=bool) & ~found
+        if strange.any():  # what it holds is not told: it is somebody's
+            raise InputError(
+                f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
+                f"which is not among its declared levels {known} (so in {strange.sum():,} "
+                "rows); add it to the levels, or mend the file"
+            )
+    return df.astype({name: pd.CategoricalDtype(list(values)) for name, values in levels.items()})

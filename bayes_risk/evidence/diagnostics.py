@@ -47,8 +47,9 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
         rows = np.ascontiguousarray(log_weights[:, vary].T)
         size = int(np.ceil(min(0.2 * H, 3 * np.sqrt(H / reff))))
         lw, k = rows.copy(), np.empty(len(rows))
-        pareto.smooth(lw, size, k)
-        allowed = _largest_allows(np.sort(rows, axis=1)[:, -size:])
+        tail = np.sort(rows, axis=1)[:, -size - 1 :]
+        pareto.smooth(lw, tail[:, 0].copy(), k)
+        allowed = _largest_allows(tail[:, 1:])
         sound = np.isfinite(k) & np.isfinite(lw).all(axis=1) & (k <= allowed)
         smoothed[:, vary[sound]] = lw[sound].T
         khat[vary] = np.where(sound, k, allowed)

@@ -8,9 +8,8 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
-from bayes_risk.data.levels import Levels, holds_text
 from bayes_risk.data.table import Missing, in_days, indexed, stored_table
-from bayes_risk.data.variables import is_numeric
+from bayes_risk.data.variables import Levels, holds_text, is_numeric
 
 
 def read_like(

@@ -17,10 +17,9 @@ from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import Kind, kinds_of
 from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
 from bayes_risk.data.kinds import DELIMITED
-from bayes_risk.data.levels import holds_text
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.table import in_days, read_table
-from bayes_risk.data.variables import FEW
+from bayes_risk.data.variables import FEW, holds_text
 
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3

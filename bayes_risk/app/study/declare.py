@@ -12,9 +12,8 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.levels import declare_levels
 from bayes_risk.data.table import read_table
-from bayes_risk.data.variables import Variable
+from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
 from bayes_risk.release.alike import read_like
