@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from bench_repetition import GRIDS, MIXED, acs, survey
+from bench_repetition import GRIDS, MIXED, acs, survey  # type: ignore[import-not-found]
 
 import bayes_risk as br
 

@@ -284,7 +284,7 @@ class LatentPredictive:
     @property
     def n_classes(self) -> int:
         """Most classes that a draw has people in, and one for all the others."""
-        return self.weights.shape[2]
+        return int(self.weights.shape[2])
 
     @property
     def _arrays(self) -> tuple[Array, ...]:
