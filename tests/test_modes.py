@@ -191,7 +191,9 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
-    assert (basin_of(again) == 1).all() and not outside(scores(again, coded, rng(5))[0], limit).any()
+    assert (basin_of(again) == 1).all() and not outside(
+        scores(again, coded, rng(5))[0], limit
+    ).any()
     assert outside(scores(longer, coded, rng(6))[0], limit).tolist() == [False, True]
     size = mixed.n_draws // 2  # the other never stayed: it stands where it was
     assert np.isin(longer.draws.alpha[size:], mixed.draws.alpha[size:]).all()
