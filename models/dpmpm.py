@@ -25,7 +25,11 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import SPLITS, Run, checked_splits, fitted
-from bayes_risk.models.mixture.hyper_priors import HyperpriorReweighting, power_scaled_gamma
+from bayes_risk.models.mixture.hyper_priors import (
+    HyperpriorReweighting,
+    power_scaled_gamma,
+    same_but,
+)
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from bayes_risk.release.release import EncodedRelease
 
@@ -198,4 +202,6 @@ class DPMPMFit(MixtureFit):
 
     def under(self, model: Any) -> HyperpriorReweighting | None:
         """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
-        return HyperpriorReweighting.of(self, model)
+        plain = self.weights is None and self.known is None and self.model.impossible is None
+        alike = same_but(self.model, model, "concentration_prior", "level_prior")
+        return HyperpriorReweighting(model) if plain and alike else None

@@ -24,7 +24,6 @@ from bayes_risk.models.mixture.split_merge import (
     allocate,
     individuals,
     log_split_ratio,
-    new_sides,
     split_merge,
 )
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
@@ -103,7 +102,8 @@ class Table:
         power = None if case.weights is None else np.array(case.weights)
         numbers = counts, exposure, reals
         self.units = units_of(rows, power=power, numbers=numbers)
-        self.rows, self.z = individuals(self.units.arrays, self.prior.layout, True)
+        found = individuals(self.units.arrays, self.prior.layout, True)
+        self.rows, self.z, self.sides = found
         owner = self.rows[2]
         self.weights = np.ones(n) if power is None else self.units.power[owner]
         self.values = [x[owner] for x in self.units.data]
@@ -300,7 +300,7 @@ def test_the_ratio_of_a_split_is_that_of_its_definition(name):
     members = np.append(rng.permutation(count), 0).astype(np.int32)
     side, goal = np.zeros(table.n, np.int8), np.zeros(table.n, np.int8)
     layout = table.prior.layout
-    sides = new_sides(layout, table.prior.n_sums)
+    sides = table.sides
     log_q = allocate(rng, members, count, table.rows, layout, goal, False, side, sides)
     again = allocate(rng, members, count, table.rows, layout, side.copy(), True, goal, sides)
     assert log_q == again and log_q < 0 and (goal[:count] == side[:count]).all()
@@ -329,10 +329,11 @@ def exact(name, which=-1):
 
 
 @numba.njit
-def moved(rng, moves, rows, layout, z, n, size, M, tally):
+def moved(rng, moves, rows, layout, z, n, size, M, sides, tally):
     """`moves` proposals from every row of z, in place."""
     for i in range(z.shape[0]):
-        split_merge(rng, moves, rows, layout, ALPHA, (n[i], size[i], M[i]), z[i], tally)
+        classes = n[i], size[i], M[i]
+        split_merge(rng, moves, rows, layout, ALPHA, classes, z[i], sides, tally)
 
 
 def after(name, z, flags, moves, rng):
@@ -343,7 +344,7 @@ def after(name, z, flags, moves, rng):
     of_kinds = [table.classes(row, flags) for row in kinds]
     classes = [np.array([one[s] for one in of_kinds])[found.ravel()] for s in range(3)]
     z, tally = z.copy(), np.zeros((2, 2), np.int64)
-    moved(rng, moves, table.rows, table.prior.layout, z, *classes, tally)
+    moved(rng, moves, table.rows, table.prior.layout, z, *classes, table.sides, tally)
     return z, classes, tally
 
 

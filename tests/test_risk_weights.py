@@ -12,8 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.models.mixture.families import log_level
-from bayes_risk.models.mixture.mixed_terms import log_powers
+from bayes_risk.models.mixture import mixed_terms
 from bayes_risk.models.mixture.pymc_model import build
 from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.glm import build as build_regression
@@ -119,8 +118,9 @@ def test_two_classes_against_enumeration(two_classes, evidence):
 
 def class_powers(n, removed, w):
     """E[pi_k^w], a weight w less in a class."""
-    out = np.empty(len(n))
-    log_powers(n.astype(float), 0.7, np.empty(0), removed, w, out)
+    out, order = np.empty(len(n)), np.arange(len(n))
+    given = n.astype(float), 0.7, np.empty(0), order, removed, w
+    mixed_terms.class_powers(*given, np.empty(len(n)), out)
     return np.exp(out)
 
 
@@ -129,10 +129,13 @@ def level_powers(M, w, gone=(0.0, 0)):
     d, K = M.shape
     layout = (np.array([0, d]), 0.8, *NO_NUMBERS)
     taken = np.array([[gone[0], gone[1], 0.0, 0.0]])
-    rows = [
-        [log_level(M, M, layout, False, row, 0, k, taken, w) for k in range(K)] for row in range(d)
-    ]
-    return np.exp(rows)
+    draw, room = (M, M, np.empty((0, K, 5)), np.empty(M.shape), layout), np.empty(5)
+
+    def log_value(row, k):
+        given = float(row), 1.0, True, taken, w, np.zeros(2)
+        return mixed_terms.log_value(*draw, False, 0, k, *given, room)
+
+    return np.exp([[log_value(row, k) for k in range(K)] for row in range(d)])
 
 
 def test_powers_of_one_are_probabilities():

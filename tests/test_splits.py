@@ -23,7 +23,6 @@ from bayes_risk.models.mixture.split_merge import (
     individuals,
     log_slots,
     log_split_ratio,
-    new_sides,
     split_merge,
 )
 from bayes_risk.models.mixture.state import Draws, Prior
@@ -82,7 +81,7 @@ class Table:
             cells[i, : len(row)] = [starts[v] + c for v, c in row]
         self.units = units_of(cells)
         self.of_kernel = self.prior.layout
-        self.individuals, _ = individuals(self.units.arrays, self.of_kernel, True)
+        self.individuals, _, self.sides = individuals(self.units.arrays, self.of_kernel, True)
         self.owner = self.individuals[2]
         order = [int(np.flatnonzero(self.units.unit == u)[0]) for u in self.owner]
         self.rows = [rows[i] for i in order]  # in the kernel's order
@@ -141,10 +140,11 @@ def place(z, K):
 
 
 @numba.njit
-def moved(rng, moves, rows, layout, alpha, z, n, size, M, tally):
+def moved(rng, moves, rows, layout, alpha, z, n, size, M, sides, tally):
     """`moves` proposals from every row of z, in place."""
     for i in range(z.shape[0]):
-        split_merge(rng, moves, rows, layout, alpha, (n[i], size[i], M[i]), z[i], tally)
+        classes = n[i], size[i], M[i]
+        split_merge(rng, moves, rows, layout, alpha, classes, z[i], sides, tally)
 
 
 def after(table, z, moves, rng):
@@ -153,7 +153,8 @@ def after(table, z, moves, rng):
     which = np.unique(z, axis=0, return_inverse=True)[1].ravel()
     n, size, M = (np.array([f[s] for f in found])[which] for s in range(3))
     z, tally = z.copy(), np.zeros((2, 2), np.int64)
-    moved(rng, moves, table.individuals, table.of_kernel, ALPHA, z, n, size, M, tally)
+    fixed = table.individuals, table.of_kernel, ALPHA
+    moved(rng, moves, *fixed, z, n, size, M, table.sides, tally)
     assert (n == size).all()
     return z, n, M, tally
 
@@ -199,7 +200,7 @@ def test_the_ratio_of_a_split_is_that_of_its_definition(name):
     z[-1] = 1
     members = np.append(rng.permutation(table.n - 1), 0).astype(np.int32)
     count = table.n - 1
-    sides = new_sides(table.of_kernel, table.prior.n_sums)
+    sides = table.sides
     side, goal = np.zeros(table.n, np.int8), np.zeros(table.n, np.int8)
     log_q = allocate(
         rng, members, count, table.individuals, table.of_kernel, goal, False, side, sides
@@ -226,7 +227,7 @@ def test_a_forced_deal_costs_what_a_free_one_did():
     table, rng = Table(*TABLES["plain"]), np.random.default_rng(2)
     rows = table.individuals
     members, side = rng.permutation(5).astype(np.int32), np.zeros(5, np.int8)
-    sides = new_sides(table.of_kernel, table.prior.n_sums)
+    sides = table.sides
     seed = int(rng.integers(1000))
     free, forced = (np.random.default_rng(seed) for _ in range(2))
     log_q = allocate(free, members, 5, rows, table.of_kernel, side * 0, False, side, sides)
@@ -350,9 +351,9 @@ def test_moves_and_new_tables_keep_the_prior():
             N = np.bincount(z, minlength=K).astype(np.int64)
             units = units_of(y)
             units = units.only(units.unit)
-            rows, _ = individuals(units.arrays, of_kernel, True)
+            rows, _, sides = individuals(units.arrays, of_kernel, True)
             classes, tally = (N.astype(float), N, M), np.zeros((2, 2), np.int64)
-            split_merge(rng, 3, rows, of_kernel, ALPHA, classes, z, tally)
+            split_merge(rng, 3, rows, of_kernel, ALPHA, classes, z, sides, tally)
         occupied[1, i], largest[1, i] = (N > 0).sum(), N.max()
     for x in (occupied, largest):
         error = (x[1] - x[0]).std(ddof=1) / np.sqrt(size)
@@ -370,7 +371,7 @@ def test_labels_are_drawn_from_the_stream_of_the_plain_sweep():
     n, M = (np.zeros(shape) for shape in shapes)
     of_units = (np.random.default_rng(7), units.arrays, pi, phi, prior.layout)
     draw_labels(*of_units, n, M, label, np.zeros((0, 0), bool))
-    rows, z = individuals(units.arrays, prior.layout, True)
+    rows, z, _ = individuals(units.arrays, prior.layout, True)
     again, size, sums = np.zeros(3), np.zeros(3, np.int64), np.zeros((prior.width, 3))
     of_units = (np.random.default_rng(7), *of_units[1:])
     draw_labels(*of_units, again, sums, z, rows[3], size)

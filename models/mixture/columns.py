@@ -25,20 +25,11 @@ LARGEST = 2.0**53
 class Columns:
     """Which column of the table is of which family; places in the table's order.
 
-    Attributes
-    ----------
-    counts, reals, levels : ndarray of int, shapes (p,), (r,), (q,)
-    exposure : int or None
-        Column of positive numbers that multiply the rates of all counts.
-    location, scale : ndarray, shape (r,)
-        A real enters as ``(x - location) / scale``.
-    log : ndarray of bool, shape (r,)
-        Reals that enter by their logarithm.
-    width : ndarray, shape (r,)
-        Step that a real is rounded to; 0: none.
-    missing : ndarray, shape (p + r,)
-        Number that stands for a missing value; NaN: none may be missing. Whether it is missing is a
-        variable of two levels, after those of the table; of a missing number nothing else is said.
+    ``counts``, ``reals``, ``levels``: places. ``exposure``: column of positive numbers that
+    multiply the rates of all counts. A real enters as ``(x - location) / scale``, or its logarithm
+    does (``log``); it is rounded to steps of ``width``, 0: to none. ``missing (p + r,)``: number
+    that stands for a missing value; NaN: none may be missing. Whether it is missing is a variable
+    of two levels, after those of the table; of a missing number nothing else is said.
     """
 
     counts: Ints
@@ -162,13 +153,7 @@ class Columns:
 
 
 def checked_count(name: str, x: Array) -> None:
-    """Whether these are counts.
-
-    Raises
-    ------
-    InputError
-        Negative, fractional or very large ones.
-    """
+    """Refuse what are no counts: negative, fractional or very large numbers."""
     refuse(name, "negative", x < 0, "counts are 0 or more")
     refuse(name, "fractional", x != np.round(x), "counts are whole numbers; round them")
     refuse(name, "above 2**53", x > LARGEST, "count in thousands, or drop them")

@@ -33,12 +33,11 @@ ALMOST_ONE = 1.0 - 2.0**-53
 PARAMETERS = 5  # of a number in a class
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_zero(log_psi, log_alive, mean):
-    """log(psi + (1 - psi) exp(-mean)): a zero of either kind."""
-    alive = log_alive - mean
-    top = max(log_psi, alive)
-    return top + math.log(math.exp(log_psi - top) + math.exp(alive - top))
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+def log_add(x, y):
+    """log(exp x + exp y)."""
+    top, other = max(x, y), min(x, y)
+    return top if other == -math.inf else top + math.log1p(math.exp(other - top))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -67,7 +66,7 @@ def tables_of(pi, phi, layout, needed=True):
         for j in range(p):
             for k in range(K):
                 log_alive[j, k] = math.log1p(-phi[p + j, k])
-                at_zero[j, k] = log_zero(log_phi[p + j, k], log_alive[j, k], phi[j, k])
+                at_zero[j, k] = log_add(log_phi[p + j, k], log_alive[j, k] - phi[j, k])
     return log_pi, log_phi, log_alive, at_zero
 
 
@@ -101,7 +100,7 @@ def log_class_masses(data, u, phi, layout, tables, out):
                     out[k] += at_zero[j, k]
             else:
                 for k in range(K):
-                    out[k] += log_zero(log_phi[p + j, k], log_alive[j, k], e * phi[j, k])
+                    out[k] += log_add(log_phi[p + j, k], log_alive[j, k] - e * phi[j, k])
         else:
             two = step == 2 and i + 1 < n
             y, f, l = (counts[u, i + 1], exposure[u, i + 1], (i + 1) % p) if two else (0.0, 0.0, j)
@@ -159,8 +158,8 @@ def refine(data, u, phi, layout, tables, out):
         for c in range(counts.shape[1]):
             x, e, j = counts[u, c], exposure[u, c], c % p
             if inflated and e > 0.0 and x == 0.0:
-                total += log_zero(log_phi[p + j, k], log_alive[j, k], e * phi[j, k])
-                total -= log_zero(log_phi[p + j, b], log_alive[j, b], e * phi[j, b])
+                total += log_add(log_phi[p + j, k], log_alive[j, k] - e * phi[j, k])
+                total -= log_add(log_phi[p + j, b], log_alive[j, b] - e * phi[j, b])
                 continue
             step = phi[j, k] - phi[j, b]
             if x > 0.0:
@@ -224,20 +223,6 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def draw_structural(rng, data, u, k, copies, phi, layout, dead):
-    """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
-    p = layout[2].shape[0]
-    for c in range(data[1].shape[1]):
-        e, j = data[2][u, c], c % p
-        dead[c] = 0
-        if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
-            psi = phi[p + j, k]
-            q = psi / (psi + (1.0 - psi) * math.exp(-e * phi[j, k]))
-            for _ in range(copies):
-                dead[c] += rng.random() < q
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_numbers(data, u, k, w, copies, dead, layout, M):
     """Count the numbers of copies of a unit in class k, w each; dead[c] zeros are structural."""
     p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
@@ -284,7 +269,7 @@ def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, f
     """What `draw_labels` does once there is room: all of it, as calls would count references."""
     data, multiplicity, power = units
     products, masses, copies, dead = room
-    positions, K, at = data[0], pi.shape[0], 0
+    positions, K, p, at = data[0], pi.shape[0], layout[2].shape[0], 0
     for u in range(multiplicity.shape[0]):
         w = power[u] if power.shape[0] > 0 else 1.0
         if alone:
@@ -303,7 +288,13 @@ def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, f
             if left == 0:
                 continue
             if data[1].shape[1] + data[3].shape[1] > 0:
-                draw_structural(rng, data, u, k, left, phi, layout, dead)
+                for c in range(data[1].shape[1]):  # how many zeros are structural
+                    e, j, dead[c] = data[2][u, c], c % p, 0
+                    if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
+                        psi = phi[p + j, k]
+                        q = psi / (psi + (1.0 - psi) * math.exp(-e * phi[j, k]))
+                        for _ in range(left):
+                            dead[c] += rng.random() < q
                 add_numbers(data, u, k, w, left, dead, layout, M)
             n[k] += w * left
             for j in range(positions.shape[1]):
@@ -319,24 +310,6 @@ def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, f
                     flags[i, c] = dead[c] > 0 and rng.random() * left < dead[c]
                     dead[c] -= flags[i, c]
                 left -= 1
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_terms(data, u, pi, phi, layout, out):
-    """out[k] = log(pi_k p(unit u | k)), the densities complete."""
-    positions, counts, exposure, reals = data
-    p, r = layout[2].shape[0], layout[6].shape[0]
-    for k in range(out.shape[0]):
-        total = math.log(max(pi[k], TINY))
-        for c in range(counts.shape[1]):
-            of = phi[c % p, k], 0.0, 0.0, phi[p + c % p, k], 0.0
-            total += log_number(counts[u, c], exposure[u, c], of, False, layout[4], 1.0, (0.0, 0.0))
-        for c in range(reals.shape[1]):
-            of = phi[2 * p + c % r, k], 0.0, phi[2 * p + r + c % r, k], 0.0, 0.0
-            total += log_number(reals[u, c], 1.0, of, True, False, 1.0, (0.0, 0.0))
-        for j in range(positions.shape[1]):
-            total += math.log(max(phi[positions[u, j], k], TINY))
-        out[k] = total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -360,7 +333,8 @@ def fill_log_masses(data, pi, phi, layout, out):
 
     Rows with large counts, whose last digits those do not have, term by term.
     """
-    _, counts, exposure, reals = data
+    positions, counts, exposure, reals = data
+    p, r = layout[2].shape[0], layout[6].shape[0]
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
     for u in range(out.shape[1]):
         for c in range(counts.shape[1]):
@@ -378,9 +352,20 @@ def fill_log_masses(data, pi, phi, layout, out):
                 top = log_class_masses(data, u, phi[h], layout, tables, terms)
                 exponentials(top, terms)
                 out[h, u] = constants[u] + top + math.log(terms.sum())
-            else:
-                log_terms(data, u, pi[h], phi[h], layout, terms)
-                out[h, u] = log_sum_of(terms)
+                continue
+            for k in range(terms.shape[0]):
+                terms[k] = math.log(max(pi[h, k], TINY))
+                for c in range(counts.shape[1]):
+                    of = phi[h, c % p, k], 0.0, 0.0, phi[h, p + c % p, k], 0.0
+                    x, e = counts[u, c], exposure[u, c]
+                    terms[k] += log_number(x, e, of, False, layout[4], 1.0, (0.0, 0.0))
+                for c in range(reals.shape[1]):
+                    mean, precision = phi[h, 2 * p + c % r, k], phi[h, 2 * p + r + c % r, k]
+                    of = mean, 0.0, precision, 0.0, 0.0
+                    terms[k] += log_number(reals[u, c], 1.0, of, True, False, 1.0, (0.0, 0.0))
+                for j in range(positions.shape[1]):
+                    terms[k] += math.log(max(phi[h, positions[u, j], k], TINY))
+            out[h, u] = log_sum_of(terms)
 
 
 # --- parameters given sums --------------------------------------------------------------------
@@ -524,27 +509,7 @@ def log_number(x, e, of, is_real, inflated, w, constants):
         return out
     if x > 0.0:
         return math.log1p(-psi) + out
-    return log_zero(math.log(psi), math.log1p(-psi), -out)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def log_level(M, phi, layout, fixed, row, q, k, gone, w):
-    """log E[phi^w] of a level in class k; ``gone[i]``: weight and row taken out of its sums."""
-    if fixed:
-        return w * math.log(max(phi[row, k], TINY))
-    starts, level = layout[0], layout[1]
-    here, total = M[row, k] + level, 0.0
-    for other in range(starts[q], starts[q + 1]):
-        total += M[other, k] + level
-    for i in range(gone.shape[0]):
-        if gone[i, 0] != 0.0:
-            total -= gone[i, 0]
-            if gone[i, 1] == row:
-                here -= gone[i, 0]
-    here, total = max(here, TINY), max(total, TINY)
-    if w == 1.0:  # log E[x^w], x ~ Beta(here, total - here)
-        return math.log(here / total)
-    return log_rise(here, w) - log_rise(total, w)
+    return log_add(math.log(psi), math.log1p(-psi) + out)
 
 
 # --- marginal likelihoods of classes -----------------------------------------------------------

@@ -167,14 +167,7 @@ class MixtureFit(Shown):
         return replace(may, methods=frozenset(methods), in_words=IN_WORDS)
 
     def check(self, release: EncodedRelease) -> None:
-        """Whether the model can have drawn a release.
-
-        Raises
-        ------
-        InputError
-            Columns that the model does not synthesise; values outside the support of their family;
-            own classes of a fit with record weights or structural zeros.
-        """
+        """Refuse a release that the model cannot have drawn."""
         names, offered = self.microdata.columns, self.synthesizable
         others = [c for c in release.synthesized if c not in offered]
         if others:
@@ -277,7 +270,7 @@ class MixtureFit(Shown):
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> Any:
         """The predictive of a posterior, a mixture of products over all cells of a table."""
-        return posterior.collapsed(targets, rng)
+        return posterior.predictives(targets, rng=rng)[0]
 
     def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
@@ -497,8 +490,7 @@ class MixtureFit(Shown):
     ) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         linked = None if l is None else Mechanism.of(release, l, self.columns, self.prior).linked
-        predictive: Predictive = self.posterior.at_theta(targets, linked)
-        return predictive
+        return self.posterior.at_theta(targets, linked)
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None

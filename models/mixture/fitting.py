@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,11 @@ from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses
 from .sampler import initial_state
-from .state import DRAWN, Draws, Prior, Units
+from .state import DRAWN, Draws, Prior
 from .zeros import log_possible
 
 DIAGNOSED = 300
+SOMETIMES = 0.05  # share of draws with every class occupied from which the truncation binds
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
 
@@ -56,13 +56,7 @@ class Run:
 def checked_splits(
     splits: int | None, impossible: Impossible | None, sampler: str, usual: int = SPLITS
 ) -> int:
-    """``splits`` where there are such moves, by default the usual number.
-
-    Raises
-    ------
-    InputError
-        Moves where there are none.
-    """
+    """``splits`` where there are such moves, by default the usual number."""
     other = {"impossible": impossible is not None, 'sampler="nuts"': sampler == "nuts"}
     if splits is None:
         return 0 if any(other.values()) else usual
@@ -90,12 +84,31 @@ def fitted(
 
     Unless it is to be sampled the fit has one start in the place of all draws.
     """
-    from .pymc_model import draws_of
+    from .pymc_model import BlockedSweep, build, draws_of
 
     units = columns.rows(data.codes, prior).units(power=weights)
     idata: Any = None
+
+    def record() -> Any:
+        import pymc as pm
+
+        seeds, starts = rng.spawn(2)
+        tick = ticker(run.progress, "fit", run.length.steps)
+        options = run.length.options(run.n_jobs, seeds) | {
+            "callback": lambda trace, draw: tick(1),
+            "return_inferencedata": True,
+        }
+        nuts = run.sampler == "nuts"
+        with build(data, columns, prior, units, transformed=nuts) as declared:
+            if nuts:
+                return pm.sample(**options)
+            blocks = blocks_of(data, columns, prior)
+            step = BlockedSweep(declared, prior, units, blocks=blocks, thin=run.thin, rng=seeds)
+            children = starts.spawn(run.length.chains)
+            points = [step.point(initial_state(prior, units, child)) for child in children]
+            return pm.sample(step=step, initvals=points, **options)
+
     if run.sample:
-        record = partial(_record, data, columns, prior, units, run, rng)
         idata = kept_chains(record, run.length)
         draws = draws_of(idata, prior, blocks_of(data, columns, prior))
     else:
@@ -126,35 +139,6 @@ def repeated(start: Draws, length: Length) -> Draws:
     return Draws(**same, n_chains=length.chains)
 
 
-def _record(
-    data: Microdata,
-    columns: Columns,
-    prior: Prior,
-    units: Units,
-    run: Run,
-    rng: np.random.Generator,
-) -> Any:
-    import pymc as pm
-
-    from .pymc_model import BlockedSweep, build
-
-    seeds, starts = rng.spawn(2)
-    tick = ticker(run.progress, "fit", run.length.steps)
-    options = run.length.options(run.n_jobs, seeds) | {
-        "callback": lambda trace, draw: tick(1),
-        "return_inferencedata": True,
-    }
-    nuts = run.sampler == "nuts"
-    with build(data, columns, prior, units, transformed=nuts) as model:
-        if nuts:
-            return pm.sample(**options)
-        blocks = blocks_of(data, columns, prior)
-        step = BlockedSweep(model, prior, units, blocks=blocks, thin=run.thin, rng=seeds)
-        children = starts.spawn(run.length.chains)
-        points = [step.point(initial_state(prior, units, child)) for child in children]
-        return pm.sample(step=step, initvals=points, **options)
-
-
 def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
     """Rows of phi that each variable of the PyMC model holds."""
     from .pymc_model import levels_name, missing_name
@@ -171,6 +155,20 @@ def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, s
     return numbers | {levels_name(c): slice(int(b), int(e)) for c, b, e in bounds}
 
 
+def truncation_binds(full: float, K: int, given: str = "") -> bool:
+    """Whether all of several classes are occupied in too large a share of draws; warns."""
+    if K == 1 or full <= SOMETIMES:
+        return False
+    warnings.warn(
+        f"all n_classes={K} classes are occupied in {100 * full:.0f} % of draws{given}: the "
+        "truncation binds, and values far from all classes are thought impossible; fit again with "
+        "more classes",
+        TruncationWarning,
+        stacklevel=5,
+    )
+    return True
+
+
 def diagnose(idata: Any, posterior: MixturePosterior) -> dict[str, float]:
     """R-hat and ESS of log predictives of some profiles; warn where the truncation binds."""
     import xarray as xr
@@ -184,22 +182,13 @@ def diagnose(idata: Any, posterior: MixturePosterior) -> dict[str, float]:
     ess, rhat = ess_and_rhat(log_p, draws.n_chains)
     diagnosed = xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})
     add_group(idata, "log_predictive", diagnosed)
-    full = float((draws.n_occupied == K).mean())
-    binds = bool(full > 0.05 and K > 1)
-    if binds:
-        warnings.warn(
-            f"all n_classes={K} classes are occupied in {100 * full:.0f} % of draws: the "
-            f"truncation binds; fit again with more classes",
-            TruncationWarning,
-            stacklevel=4,
-        )
     return {
         "draws": len(draws) // draws.n_chains,
         "chains": draws.n_chains,
         "n_classes": K,
         "n_occupied_mean": float(draws.n_occupied.mean()),
         "n_occupied_max": int(draws.n_occupied.max()),
-        "truncation_binds": binds,
+        "truncation_binds": truncation_binds(float((draws.n_occupied == K).mean()), K),
         **mixing(ess, rhat, draws.n_chains),
         "profiles_diagnosed": len(some),
         **({} if prior.zeros is None else {"zero_mass_mean": float(-np.expm1(left).mean())}),

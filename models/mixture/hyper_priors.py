@@ -21,13 +21,7 @@ from .state import Prior
 
 
 def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
-    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b).
-
-    Raises
-    ------
-    InputError
-        A power that makes it improper.
-    """
+    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b), which may not be improper."""
     shape, rate = prior
     raised = power * (shape - 1.0) + 1.0
     if raised <= 0:
@@ -70,13 +64,6 @@ class HyperpriorReweighting:
     """The draws of a DPMPM under the hyper-parameters of another declaration."""
 
     model: Any
-
-    @classmethod
-    def of(cls, fit: Any, model: Any) -> "HyperpriorReweighting | None":
-        """None: only a new fit can tell."""
-        plain = fit.weights is None and fit.known is None and fit.model.impossible is None
-        alike = same_but(fit.model, model, "concentration_prior", "level_prior")
-        return cls(model) if plain and alike else None
 
     def predictives(
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator

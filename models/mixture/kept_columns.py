@@ -20,7 +20,7 @@ import math
 import numba
 import numpy as np
 
-from .families import draw_parameters, log_class_masses, log_zero, tables_of
+from .families import draw_parameters, log_add, log_class_masses, tables_of
 from .sweep import TINY, draw_alpha, draw_stick
 
 BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
@@ -44,16 +44,6 @@ def log_ratio(S_new, inverse, c):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def mixed(pi, g):
-    """S_v = sum_k pi_k g[k, v]."""
-    S = np.zeros(g.shape[1])
-    for k in range(g.shape[0]):
-        for v in range(g.shape[1]):
-            S[v] += pi[k] * g[k, v]
-    return S
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
     """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K.
 
@@ -70,7 +60,7 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
                 T[k, v] = V * g[k + 1, v] + left * T[k + 1, v]
     after, after_z = n.sum(), n_z.sum()
     head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
-    inverse = 1.0 / np.maximum(mixed(pi, g), TINY)
+    inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
     log_rest = 0.0
     for k in range(K - 1):
         after -= n[k]
@@ -119,44 +109,34 @@ def rows_of(layout, v):
     return (v, p + v) if v < p else (p + v, p + r + v)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def log_change(parts, i, v, k, phi, new, layout):
-    """log p(value of number v in part i | new) / p(the same | phi), in class k."""
-    p, (here, also) = layout[2].shape[0], rows_of(layout, v)
-    now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
-    if v >= p:
-        x = parts[3][i, v - p]
-        if x != x:
-            return 0.0
-        squares = psi_new * (x - then) ** 2 - psi * (x - now) ** 2
-        return 0.5 * (math.log(psi_new / psi) - squares)
-    x, e = parts[1][i, v], parts[2][i, v]
-    if e <= 0.0:
-        return 0.0
-    if layout[4] and x == 0.0:
-        both = log_zero(math.log(psi_new), math.log1p(-psi_new), e * then)
-        return both - log_zero(math.log(psi), math.log1p(-psi), e * now)
-    change = x * math.log1p((then - now) / now) - e * (then - now)
-    return change + (math.log1p(-psi_new) - math.log1p(-psi) if layout[4] else 0.0)
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
     p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
-    if v < p:
-        step = new[v, k] - phi[v, k]
-        gain = M[v, k] * math.log(new[v, k] / phi[v, k]) - M[D + v, k] * step
-        if layout[4]:
-            gain += M[also, k] * math.log(new[also, k] / phi[also, k])
-            gain += M[D + also, k] * (math.log1p(-new[also, k]) - math.log1p(-phi[also, k]))
-    else:
+    now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
+    if v >= p:  # mean, and psi the precision
         n, total, squares = M[D + here, k], M[here, k], M[also, k]
-        gain = 0.5 * n * math.log(new[also, k] / phi[also, k])
-        gain -= 0.5 * new[also, k] * (squares - 2.0 * new[here, k] * total + n * new[here, k] ** 2)
-        gain += 0.5 * phi[also, k] * (squares - 2.0 * phi[here, k] * total + n * phi[here, k] ** 2)
+        gain = 0.5 * n * math.log(psi_new / psi)
+        gain -= 0.5 * psi_new * (squares - 2.0 * then * total + n * then**2)
+        gain += 0.5 * psi * (squares - 2.0 * now * total + n * now**2)
+        for i in range(more.shape[0]):
+            x = parts[3][i, v - p]
+            gap = psi_new * (x - then) ** 2 - psi * (x - now) ** 2
+            more[i] = math.exp(0.5 * (math.log(psi_new / psi) - gap)) if x == x else 1.0
+        return gain
+    step, alive = then - now, 0.0
+    gain = M[v, k] * math.log(then / now) - M[D + v, k] * step
+    if layout[4]:
+        alive = math.log1p(-psi_new) - math.log1p(-psi)
+        gain += M[also, k] * math.log(psi_new / psi) + M[D + also, k] * alive
     for i in range(more.shape[0]):
-        more[i] = math.exp(log_change(parts, i, v, k, phi, new, layout))
+        x, e, change = parts[1][i, v], parts[2][i, v], 0.0
+        if e > 0.0 and layout[4] and x == 0.0:
+            change = log_add(math.log(psi_new), math.log1p(-psi_new) - e * then)
+            change -= log_add(math.log(psi), math.log1p(-psi) - e * now)
+        elif e > 0.0:
+            change = x * math.log1p(step / now) - e * step + alive
+        more[i] = math.exp(change)
     return gain
 
 
@@ -169,7 +149,8 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     falls far below rounding.
     """
     V, p_r = c.shape[0], layout[2].shape[0] + layout[6].shape[0]
-    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), np.zeros(g.shape)
+    inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
+    R = np.zeros(g.shape)
     for k in range(g.shape[0] - 2, -1, -1):  # R[k, v] = sum_{l>k} pi_l g[l, v]
         for i in range(V):
             R[k, i] = R[k + 1, i] + pi[k + 1] * g[k + 1, i]

@@ -22,7 +22,7 @@ from bayes_risk.release.release import EncodedRelease
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .sampler import at_means, collapse, initial_state, run_chains
-from .state import Draws, joined
+from .state import joined
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
@@ -188,8 +188,8 @@ def _within(
         again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
         gone = outside(scores(new, release, score).sum(axis=0), limit)
-        for c, chain in zip(out[~gone], _some(new, ~gone), strict=True):
-            chains[c] = chain
+        for c, chain, lost in zip(out, new.draws.chains(), gone, strict=True):
+            chains[c] = chains[c] if lost else chain
         out, how["tick"] = out[gone], lambda done: None
         put_back += len(out)
         if not len(out):
@@ -197,11 +197,6 @@ def _within(
     for c in out:
         chains[c] = chains[c].take(np.resize(np.arange(len(chains[c])), n_draws), 1)
     return replace(begin, draws=joined(chains), put_back=put_back), out
-
-
-def _some(posterior: MixturePosterior, which: npt.NDArray[np.bool_]) -> list[Draws]:
-    """Some of its chains, one by one."""
-    return [chain for chain, chosen in zip(posterior.draws.chains(), which, strict=True) if chosen]
 
 
 def scores(

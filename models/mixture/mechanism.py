@@ -15,24 +15,11 @@ from .state import Given, Prior, Rows, Units
 class Mechanism:
     """How one data set of a release was drawn.
 
-    Attributes
-    ----------
-    y, z : Rows
-        Confidential and released rows.
-    synthesized : ndarray of bool, shape (V,)
-        Which variables.
-    replaced : ndarray of bool, shape (n,)
-        Which records.
-    rows : ndarray of bool, shape (N,)
-        Which released rows hold synthetic values: theirs, or all where no row is a record's.
-    own : bool
-        Whether classes were the records' own.
-    padding : int
-        Row of phi of a level that is not told.
-    exposure : ndarray, shape (n, p)
-        Exposures of all counts, missing or not.
-    others : tuple of Rows
-        Released rows of further data sets from the same draw of Theta.
+    Confidential rows ``y`` and released rows ``z``; which variables are ``synthesized (V,)``, which
+    records ``replaced (n,)``, and which released ``rows (N,)`` hold synthetic values: theirs, or
+    all where no row is a record's. ``own``: whether classes were the records' own. ``padding``: row
+    of phi of a level that is not told. ``exposure (n, p)`` of all counts, missing or not.
+    ``others``: released rows of further data sets from the same draw of Theta.
     """
 
     y: Rows

@@ -21,17 +21,9 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
-from .families import PARAMETERS, log_sum_of
+from .families import PARAMETERS, log_add, log_sum_of
 from .masses import count_constants
-from .mixed_terms import (
-    SMALL,
-    fill_draw,
-    log_add,
-    log_guess,
-    points_of,
-    put_aside,
-    rest_terms,
-)
+from .mixed_terms import SMALL, fill_draw, log_guess, points_of, put_aside, rest_terms
 from .sampler import Sums, occupied
 from .state import Prior
 
@@ -40,59 +32,48 @@ STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def draw_of(tables, layout, fixed, h, room):
-    """A draw as `mixed_terms` takes it."""
-    all_n, all_alpha, all_pi, order, all_M, all_phi, log_weights, integrated = tables
-    nothing, P, T = room
-    fill_draw(all_M[h], all_phi[h], layout, fixed, nothing, P, T)
-    pi = all_pi[h, : 0 if integrated else all_n.shape[1]]
-    M, phi = all_M[h], all_phi[h]
-    return all_n[h], all_alpha[h], pi, order[h], M, phi, P, T, log_weights[h]
+def fill(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums, out):
+    """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
 
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill_truths(tables, layout, fixed, targets, room, out):
-    """out[h, u] = log p_h(values of the target, the target taken out), given what is given."""
-    of_draw, (nothing, terms, _, _, _, _, _) = room
-    any_given = targets[6].any() or targets[7].any()
-    for h in range(out.shape[0]):
-        draw = draw_of(tables, layout, fixed, h, of_draw)
-        for u in range(out.shape[1]):
-            rest_terms(draw, layout, fixed, targets, h, u, 0, nothing, terms)
-            out[h, u] = log_sum_of(terms)
-            if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, nothing, terms):
-                out[h, u] -= log_sum_of(terms)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill_sums(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums, out):
-    """out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i).
-
+    With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i);
     ``sums``: room of the same shape, 0, and what these are relative to, minus infinity as ``out``.
     """
-    (of_draw, found), (sums, relative) = room, sums
-    _, terms, rest, L, _, _, masses = found
-    for h in range(batch.shape[0]):
-        draw, b = draw_of(tables, layout, fixed, h, of_draw), batch[h]
+    all_n, all_alpha, all_pi, order, all_M, all_phi, all_weights, integrated = tables
+    (nothing, P, T), found = room
+    spare, terms, rest, L, _, _, masses = found
+    any_given = targets[6].any() or targets[7].any()
+    for h in range(all_n.shape[0]):
+        M, phi, pi = all_M[h], all_phi[h], all_pi[h, : 0 if integrated else all_n.shape[1]]
+        fill_draw(M, phi, layout, fixed, nothing, P, T)
+        draw = all_n[h], all_alpha[h], pi, order[h], M, phi, P, T, all_weights[h]
+        for u in range(targets[0].shape[1]):
+            if guesses is None:
+                rest_terms(draw, layout, fixed, targets, h, u, 0, spare, terms)
+                log_p = log_sum_of(terms)
+                if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, spare, terms):
+                    log_p -= log_sum_of(terms)
+                out[h, u] = log_p
+            else:
+                (of_sums, relative), b = sums, batch[h]
+                top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
+                log_v = log_weights[h, u] - log_truth
+                if log_v + top == -math.inf:
+                    continue
+                if log_v + top > relative[u, b] + STEP:
+                    put_aside(of_sums[u, b], relative[u, b], out[u, b])
+                    relative[u, b] = log_v + top
+                factor = math.exp(log_v + top - relative[u, b])
+                least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
+                for g in range(masses.shape[0]):
+                    if masses[g] > least:
+                        of_sums[u, b, g] += masses[g] * factor
+                    else:
+                        of_guess = log_v + log_guess(rest, L, guesses[5], u, g, terms)
+                        out[u, b, g] = log_add(out[u, b, g], of_guess)
+    if guesses is not None:
         for u in range(out.shape[0]):
-            top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
-            log_v = log_weights[h, u] - log_truth
-            if log_v + top == -math.inf:
-                continue
-            if log_v + top > relative[u, b] + STEP:
-                put_aside(sums[u, b], relative[u, b], out[u, b])
-                relative[u, b] = log_v + top
-            factor = math.exp(log_v + top - relative[u, b])
-            least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
-            for g in range(masses.shape[0]):
-                if masses[g] > least:
-                    sums[u, b, g] += masses[g] * factor
-                else:
-                    of_guess = log_v + log_guess(rest, L, guesses[5], u, g, terms)
-                    out[u, b, g] = log_add(out[u, b, g], of_guess)
-    for u in range(out.shape[0]):
-        for b in range(out.shape[1]):
-            put_aside(sums[u, b], relative[u, b], out[u, b])
+            for b in range(out.shape[1]):
+                put_aside(sums[0][u, b], sums[1][u, b], out[u, b])
 
 
 def room_of(guesses: tuple[Any, ...] | None, V: int, K: int, every: int) -> tuple[Any, ...]:
@@ -110,19 +91,10 @@ def room_of(guesses: tuple[Any, ...] | None, V: int, K: int, every: int) -> tupl
 class Cases:
     """Targets as the predictives see them, variables numbered counts, reals, levels.
 
-    Attributes
-    ----------
-    prior : Prior
-    table : Columns
-    targets : Targets
-    values, exposure : ndarray, shape (U, V)
-        The target's own values, and their exposures.
-    linked : ndarray, shape (U, V)
-        Its own synthetic values where classes were the records' own; else NaN.
-    held : ndarray, shape (U, V)
-        Its own values as far as they are among the data; else NaN.
-    given, given_linked : ndarray of bool, shape (U, V)
-        Values, own and synthetic, that the density is conditional on.
+    All of shape (U, V): the target's own ``values`` and their ``exposure``; ``linked``, its own
+    synthetic values where classes were the records' own, else NaN; ``held``, its own values as far
+    as they are among the data, else NaN; ``given`` and ``given_linked``, whether the density is
+    conditional on the own and on the synthetic value.
     """
 
     prior: Prior
@@ -224,19 +196,10 @@ class Cases:
 class MixedPredictive:
     """p(y* | theta_h without the target) for a list of targets and their guesses.
 
-    Attributes
-    ----------
-    sums : Sums
-        Of the H draws and the S classes of each that are `occupied`.
-    log_weights : ndarray, shape (H, S + 1, S)
-        Of the classes, one member of each taken out, or nobody.
-    cases : Cases
-    label : ndarray of int, shape (H, U)
-        Class of each target; S where nothing is to be taken out.
-    structural : ndarray of bool, shape (H, U, 2 p)
-        Which of its values, own and synthetic, are drawn to be structural zeros.
-    batch : ndarray of int, shape (H,)
-        Batch of each draw.
+    ``sums`` of the H draws and the S classes of each that are `occupied`; ``log_weights (H, S + 1,
+    S)`` of the classes, one member of each taken out, or nobody; ``label (H, U)``, the class of
+    each target, S where nothing is to be taken out; ``structural (H, U, 2 p)``, which of its
+    values, own and synthetic, are drawn to be structural zeros; ``batch (H,)`` of each draw.
     """
 
     sums: Sums
@@ -258,35 +221,25 @@ class MixedPredictive:
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), given what is given of i, shape (H, block)."""
-        targets = self._targets(block)
-        out = np.empty(targets[0].shape)
-        fill_truths(*self._draws, targets, self._room(None), out)
-        return out
+        out = np.empty(self.label[:, block].shape)
+        return self._filled(block, None, None, None, out)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        targets, guesses = self._targets(block), self.cases.points(block)
-        shape = targets[0].shape[1], int(self.batch.max()) + 1, guesses[5].shape[1]
+        guesses = self.cases.points(block)
+        shape = self.label[:, block].shape[1], int(self.batch.max()) + 1, guesses[5].shape[1]
         sums, out = (np.zeros(shape), np.full(shape[:2], -np.inf)), np.full(shape, -np.inf)
-        weights = np.ascontiguousarray(log_weights)
-        room = self._room(guesses)
-        fill_sums(*self._draws, targets, guesses, weights, self.batch, room, sums, out)
+        self._filled(block, guesses, np.ascontiguousarray(log_weights), sums, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
 
-    def _room(self, guesses: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Room for a draw, and for what is found of a target: the kernels allocate nothing."""
-        (D, S), V = self.sums.draws.phi.shape[1:], self.cases.values.shape[1]
-        P, T = np.empty((V, S, PARAMETERS)), np.zeros((D, S))
-        return (np.zeros((0, 4)), P, T), room_of(guesses, V, S, self.sums.n.shape[1])
-
-    @property
-    def _draws(self) -> tuple[Any, ...]:
-        """What the kernels take first: draws, families, fixed variables."""
-        s, d = self.sums, self.sums.draws
+    def _filled(self, block: slice, guesses: Any, log_weights: Any, sums: Any, out: Array) -> Array:
+        """``out``, with room for a draw and a target made here: the kernels allocate nothing."""
+        s, d, cases = self.sums, self.sums.draws, self.cases
+        (D, S), V = d.phi.shape[1:], cases.values.shape[1]
+        of_draw = np.zeros((0, 4)), np.empty((V, S, PARAMETERS)), np.zeros((D, S))
+        room = of_draw, room_of(guesses, V, S, s.n.shape[1])
         tables = s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
-        return tables, self.cases.prior.layout, s.fixed
-
-    def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
-        some = (self.label[:, block], self.structural[:, block])
-        kept = (np.ascontiguousarray(x) for x in some)
-        return *kept, *self.cases.arrays(block)
+        own = (np.ascontiguousarray(x[:, block]) for x in (self.label, self.structural))
+        given = tables, cases.prior.layout, s.fixed, (*own, *cases.arrays(block)), guesses
+        fill(*given, log_weights, self.batch, room, sums, out)
+        return out

@@ -24,7 +24,7 @@ import numba
 from .families import (
     FAR,
     HALF_LOG_2PI,
-    log_level,
+    log_add,
     log_number,
     log_rise,
     log_sum_of,
@@ -37,25 +37,34 @@ SMALL = 1e-200  # of the likeliest guess; exp(-LOG_RANGE) is far below
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def log_powers(n, alpha, pi, removed, w, out):
-    """log E[pi_k^w | labels, w less in class `removed`], sticks integrated out; or of pi itself.
+def class_powers(n, alpha, pi, order, k0, w, every, out):
+    """log E[pi_k^w | labels, w less in the k0-th class] of the classes in ``order``; or of pi.
 
-    E[V_k^w] prod_{l<k} E[(1 - V_l)^w], V_k ~ Beta(1 + n_k, alpha + n_{>k}); pi empty: integrated.
+    Without pi sticks are integrated out: E[V_k^w] prod_{l<k} E[(1 - V_l)^w], V_k ~ Beta(1 + n_k,
+    alpha + n_{>k}); the first empty class then stands for all of them. ``every``: room.
     """
-    K = out.shape[0]
+    K = n.shape[0]
     if pi.shape[0] > 0:
-        for k in range(K):
-            out[k] = w * math.log(max(pi[k], TINY))
+        for t in range(out.shape[0]):
+            out[t] = w * math.log(max(pi[order[t]], TINY))
         return
+    removed, log_rest, rest = order[k0] if k0 < out.shape[0] else K, 0.0, -math.inf
     after = n.sum() - (w if removed < K else 0.0)
-    log_rest = 0.0
     for k in range(K - 1):
         here = 1.0 + n[k] - (w if k == removed else 0.0)
         after -= here - 1.0
         both = log_rise(here + alpha + after, w)
-        out[k] = log_rest + log_rise(here, w) - both
+        every[k] = log_rest + log_rise(here, w) - both
         log_rest += log_rise(alpha + after, w) - both
-    out[K - 1] = log_rest
+    every[K - 1] = log_rest
+    for k in range(K):
+        if n[k] == 0.0 and k != removed:
+            rest = log_add(rest, every[k])
+    for t in range(out.shape[0]):
+        k = order[t]
+        out[t] = every[k]
+        if n[k] == 0.0 and k != removed:
+            out[t], rest = rest, -math.inf
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -103,13 +112,29 @@ def set_gone(told, own, given_z, gone):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
-    """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
+    """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums.
+
+    ``gone[i]``: weight and value taken out, and of counts exposure and kind of zero.
+    """
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     if v >= p_r:
-        row = int(x)
+        row, starts = int(x), layout[0]
         if w == 1.0 and not changed:
             return T[row, k]
-        return log_level(M, phi, layout, fixed, row, v - p_r, k, gone, w)
+        if fixed:
+            return w * math.log(max(phi[row, k], TINY))
+        here, total = M[row, k] + layout[1], 0.0
+        for other in range(starts[v - p_r], starts[v - p_r + 1]):
+            total += M[other, k] + layout[1]
+        for i in range(gone.shape[0]):
+            if gone[i, 0] != 0.0:
+                total -= gone[i, 0]
+                if gone[i, 1] == row:
+                    here -= gone[i, 0]
+        here, total = max(here, TINY), max(total, TINY)
+        if w == 1.0:  # log E[x^w], x ~ Beta(here, total - here)
+            return math.log(here / total)
+        return log_rise(here, w) - log_rise(total, w)
     if not changed or fixed:
         return log_number(x, e, P[v, k], v >= p, layout[4], w, constants)
     number_parameters(M, phi, layout, False, v, k, gone, of)
@@ -140,13 +165,6 @@ def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def log_add(x, y):
-    """log(exp x + exp y)."""
-    top, other = max(x, y), min(x, y)
-    return top if other == -math.inf else top + math.log1p(math.exp(other - top))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
@@ -170,21 +188,6 @@ def log_of_both(share, x, e, of, w, constants):
     first = log_number(x, e, of[0], False, True, w, constants)
     second = log_number(x, e, of[1], False, True, w, constants)
     return log_add(math.log1p(-share) + first, math.log(share) + second)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def class_powers(n, alpha, pi, order, k0, w, every, out):
-    """`log_powers` of some classes; where they are integrated out one stands for all empty ones."""
-    removed, rest = order[k0] if k0 < out.shape[0] else n.shape[0], -math.inf
-    log_powers(n, alpha, pi, removed, w, every)
-    for k in range(n.shape[0] if pi.shape[0] == 0 else 0):
-        if n[k] == 0.0 and k != removed:
-            rest = log_add(rest, every[k])
-    for t in range(out.shape[0]):
-        k = order[t]
-        out[t] = every[k]
-        if pi.shape[0] == 0 and n[k] == 0.0 and k != removed:
-            out[t], rest = rest, -math.inf
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -225,27 +228,6 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
                 gone, of[0], out,
             )  # fmt: skip
     return anything
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gone, of, out):
-    """out[c, k]: log mass of each point x[c] of variable v in class k."""
-    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
-    w, _, z, e, _, _ = told
-    changed = set_gone(told, own, True, gone)
-    if v >= p_r or fixed or not changed:
-        for c in range(x.shape[0]):
-            out[c, k] = log_value(
-                M, phi, P, T, layout, fixed, v, k, x[c], e, changed, gone, w, constants[c], of[0]
-            )
-    elif layout[4] and v < p and z == 0.0:
-        share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
-        for c in range(x.shape[0]):
-            out[c, k] = log_of_both(share, x[c], e, of, w, constants[c])
-    else:
-        number_parameters(M, phi, layout, False, v, k, gone, of[0])
-        for c in range(x.shape[0]):
-            out[c, k] = log_number(x[c], e, of[0], v >= p, layout[4], w, constants[c])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -302,11 +284,24 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
             v, some = columns[i], n_points[u, i]
             if v >= p + r and cut and not own:
                 continue
-            class_points(
-                M, phi, P, T, layout, fixed[v], v,
-                told_of(held, linked, exposure, flags, power, h, u, v, p), k, own,
-                points[u, i, :some], constants[u, i], gone, of, L[i],
-            )  # fmt: skip
+            told = told_of(held, linked, exposure, flags, power, h, u, v, p)
+            w, _, z, e, _, _ = told
+            changed, share = set_gone(told, own, True, gone), -1.0
+            plain = v >= p + r or fixed[v] or not changed
+            if not plain and layout[4] and v < p and z == 0.0:
+                share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
+            elif not plain:
+                number_parameters(M, phi, layout, False, v, k, gone, of[0])
+            for c in range(some):
+                x, of_x = points[u, i, c], constants[u, i, c]
+                if plain:
+                    L[i, c, k] = log_value(
+                        M, phi, P, T, layout, fixed[v], v, k, x, e, changed, gone, w, of_x, of[0]
+                    )
+                elif share >= 0.0:
+                    L[i, c, k] = log_of_both(share, x, e, of, w, of_x)
+                else:
+                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout[4], w, of_x)
         if t == 0:
             least = bounds(rest, L, n_points, u, first)[1]
 

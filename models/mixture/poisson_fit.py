@@ -16,7 +16,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .business import intruder as competitors
-from .business.totals import checked_quantile, dealt, groups_of, small_groups
+from .business.totals import checked_quantile, dealt, groups_of
 from .fit import MixtureFit
 
 
@@ -157,10 +157,13 @@ class PoissonMixtureFit(MixtureFit):
             raise InputError(
                 'the release has no groups; singletons are found in releases by kind="MM" or "TCMM"'
             )
-        return pd.DataFrame(
-            list(small_groups(release, self.microdata.index)),
-            columns=["release", "column", "record", "members"],
-        )
+        index, rows = self.microdata.index, []
+        for l, groups in enumerate(release.groups, start=1):
+            for column, group in zip(release.synthesized, groups.T, strict=True):
+                _, where, size = np.unique(group, return_inverse=True, return_counts=True)
+                members = size[where.reshape(-1)].tolist()
+                rows += [(l, column, index[i], n) for i, n in enumerate(members) if n <= 2]
+        return pd.DataFrame(rows, columns=["release", "column", "record", "members"])
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
@@ -192,11 +195,6 @@ class PoissonMixtureFit(MixtureFit):
         """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
 
         The total less the values of all others is the target's value.
-
-        Raises
-        ------
-        InputError
-            A release whose totals are not the confidential ones.
         """
         codes, columns = self.microdata.codes, release.columns
         total = codes[:, columns].sum(axis=0)

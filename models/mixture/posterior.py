@@ -20,7 +20,7 @@ from .columns import Columns
 from .families import fill_log_masses
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
-from .sampler import Sums, collapse, doubled, run_chains
+from .sampler import Sums, collapse, run_chains
 from .state import Draws, Prior, Rows, Units, joined
 from .zeros import log_factors, log_possible, log_possible_release
 
@@ -36,23 +36,11 @@ def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
 class MixturePosterior:
     """Draws of Theta given some data.
 
-    Attributes
-    ----------
-    prior : Prior
-    columns : Columns
-    units : Units
-    draws : Draws
-    thin : int
-        Sweeps between kept draws.
-    conditional : ndarray of bool, shape (V,)
-        Unsynthesised variables, where the release was drawn given them; else all False.
-    linked : ndarray, shape (n, V), or None
-        Each record's own synthetic values, NaN where there are none, if classes were its own.
-    shown : ndarray of bool, shape (V,), or None
-        Variables that the data hold of records that are not known: what the release leaves as it
-        is. None: every record is known.
-    put_back : int
-        How often a chain left the mode that a release chose, and was put back.
+    Kept draws are ``thin`` sweeps apart. ``conditional (V,)``: unsynthesised variables, where the
+    release was drawn given them. ``linked (n, V)``: each record's own synthetic values, NaN where
+    there are none, if classes were its own. ``shown (V,)``: variables that the data hold of records
+    that are not known, what the release leaves as it is; None: every record is known. ``put_back``:
+    how often a chain left the mode that a release chose, and was put back.
     """
 
     prior: Prior
@@ -87,16 +75,12 @@ class MixturePosterior:
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictive, one part: parameters integrated out given labels."""
-        return [self.collapsed(targets, rng)]
-
-    def collapsed(self, targets: Targets, rng: np.random.Generator) -> Any:
-        """The same: of levels that all count in full by the fast loops of `levels`."""
         data = self.prior, self.units, self.draws, self.conditional
         sums, label, structural = collapse(*data, self.units.unit[targets.record], rng=rng)
         how: Any = {"linked": self.linked, "given": self.conditional, "shown": self.shown}
         cut = self.prior.zeros is not None and not self.conditional.any()
         factor = log_factors(self.units, sums.fallen) if cut else None
-        return self._part(sums, targets, label, structural, factor, **how)
+        return [self._part(sums, targets, label, structural, factor, **how)]
 
     def _part(
         self,
@@ -107,7 +91,10 @@ class MixturePosterior:
         factor: Array | None,
         **how: Any,
     ) -> Any:
-        """Join draws and targets; ``how``: linked, given and shown values."""
+        """Join draws and targets, levels that all count in full for the fast loops of `levels`.
+
+        ``how``: linked, given and shown values.
+        """
         batch = batch_of_draws(len(self.draws), self.draws.n_chains)
         cases = Cases.of(self.prior, self.columns, targets, **how)
         if self.tabulates:
@@ -132,9 +119,13 @@ class MixturePosterior:
         return replace(self, draws=joined([chains[c] for c in which]))
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "MixturePosterior":
-        """Chains twice as long, every other draw kept."""
-        draws = doubled(self.prior, self.units, self.draws, thin=self.thin, rng=rng, n_jobs=n_jobs)
-        return replace(self, draws=draws, thin=2 * self.thin)
+        """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
+        size, thin = self.n_draws // self.n_chains, 2 * self.thin
+        how: Any = {"n_draws": size - size // 2, "tune": 0, "thin": thin, "n_jobs": n_jobs}
+        new = self.refitted(self.units, rng=rng, **how).draws.chains()
+        halves = [c.take(np.arange(1, size, 2), 1) for c in self.draws.chains()]
+        pairs = [joined(pair) for pair in zip(halves, new, strict=True)]
+        return replace(self, draws=joined([replace(c, n_chains=1) for c in pairs]), thin=thin)
 
     def refitted(
         self,

@@ -31,13 +31,7 @@ BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
 def levels_name(column: str) -> str:
-    """Name of the variable that holds the probabilities of a column's levels.
-
-    Raises
-    ------
-    InputError
-        PyMC would take the name for one of its own.
-    """
+    """Name of the variable that holds the probabilities of a column's levels."""
     if column.endswith("__"):
         raise InputError(
             f"column {column!r} ends in two underscores, which PyMC keeps for variables of its "

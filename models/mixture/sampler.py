@@ -75,13 +75,13 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
     label, flags = np.zeros(units[1].shape[0], np.int64), np.zeros((0, 0), np.bool_)
     if given is not None or zero is not None:
         splits = 0
-    rows, z = individuals(units, families, splits > 0)
+    rows, z, sides = individuals(units, families, splits > 0)
     classes, tally = (n, np.zeros(K, np.int64), M), np.zeros((2, 2), np.int64)
     for h in range(first, last):
         for _ in range(thin):
             if splits > 0:
                 draw_labels(rng, units, pi, phi, families, n, M, z, rows[3], classes[1])
-                split_merge(rng, splits, rows, families, alpha[0], classes, z, tally)
+                split_merge(rng, splits, rows, families, alpha[0], classes, z, sides, tally)
             else:
                 _, c, g = sums_of(
                     rng, units, given, zero, families, N, pi, phi, sums, sums_z, label, flags
@@ -433,18 +433,6 @@ def chains_of(
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
     return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
-
-
-def doubled(
-    prior: Prior, units: Units, old: Draws, *, thin: int, rng: np.random.Generator, n_jobs: int
-) -> Draws:
-    """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
-    size, C = len(old) // old.n_chains, old.n_chains
-    how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * thin, "n_jobs": n_jobs}
-    new = run_chains(prior, units, [old.last(c) for c in range(C)], rng=rng, **how)
-    halves = [c.take(np.arange(1, size, 2), 1) for c in old.chains()]
-    merged = zip(halves, new.chains(), strict=True)
-    return joined([replace(joined(pair), n_chains=1) for pair in merged])
 
 
 def _room(draws: int, K: int, D: int) -> tuple[Any, ...]:

@@ -23,12 +23,7 @@ import math
 import numba
 import numpy as np
 
-from .families import (
-    add_numbers,
-    log_marginal,
-    log_sum_of,
-    real_given,
-)
+from .families import add_numbers, log_marginal, log_sum_of, real_given
 from .sweep import TINY, cumulate, draw_class, log_order
 
 NOBODY = 2  # the empty column of sums
@@ -39,7 +34,7 @@ FEW, EVERY = 32, 8  # members after each of which parameters are renewed; therea
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def individuals(units, layout, wanted):
-    """Rows of all individuals, and room for their labels; of nobody if none are wanted.
+    """Rows of all individuals, and room for labels and sides; of nobody if none are wanted.
 
     Of each row of phi the variable is told, p of the padding row.
     """
@@ -54,7 +49,10 @@ def individuals(units, layout, wanted):
         owner[at : at + multiplicity[u]] = u
         at += multiplicity[u]
     flags = np.zeros((at, data[1].shape[1]), np.bool_)
-    return (data, power, owner, flags, variable), np.zeros(at, np.int16)
+    p, r, q = layout[2].shape[0], layout[6].shape[0], starts.shape[0] - 1
+    S, counts = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), (np.empty(2), np.empty(2, np.int64))
+    sides = S, *counts, np.empty((2, q + 1)), np.empty((2, p + r, 4))
+    return (data, power, owner, flags, variable), np.zeros(at, np.int16), sides
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -73,14 +71,6 @@ def gather(z, k, members, count):
         members[count] = i
         count += z[i] == k
     return count
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def new_sides(layout, n_sums):
-    """Room for two sides."""
-    n_numbers, q = layout[2].shape[0] + layout[6].shape[0], layout[0].shape[0] - 1
-    counts = np.empty(2), np.empty(2, np.int64)
-    return np.zeros((n_sums, 3)), *counts, np.empty((2, q + 1)), np.empty((2, n_numbers, 4))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -237,14 +227,13 @@ def pick(rng, n, least, other):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def split_merge(rng, moves, rows, layout, alpha, classes, z, tally):
+def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
     """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves.
 
     A class k of two or more is split, side 1 into an empty slot, or class e is merged into k. One
     member of either side comes first, the others in a random order; ``goal``: who is of class e.
     """
-    (n, size, M), sides = classes, new_sides(layout, classes[2].shape[0])
-    S, n2, size2 = sides[:3]
+    (n, size, M), (S, n2, size2, _, _) = classes, sides
     room, slots = z.shape[0] + 1, np.empty(n.shape[0])
     members, side, goal = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int8)
     for _ in range(moves):

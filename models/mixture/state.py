@@ -56,27 +56,13 @@ class ZeroLayout:
 class Prior:
     """Hyper-parameters and layout of a mixture of levels, counts and reals.
 
-    Attributes
-    ----------
-    n_classes : int
-    concentration : tuple of two floats
-        Shape and rate of the gamma prior of the concentration.
-    level : float
-        Every entry of the Dirichlet prior of level probabilities.
-    starts : ndarray of int, shape (q + 1,)
-        Where the levels of each column of levels begin among the rows of phi; see `families.py`.
-    swaps : bool
-        Whether a sweep also tries to swap neighbouring classes.
-    splits : int
-        How often a sweep tries to split or merge classes.
-    zeros : ZeroLayout, or None
-        Combinations of levels that are impossible.
-    shape, rate : ndarray, shape (p,)
-        Gamma prior of the rates of each count.
-    inflation : tuple of two floats, or None
-        Beta prior of the chance of a structural zero of a count; None: there are none.
-    reals : ndarray, shape (r, 4)
-        m, kappa, a, b of the normal-gamma prior of each real.
+    ``concentration``: shape and rate of its gamma prior. ``level``: every entry of the Dirichlet
+    prior of level probabilities. ``starts (q + 1,)``: where the levels of each column begin among
+    the rows of phi, see `families.py`. ``swaps``: whether a sweep also tries to swap neighbouring
+    classes; ``splits``: how often it tries to split or merge some. ``zeros``: combinations of
+    levels that are impossible. Of each count ``shape`` and ``rate (p,)`` of the gamma prior of
+    rates, and ``inflation``, the beta prior of the chance of a structural zero, None: there are
+    none. ``reals (r, 4)``: m, kappa, a, b of the normal-gamma prior of each real.
     """
 
     n_classes: int
@@ -215,19 +201,11 @@ class Units:
 
     A record is a unit; a record that is linked to its own synthetic values is one unit with both.
 
-    Attributes
-    ----------
-    data : Rows
-        Of U units.
-    multiplicity : ndarray of int, shape (U,)
-    unit : ndarray of int, shape (n,)
-        Unit of each record's own values; -1 for a record that is left out.
-    given : Given, or None
-        Of releases synthesised given columns that stay: their units, and what divides them.
-    power : ndarray, shape (U,), or None
-        Record weights, powers of a pseudo-posterior; None: all 1.
-    sorted_by : ndarray of int, shape (q,), or None
-        Columns of levels that units are sorted by, in turn; None: as they stand.
+    ``data`` of U units and their ``multiplicity (U,)``. ``unit (n,)`` of each record's own values;
+    -1 for a record that is left out. ``given``: of releases synthesised given columns that stay,
+    their units and what divides them. ``power (U,)``: record weights, powers of a pseudo-posterior;
+    None: all 1. ``sorted_by (q,)``: columns of levels that units are sorted by, in turn; None: as
+    they stand.
     """
 
     data: Rows

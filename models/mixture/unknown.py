@@ -29,11 +29,11 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
-from .families import PARAMETERS, log_sum_of
+from .families import PARAMETERS, log_add, log_sum_of
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
-from .mixed_terms import SMALL, fill_draw, log_add, log_guess, points_of, rest_terms
+from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights
 from .state import Draws, Given, Prior, Rows, Units
 from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
@@ -46,14 +46,8 @@ SWEEPS_A_CALL = 20
 class UnknownRecords:
     """What every chain works on.
 
-    Attributes
-    ----------
-    prior : Prior
-    columns : Columns
-    hows : sequence of Mechanism
-        Of the m data sets.
-    known : ndarray of bool, shape (n,)
-        Records whose values are seen; records that a release leaves as they are among them.
+    ``hows``: how each of the m data sets was drawn; ``known (n,)``: records whose values are seen,
+    records that a release leaves as they are among them.
     """
 
     prior: Prior
@@ -257,15 +251,7 @@ def run_chain(
 class Imputed:
     """p(Theta^(1..m), y_U | y_A, Z^(1..m)), by draws.
 
-    Attributes
-    ----------
-    problem : UnknownRecords
-    kept : Kept
-        H draws, chain after chain.
-    chains : sequence of Chain
-        Where they stopped.
-    thin : int
-        Sweeps between kept draws.
+    ``kept``: H draws, chain after chain, ``thin`` sweeps apart; ``chains``: where they stopped.
     """
 
     problem: UnknownRecords
@@ -303,12 +289,10 @@ class Imputed:
         """Chains twice as long, every other draw kept."""
         size, every = self.n_draws // len(self.chains), list[Any](self.kept)
         how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin, "n_jobs": n_jobs}
-        found = chains_of(partial(run_chain, self.problem), self.chains, rng=rng, **how)
-        new, chains = zip(*found, strict=True)
-        parts = []
-        for c, kept in enumerate(new):
-            old = Kept(*(x[c * size + 1 : (c + 1) * size : 2] for x in every))
-            parts += [old, kept]
+        new = chains_of(partial(run_chain, self.problem), self.chains, rng=rng, **how)
+        parts, chains = [], [chain for _, chain in new]
+        for c, (kept, _) in enumerate(new):
+            parts += [Kept(*(x[c * size + 1 : (c + 1) * size : 2] for x in every)), kept]
         return replace(self, kept=Kept.joined(parts), chains=chains, thin=2 * self.thin)
 
 
@@ -407,19 +391,9 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
 class ImputedPredictive:
     """h(y*) of a list of targets and their guesses.
 
-    Attributes
-    ----------
-    problem : UnknownRecords
-    kept : Kept
-        The H draws.
-    known : ndarray of bool, shape (U,)
-        Targets whose own values are in the table.
-    column : ndarray of int, shape (U,)
-        Where among the labels of known records and tracked rows the target's are.
-    cases : sequence of Cases
-        Of each of the m data sets, then before them.
-    batch : ndarray of int, shape (H,)
-        Batch of each draw.
+    ``known (U,)``: targets whose own values are in the table; ``column (U,)``: where among the
+    labels of known records and tracked rows the target's are; ``cases`` of each of the m data sets,
+    then before them; ``batch (H,)`` of each draw.
     """
 
     problem: UnknownRecords
@@ -452,36 +426,23 @@ class ImputedPredictive:
 
     def log_truth(self, block: slice) -> Array:
         """log h(y_i) of each draw, with the normaliser of imputed rows, shape (H, block)."""
-        targets = self._targets(block)
-        out = np.empty((len(self.kept.alpha), len(targets[2])))
-        room, layout = self._room(None, targets), self.problem.prior.layout
-        densities(self._tables(), layout, targets, None, None, None, room, out)
-        return out
+        out = np.empty((len(self.batch), len(self.column[block])))
+        return self._filled(block, None, None, out)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h h(y*) / h(y_i): (B, G, block)."""
-        targets, prior = self._targets(block), self.problem.prior
         guesses = self.cases[0].points(block)
-        shape = (int(self.batch.max()) + 1, guesses[5].shape[1], len(targets[2]))
-        out = np.full(shape, -np.inf)
-        densities(
-            self._tables(),
-            prior.layout,
-            targets,
-            guesses,
-            np.ascontiguousarray(log_weights),
-            self.batch,
-            self._room(guesses, targets),
-            out,
-        )
+        shape = int(self.batch.max()) + 1, guesses[5].shape[1], len(self.column[block])
+        out, weights = np.full(shape, -np.inf), np.ascontiguousarray(log_weights)
+        return self._filled(block, guesses, weights, out)
+
+    def _filled(self, block: slice, guesses: Any, log_weights: Array | None, out: Array) -> Array:
+        kept, problem, targets = self.kept, self.problem, self._targets(block)
+        tables = kept.n, kept.M, kept.alpha, kept.pi, problem.fixed, len(problem.hows)
+        room = room_of(guesses, targets[2].shape[1], *kept.pi.shape[2:] * 2)
+        layout, batch = problem.prior.layout, self.batch
+        densities(tables, layout, targets, guesses, log_weights, batch, room, out)
         return out
-
-    def _room(self, guesses: tuple[Any, ...] | None, targets: tuple[Any, ...]) -> tuple[Any, ...]:
-        return room_of(guesses, targets[2].shape[1], *self.kept.pi.shape[2:] * 2)
-
-    def _tables(self) -> tuple[Any, ...]:
-        kept, problem = self.kept, self.problem
-        return kept.n, kept.M, kept.alpha, kept.pi, problem.fixed, len(problem.hows)
 
     def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
         """What the kernels take of the targets."""

@@ -4,10 +4,8 @@ The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S;
 sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
 2014), and so do the predictives here. Derivations stand in `docs/mixtures.md`.
 
-``zero`` is the tuple of a `ZeroLayout`: ``boxes[B, D]`` flags of levels; ``of[B, p]`` the factor of
-each box and variable; ``narrow[F]`` whether a factor leaves out any level; its levels are
-``rows[ptr[f]:ptr[f + 1]]``. ``G[F, K]`` is the probability of a factor in a class, the sum of phi
-over its levels, 1 if it leaves out none, so that a box has mass ``prod_j G[of[b, j], k]`` there.
+``zero`` is the tuple of a `ZeroLayout`; ``G[F, K]`` the probability of a side in a class, the sum
+of phi over its levels, 1 if it leaves out none: a box has mass ``prod_j G[of[b, j], k]`` there.
 """
 
 import math
@@ -78,7 +76,7 @@ def fall(rng, N, zero, pi, phi, n, M):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_fallen_levels(rng, zero, T, phi, M):
-    """Deal T[f, k] records to the levels of their factor in proportion to phi; adds to M."""
+    """Deal T[f, k] records to the levels of their side in proportion to phi; adds to M."""
     _, _, narrow, ptr, rows = zero
     for f in range(narrow.shape[0]):
         for k in range(phi.shape[1]):
@@ -290,13 +288,7 @@ def possible_rows(
     *,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.int32]:
-    """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible.
-
-    Raises
-    ------
-    ModelError
-        The draw of Theta leaves a record no possible value, up to rounding.
-    """
+    """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
     draw_rows(rng, given, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
     if not len(zeros.boxes):

@@ -69,16 +69,9 @@ def log_of_others(x: Array) -> Array:
 class Classes:
     """Classes of which some records are known.
 
-    Attributes
-    ----------
-    prior : Prior
-    weights : ndarray, shape (H, K)
-        Chances of the class of a further record.
-    M : ndarray, shape (H, D + 2 p, K)
-        Sums, as in `families.py`.
-    phi : ndarray, shape (H, D, K)
-    fixed : ndarray of bool, shape (p + q,)
-        Variables whose parameters are those of phi; else they are integrated out given the sums.
+    ``weights (H, K)``: chances of the class of a further record; sums ``M (H, D + 2 p, K)`` and
+    ``phi (H, D, K)`` as in `families.py`; ``fixed (p + q,)``: variables whose parameters are those
+    of phi, else they are integrated out given the sums.
     """
 
     prior: Prior
@@ -137,12 +130,8 @@ class Classes:
 class ClassPosterior(Classes):
     """Classes learnt from rows.
 
-    Attributes
-    ----------
-    draws : Draws
-        Of which the labels were drawn.
-    label : ndarray of int, shape (H, U)
-        Class of each unit, in which there may be several rows.
+    ``draws`` are those of which the labels were drawn, ``label (H, U)`` the class of each unit, in
+    which there may be several rows.
     """
 
     draws: Draws

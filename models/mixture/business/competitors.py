@@ -32,15 +32,8 @@ from .totals import TAIL
 class Question:
     """What is asked of one target, and what is known.
 
-    Attributes
-    ----------
-    column : int
-        The guessed count.
-    guesses : ndarray, shape (G,)
-    exposure : float
-        The target's exposure in that count.
-    target, second : Rows
-        One row each: what is known of the target and of the second largest.
+    Of one count, ``column``: ``guesses (G,)``, and the target's ``exposure``. ``target`` and
+    ``second``, one row each: what is known of the target and of the second largest.
     """
 
     column: int
@@ -181,18 +174,9 @@ def dealt(groups: Groups, question: Question) -> Array:
 class Pair:
     """Target and other: what is guessed of both, and what is known of each.
 
-    Attributes
-    ----------
-    columns : ndarray of int, shape (q,)
-        The guessed counts.
-    guesses : ndarray, shape (G, q)
-        Of the target.
-    totals : ndarray, shape (q,)
-        What the two have together.
-    exposure : ndarray, shape (2, p)
-    first, second : Rows
-        One row each: what is known of the target and of the other, their own synthetic values
-        included where they are tied to them.
+    Guessed counts ``columns (q,)``, ``guesses (G, q)`` of the target, ``totals (q,)`` of the two,
+    and their ``exposure (2, p)``. ``first`` and ``second``, one row each: what is known of the
+    target and of the other, their own synthetic values included where they are tied to them.
     """
 
     columns: Ints
@@ -201,15 +185,6 @@ class Pair:
     exposure: Array
     first: Rows
     second: Rows
-
-    def of(self, columns: Flags) -> "Pair":
-        """The same with some of the guessed counts (q,) alone."""
-        return replace(
-            self,
-            columns=self.columns[columns],
-            guesses=self.guesses[:, columns],
-            totals=self.totals[columns],
-        )
 
 
 def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:

@@ -5,21 +5,20 @@ they do not know are integrated out. Where an approximation is used, `weaker_in_
 What contradicts the data or the release is refused first.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.errors import InputError, TruncationWarning
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.mixture.sampler import run_chains
+from bayes_risk.models.mixture.fitting import truncation_binds
 from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
 
@@ -50,11 +49,6 @@ def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Ar
     Whole numbers above the threshold ``low``, up to the second largest value ``high``; one row of
     probabilities for each of S equally probable beliefs. By default power laws, proportional to v
     ** -s for each s of `EXPONENTS`: what the total says of s is then learnt, not believed.
-
-    Raises
-    ------
-    InputError
-        A belief without any mass there.
     """
     values = np.arange(np.floor(low) + 1.0, np.floor(high) + 1.0)
     if others is None:
@@ -83,18 +77,13 @@ def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tup
     steps = sums - n * values[0]  # in steps above the least possible sum
     possible = (steps >= 0) & (steps <= n * (len(values) - 1)) & (steps == np.round(steps))
     out = np.full(len(sums), -np.inf)
-    exact = is_exact(n, len(values))
+    exact = n * len(values) <= EXACT_UP_TO
     if possible.any():
         added = convolved if exact else saddlepoint
         with np.errstate(divide="ignore"):
             each = [added(steps[possible], n, np.log(row)) for row in chances]
         out[possible] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
     return out, exact
-
-
-def is_exact(n: int, n_values: int) -> bool:
-    """Whether n values of so many kinds are few enough for the convolution."""
-    return n * n_values <= EXACT_UP_TO
 
 
 def convolved(steps: Array, n: int, log_chances: Array) -> Array:
@@ -174,19 +163,8 @@ def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, fl
     return t, total, spread
 
 
-SOMETIMES = 0.05  # share of draws with every component occupied from which the truncation binds
-
-
 def check(scene: AttackScenario) -> None:
-    """Whether all this can be.
-
-    Raises
-    ------
-    InputError
-        A target that does not hold the largest value, or that is ``other``; totals that are not
-        those of the data; groups missing, or whose totals the release does not keep; structural
-        zeros where they are not offered.
-    """
+    """Refuse what contradicts the data or the release, and what is not offered."""
     intruder, fit = scene.intruder, scene.fit
     label, name = fit.microdata.index[scene.record], scene.names[scene.j]
     largest = scene.own.counts[scene.record, scene.j]
@@ -270,13 +248,7 @@ def weaker(
 ) -> Simulated:
     """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
 
-    Raises as `check` does.
-
-    Warns
-    -----
-    TruncationWarning
-        All components were occupied in some fit: values far from all of them then are thought
-        impossible. The effective number of draws is set to 0, which marks the target unreliable.
+    Where a truncation binds, the effective number of draws is set to 0: the target is unreliable.
     """
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
@@ -286,7 +258,9 @@ def weaker(
         one = _pair(work) if scene.other is not None else _second(work)
         value = np.where(scene.in_order, one.value, -np.inf)  # another order is impossible
         deviation = np.where(scene.in_order, one.deviation, 0.0)
-        found.append((value, deviation, 0.0 if _truncation_binds(work) else one.ess))
+        full = max(work.full, default=0.0)
+        binds = truncation_binds(full, fit.prior.n_classes, " given the release")
+        found.append((value, deviation, 0.0 if binds else one.ess))
     values, deviations, ess = zip(*found, strict=True)
     return Simulated(np.stack(values, axis=2), np.stack(deviations, axis=2), np.array(ess))
 
@@ -302,7 +276,7 @@ def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targe
             words = ["weaker: which records share a total is known to the intruder"]
     elif scene.in_tail:
         sums, n, values, _ = _tail(scene)
-        exact = is_exact(n, len(values))
+        exact = n * len(values) <= EXACT_UP_TO
         how = "by convolution" if exact else f"by a saddlepoint, relative error of order 1/{n}"
         words = [f"weaker: the total of the tail less {n} independent unknown values, {how}"]
         if n == 0:
@@ -311,21 +285,14 @@ def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targe
         words.append("as if the unknown records were drawn anew for each release (approximate)")
     if intruder.knows_totals and scene.other is None and not scene.deals:
         words.append("the sum of the others taken as normal (approximate)")
-    return "; ".join(words + _singletons(scene))
-
-
-def _singletons(scene: AttackScenario) -> list[str]:
-    """Groups of one that hold a target: their totals are its values."""
-    if scene.release.groups is None or scene.in_tail:
-        return []
-    groups = [scene.groups(l, scene.j) for l in range(scene.release.m)]
-    alone = sum(int((group == group[scene.record]).sum() == 1) for group in groups)
-    if not alone:
-        return []
-    return [
-        f"in {alone} of {scene.release.m} data sets the target is a component of its own, "
-        "whose total is its value: a singleton disclosure"
-    ]
+    if release.groups is not None and not scene.in_tail:
+        groups = [scene.groups(l, scene.j) for l in range(release.m)]
+        if alone := sum(int((group == group[scene.record]).sum() == 1) for group in groups):
+            words.append(
+                f"in {alone} of {release.m} data sets the target is a component of its own, "
+                "whose total is its value: a singleton disclosure"
+            )
+    return "; ".join(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -340,37 +307,14 @@ class _Work:
     def learnt(self, units: Units, stage: str, *, share: int = 1) -> ClassPosterior:
         """Classes learnt from units, by chains as long as the fit's (or a share of them)."""
         fit, sampling = self.scene.fit, self.rng.spawn(2)
-        draws, C = fit.draws, fit.n_chains
-        size = max(len(draws) // C // share, 4)
+        size = max(fit.n_draws // fit.n_chains // share, 4)
         thin = max(fit.posterior.thin // share, 1)
-        drawn = run_chains(
-            fit.prior,
-            units,
-            [draws.last(c) for c in range(C)],
-            draws=size,
-            tune=max(size * thin // 4, 100),
-            thin=thin,
-            rng=sampling[0],
-            tick=ticker(self.progress, stage, C * size),
-        )
+        tick = ticker(self.progress, stage, fit.n_chains * size)
+        how: Any = {"n_draws": size, "tune": max(size * thin // 4, 100), "thin": thin, "tick": tick}
+        drawn = fit.posterior.refitted(units, rng=sampling[0], **how).draws
         self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))
         kept = self.scene.hows[0].conditional & (units.given is not None)
         return ClassPosterior.of(fit.prior, units, drawn, kept, rng=sampling[1])
-
-
-def _truncation_binds(work: _Work) -> bool:
-    """Whether all of several components were occupied in some fit; warns."""
-    K, worst = work.scene.fit.prior.n_classes, max(work.full, default=0.0)
-    if K == 1 or worst <= SOMETIMES:
-        return False
-    warnings.warn(
-        f"all n_classes={K} components are occupied in {100 * worst:.0f} % of draws given the "
-        "release: the truncation binds, and values far from all components are thought impossible; "
-        "fit with more classes",
-        TruncationWarning,
-        stacklevel=3,
-    )
-    return True
 
 
 def _less(parts: Sequence[Averaged], expected: Averaged) -> Averaged:
@@ -415,7 +359,7 @@ def _drawn(work: _Work, l: int) -> Averaged:
         return plain
     total = float(scene.own.counts[:, scene.j].sum())
     rest = total - scene.second_value - question.guesses
-    joint = learnt.averaged(with_total(learnt, question, rest, scene.n - 2))
+    joint = learnt.averaged(with_total(learnt, question, rest, len(scene.own.counts) - 2))
     if scene.release.m == 1:
         return joint
     alone = learnt.averaged(with_total(learnt, question, None, 0))
@@ -476,7 +420,8 @@ def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
         groups = scene.groups_of_pair(l)
         columns, log_p = together(groups), np.zeros((len(base.draws), len(pair.guesses)))
         if columns.any():  # log p(y*, T - y* | known) where the two share a component
-            log_p = pair_masses(base, pair.of(columns))
+            own: Any = {"columns": pair.columns[columns], "totals": pair.totals[columns]}
+            log_p = pair_masses(base, replace(pair, guesses=pair.guesses[:, columns], **own))
         expected = base.averaged(log_p)
         value.append(dealt_to_pair(groups, scene.thresholds(l), pair, truth, expected.value))
         deviation = deviation - expected.deviation

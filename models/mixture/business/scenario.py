@@ -22,20 +22,8 @@ from .totals import TAIL
 class AttackScenario:
     """One target before one intruder.
 
-    Attributes
-    ----------
-    fit : PoissonMixtureFit
-    intruder : Intruder
-    release : EncodedRelease
-    hows : tuple of Mechanism, length m
-        How each data set was drawn.
-    record : int
-        The target.
-    other : int or None
-        The second record that is not known.
-    columns : ndarray of int, shape (q,)
-        Guessed counts.
-    guesses : ndarray, shape (G, q)
+    ``hows``: how each of the m data sets was drawn; ``record``: the target; ``other``: the second
+    record that is not known, if there is one; ``columns (q,)``: guessed counts, ``guesses (G, q)``.
     """
 
     fit: Any
@@ -56,13 +44,7 @@ class AttackScenario:
         targets: Targets,
         u: int,
     ) -> "AttackScenario":
-        """Read target u.
-
-        Raises
-        ------
-        InputError
-            A label of ``other`` that no record has.
-        """
+        """Read target u."""
         index, columns, other = fit.microdata.index, fit.columns, None
         if intruder.other is not None:
             other = int(rows_named([intruder.other], index, "other")[0])
@@ -108,11 +90,6 @@ class AttackScenario:
         """The same rows saying nothing but of the ``counts`` (p,), and of covariates or not."""
         told = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
         return rows.without(~told, self.hows[0].padding)
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return len(self.own.counts)
 
     @property
     def j(self) -> int:
@@ -227,7 +204,7 @@ class AttackScenario:
 
     def known(self, l: int | None) -> Units:
         """Rows known without the two: of the table, and with l, of a data set by MP."""
-        rest = ~np.isin(np.arange(self.n), self._two)
+        rest = ~np.isin(np.arange(len(self.own.counts)), self._two)
         return self.own.take(rest).units() if l is None else self.hows[l].around(rest)[0]
 
     def pair(self, l: int | None) -> Pair:

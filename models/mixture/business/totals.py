@@ -5,15 +5,11 @@ are multinomial with chances e_i / sum e: the deal is a draw from the same distr
 confidential values have.
 """
 
-from collections.abc import Hashable, Iterator
-
 import numpy as np
-import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
-from bayes_risk.release.release import Release
 
 TAIL = -1
 
@@ -61,14 +57,3 @@ def dealt(rng: np.random.Generator, counts: Array, exposure: Array, groups: Ints
             e = exposure[mine, j]
             out[mine, j] = rng.multinomial(x[mine].sum(), e / e.sum())
     return out
-
-
-def small_groups(release: Release, index: pd.Index) -> Iterator[tuple[int, str, Hashable, int]]:
-    """Records in groups of one or two: release (from 1), column, record, number of members."""
-    assert release.groups is not None
-    for l, groups in enumerate(release.groups):
-        for column, g in zip(release.synthesized, groups.T, strict=True):
-            _, where, size = np.unique(g, return_inverse=True, return_counts=True)
-            members = size[where.reshape(-1)]
-            for i in np.flatnonzero(members <= 2):
-                yield l + 1, column, index[int(i)], int(members[i])

@@ -87,17 +87,9 @@ SMALLEST = 1e-30  # a cell's largest term may not be below this in single precis
 class Terms:
     """A mixture of products: draws and their classes, for one target.
 
-    Attributes
-    ----------
-    factor : ndarray, shape (D, T)
-        Probability of each guessed level, its variables below one another.
-    log_weight : ndarray, shape (T,)
-        Log weight of each term: ``sum_t exp(log_weight_t) prod_j factor`` is the sum over draws of
-        ``v_h p_h(y*) / p_h(y_i)``.
-    start : ndarray of int, shape (q + 1,)
-        Where the levels of each guessed variable begin.
-    batch : ndarray of int, shape (T,)
-        Batch of each term's draw, ascending.
+    ``factor (D, T)``: probability of each guessed level, its variables below one another, which
+    begin at ``start (q + 1,)``. ``sum_t exp(log_weight_t) prod_j factor`` is the sum over draws of
+    ``v_h p_h(y*) / p_h(y_i)``. ``batch (T,)`` of each term's draw, ascending.
     """
 
     factor: Array
@@ -119,11 +111,7 @@ class Terms:
 class CellSums:
     """Sums over the draws of each batch of every cell of a table (C1, C2).
 
-    Parameters
-    ----------
-    terms : Terms
-    cut : int
-        How many of the guessed variables make the rows; the others make the columns.
+    The first ``cut`` of the guessed variables make the rows, the others the columns.
     """
 
     def __init__(self, terms: Terms, cut: int) -> None:
@@ -186,26 +174,13 @@ class LatentPredictive:
 
     Of tables with structural zeros it is normalised over what is possible.
 
-    Attributes
-    ----------
-    sums : Sums
-        Of the H draws and the S classes of each that are `occupied`, ``M`` the probability of a
-        level in a class.
-    weights : ndarray, shape (H, S + 1, S)
-        Of the classes, one member of each taken out, or nobody.
-    tau : ndarray, shape (H, p, S)
-        Class totals plus prior mass.
-    cases : Cases
-    label : ndarray of int, shape (H, U)
-        Class of each target; S where nothing is to be taken out.
-    batch : ndarray of int, shape (H,)
-        Batch of each draw.
-    impossible : ndarray of bool, shape (G, U), or None
-        Guesses of what nobody can have; None: there are no structural zeros.
-    log_factor : ndarray, shape (H, 2), or None
-        What turns a density of a target, the records that fell into the zeros among the counts,
-        into one of what is possible: of targets that are taken out, and of others. None: it depends
-        on the target's unsynthesised values, which the density is conditional on.
+    ``sums`` of the H draws and the S classes of each that are `occupied`, their ``M`` the
+    probability of a level in a class; ``tau (H, p, S)``, class totals plus prior mass; ``weights``,
+    ``label`` and ``batch`` as of `MixedPredictive`. With structural zeros, ``impossible (G, U)``:
+    guesses of what nobody can have; ``log_factor (H, 2)``: what turns a density of a target, the
+    records that fell into the zeros among the counts, into one of what is possible, of targets that
+    are taken out and of others. None: it depends on the target's unsynthesised values, which the
+    density is conditional on.
     """
 
     sums: Sums
@@ -286,11 +261,6 @@ class LatentPredictive:
         """Most classes that a draw has people in, and one for all the others."""
         return int(self.weights.shape[2])
 
-    @property
-    def _arrays(self) -> tuple[Array, ...]:
-        """As the kernels take them."""
-        return self.sums.M, self.tau, self.weights
-
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
@@ -307,7 +277,7 @@ class LatentPredictive:
         factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
-            self._arrays,
+            (self.sums.M, self.tau, self.weights),
             (self.sums.fixed, place, begin),
             (self.label[:, u].astype(np.int64), *of_target),
             draws,
@@ -328,6 +298,7 @@ class LatentPredictive:
 
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
         cases, fixed, columns = self.cases, self.sums.fixed, self.cases.columns
+        tables = self.sums.M, self.tau, self.weights
         label, codes = np.ascontiguousarray(self.label[:, block]), cases.targets.guesses.codes
         codes = codes[: 0 if weights is None else None, block].swapaxes(0, 1)  # shape (U, G, q)
         guesses = np.ascontiguousarray(codes, dtype=np.int64) + cases.prior.starts[columns]
@@ -337,14 +308,14 @@ class LatentPredictive:
         truth, held = rows_of(values), rows_of(cases.held[block])
         of_targets = label, truth, rows_of(linked), held
         if weights is not None:
-            wide = wide_sums(self._arrays, fixed, columns, of_targets, guesses, weights, self.batch)
+            wide = wide_sums(tables, fixed, columns, of_targets, guesses, weights, self.batch)
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
         given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
         changed = guesses != truth[:, None, columns]
         changes = changed.sum(axis=2), changed.argmax(axis=2)
         predict(
-            self._arrays,
+            tables,
             (fixed, columns),
             (*of_targets, *given, guesses, changes),
             np.empty((0, 0)) if weights is None else weights,

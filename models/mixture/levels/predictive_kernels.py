@@ -91,15 +91,6 @@ def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def dot(W, j, e, Q, r):
-    """sum_k W[j, e, k] Q[r, k]."""
-    total = 0.0
-    for k in range(Q.shape[1]):
-        total += W[j, e, k] * Q[r, k]
-    return total
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def guess_masses(
     Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
     changes, terms, W, own_level, product, v, out,
@@ -131,7 +122,9 @@ def guess_masses(
             j = first[u, g]
             c, r = columns[j], guesses[u, g, j]
             y, z = truth[u, c], linked[u, c]
-            mass = dot(W, j, int(z >= 0 and (r == z) != (y == z)), Q, r)
+            e = int(z >= 0 and (r == z) != (y == z))
+            for k in range(K):
+                mass += W[j, e, k] * Q[r, k]
             if k0 < K:
                 mass += own * own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
         else:
