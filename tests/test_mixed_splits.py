@@ -520,9 +520,9 @@ def test_where_classes_are_split_everybody_starts_together():
     prior, units = wide_table(4)
     state = initial_state(prior, units, np.random.default_rng(1))
     n, M = np.zeros(6), np.zeros((prior.n_sums, 6))
-    label, flags = np.zeros(len(units.multiplicity), np.int64), np.zeros((0, 0), bool)
-    rng = np.random.default_rng(2)
-    draw_labels(rng, units.arrays, state.pi[0], state.phi[0], prior.layout, n, M, label, flags)
+    label, flags = np.zeros(len(units.multiplicity), np.int16), np.zeros((0, 0), bool)
+    of_units = np.random.default_rng(2), units.arrays, state.pi[0], state.phi[0], prior.layout
+    draw_labels(*of_units, n, M, label, flags, np.empty(0, np.int64))
     assert n[0] == 44
     assert np.isclose(state.phi[0, 0, 0], (0.5 + units.data.counts.sum()) / (0.2 + 44))
     assert np.isclose(state.phi[0, 2, 0], units.data.reals.mean())

@@ -45,7 +45,7 @@ def units_of(x, e, rows, **how):
 
 def labels_drawn(rng, data, multiplicity, pi, phi, prior, n, M, label):
     units, flags = (data, multiplicity, np.empty(0)), np.zeros((0, 0), bool)
-    draw_labels(rng, units, pi, phi, prior.layout, n, M, label, flags)
+    draw_labels(rng, units, pi, phi, prior.layout, n, M, label, flags, np.empty(0, np.int64))
 
 
 def less_largest(a):

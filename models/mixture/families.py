@@ -243,13 +243,13 @@ def add_numbers(data, u, k, w, copies, dead, layout, M):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size=None):
+def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
 
     ``units``: data, multiplicities, powers (none: all 1). ``label[u]`` keeps the label of one
     individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural. With
-    ``size`` (K,), how many individuals a class has, both are kept of all, unit after unit: of equal
-    ones those of a class together. Where M has no rows nothing but ``label`` is drawn.
+    ``size`` (K,), not empty, how many individuals a class has, both are kept of all, unit after
+    unit: of equal ones those of a class together. Where M has no rows only ``label`` is drawn.
     """
     (positions, counts, _, reals), _, power = units
     alone = counts.shape[1] + reals.shape[1] + power.shape[0] == 0  # levels that count in full
@@ -258,8 +258,7 @@ def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size=None):
     copies, dead = np.zeros(pi.shape[0], np.int64), np.zeros(counts.shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
-    if size is not None:
-        size[:] = 0
+    size[:] = 0
     room = products, masses, copies, dead
     label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, flags, size)
 
@@ -300,7 +299,7 @@ def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, f
             for j in range(positions.shape[1]):
                 M[positions[u, j], k] += w * left
             first, last = u, u + (k == one)
-            if size is not None:
+            if size.shape[0] > 0:
                 size[k] += left
                 first, last = at, at + left
                 at = last

@@ -387,12 +387,13 @@ class MixtureFit(Shown):
 
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
-        label = np.empty(len(rows.positions), np.int64)
-        units, draw = (tuple(rows), np.ones_like(label), np.empty(0)), self.draws
+        label, draw = np.empty(len(rows.positions), np.int16), self.draws
+        units = tuple(rows), np.ones(len(label), np.int64), np.empty(0)
         nothing = np.empty(0), np.empty((0, 0))
         fixed = draw.pi[h], draw.phi[h], self.prior.layout
-        draw_labels(rng, units, *fixed, *nothing, label, np.empty((0, 0), bool))
-        return label
+        flags, size = np.empty((0, 0), bool), np.empty(0, np.int64)
+        draw_labels(rng, units, *fixed, *nothing, label, flags, size)
+        return label.astype(np.int64)
 
     def _values(
         self, v: int, exposure: Array, label: Ints, h: int, rng: np.random.Generator

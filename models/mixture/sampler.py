@@ -41,16 +41,16 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
     With structural zeros the records that fell into them are among the sums. Returns how many fell
     beside the records, what divides each part with what fell there, and part_masses.
     """
-    n, M = sums
-    draw_labels(rng, units, pi, phi, layout, n, M, label, flags)
+    (n, M), size = sums, np.empty(0, np.int64)
+    draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size)
     fallen, c, g = 0, np.empty(0, np.int64), np.empty((0, 0))
     if zero is not None:
         fallen = fall(rng, N, zero, pi, phi, n, M)
     if given is not None:
         rows, parts, c, us, us_columns = given
         n_z, M_z = sums_z
-        other = np.empty(rows[1].shape[0], np.int64)
-        draw_labels(rng, rows, pi, phi, layout, n_z, M_z, other, np.zeros((0, 0), np.bool_))
+        other = np.empty(rows[1].shape[0], np.int16)
+        draw_labels(rng, rows, pi, phi, layout, n_z, M_z, other, np.zeros((0, 0), np.bool_), size)
         g = part_masses(parts, phi, layout)
         if zero is not None:
             c = fall_given(rng, zero, us, us_columns, c, pi, phi, g, n_z, M_z)
@@ -72,7 +72,7 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
     K, extra = pi.shape[0], 2 * families[2].shape[0] + families[6].shape[0]
     n, M = sums = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
     sums_z = np.zeros_like(n), np.zeros_like(M)
-    label, flags = np.zeros(units[1].shape[0], np.int64), np.zeros((0, 0), np.bool_)
+    label, flags = np.zeros(units[1].shape[0], np.int16), np.zeros((0, 0), np.bool_)
     if given is not None or zero is not None:
         splits = 0
     rows, z, sides = individuals(units, families, splits > 0)
@@ -119,17 +119,20 @@ def collapse_draws(rng, units, given, zero, layout, theta, wanted, out):
     all_pi, all_phi = theta
     all_n, all_M, all_label, all_flags, fallen = out
     U, sums_z = units[1].shape[0], (np.zeros(all_pi.shape[1]), np.zeros(all_M.shape[1:]))
-    label, flags = np.zeros(U, np.int64), np.zeros((U, all_flags.shape[2]), np.bool_)
+    label, flags = np.zeros(U, np.int16), np.zeros((U, all_flags.shape[2]), np.bool_)
     for h in range(all_pi.shape[0]):
         fallen[h] = sums_of(
             rng, units, given, zero, families, N, all_pi[h], all_phi[h], (all_n[h], all_M[h]),
             sums_z, label, flags,
         )[0]  # fmt: skip
         if given is not None:
-            all_M[h] += sums_z[1]
+            for row in range(all_M.shape[1]):
+                for k in range(all_M.shape[2]):
+                    all_M[h, row, k] += sums_z[1][row, k]
         for i in range(wanted.shape[0]):
             all_label[h, i] = label[wanted[i]]
-            all_flags[h, i] = flags[wanted[i]]
+            for c in range(flags.shape[1]):
+                all_flags[h, i, c] = flags[wanted[i], c]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -143,21 +146,21 @@ def fill_weights(n, alpha, pi, integrated, order, out):
     for h in range(H):
         for s in range(S + 1):
             removed = order[h, s] if s < S else K
-            if not integrated:
-                out[h, s] = pi[h]
-                continue
-            if removed < K and n[h, removed] == 0.0:  # has no target to take out
-                out[h, s] = 0.0
-                continue
-            class_weights(n[h], alpha[h], removed, weights)
+            none = integrated and removed < K and n[h, removed] == 0.0  # has no target to take out
+            if integrated and not none:
+                class_weights(n[h], alpha[h], removed, weights)
             rest = 0.0
-            for k in range(K):
+            for k in range(K if integrated and not none else 0):
                 if n[h, k] == 0.0:
                     rest += weights[k]
             for t in range(S):
-                out[h, s, t] = max(weights[order[h, t]], TINY)
-                if n[h, order[h, t]] == 0.0:
+                k = order[h, t]
+                if none or not integrated:
+                    out[h, s, t] = 0.0 if none else pi[h, k]
+                elif n[h, k] == 0.0:
                     out[h, s, t], rest = rest, 0.0
+                else:
+                    out[h, s, t] = max(weights[k], TINY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

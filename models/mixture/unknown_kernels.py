@@ -311,8 +311,8 @@ def write_rows(data, rows, layout, y):
 def label_base(rng, table, layout, pi, phi, n, M, label, flags):
     """Labels of the table, of which sums are kept, and labels and zeros of the unknown rows."""
     (R, p), U = flags.shape, table[1].shape[0]
-    all_label, all_flags = np.empty(U, np.int64), np.zeros((U, table[0][1].shape[1]), np.bool_)
-    draw_labels(rng, table, pi, phi, layout, n, M, all_label, all_flags)
+    all_label, all_flags = np.empty(U, np.int16), np.zeros((U, table[0][1].shape[1]), np.bool_)
+    draw_labels(rng, table, pi, phi, layout, n, M, all_label, all_flags, np.empty(0, np.int64))
     label[:] = all_label[U - R :]
     flags[:] = all_flags[U - R :, :p]
 

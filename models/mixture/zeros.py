@@ -217,7 +217,10 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     K, B, us_columns = pi.shape[0], boxes.shape[0], np.flatnonzero(known)
     tails = np.ones((columns.shape[0] + 1, B, K))
     for j in range(columns.shape[0]):  # mass of a box in the columns from j on
-        tails[j] = box_masses(zero, phi, columns[j:][::-1].copy())[1]
+        mass = box_masses(zero, phi, columns[j:][::-1].copy())[1]
+        for b in range(B):  # number by number: arrays put into arrays compile for seconds
+            for k in range(K):
+                tails[j, b, k] = mass[b, k]
     us = np.ascontiguousarray(positions.T)
     masses, alive, weights = np.empty(K), np.zeros(B, np.bool_), np.empty(phi.shape[0])
     room = np.empty((positions.shape[1] + 1, K))

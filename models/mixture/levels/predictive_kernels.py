@@ -128,7 +128,8 @@ def guess_masses(
             if k0 < K:
                 mass += own * own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
         else:
-            product[:] = terms
+            for k in range(K):
+                product[k] = terms[k]
             mine = own if k0 < K else 0.0
             for j in range(columns.shape[0]):
                 c, r = columns[j], guesses[u, g, j]
@@ -166,8 +167,9 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
         given[u] = (observed[u] >= 0).any() or (conditioned[u] >= 0).any()
     for h in range(H):
         Q, tau, base, out = all_Q[h], all_tau[h], weights_of[h], sums[batch[h]]
-        if G > 0:
-            inverse[:] = 1.0 / np.maximum(Q, TINY)
+        for row in range(Q.shape[0] if G > 0 else 0):
+            for k in range(K):
+                inverse[row, k] = 1.0 / max(Q[row, k], TINY)
         for u in range(U):
             k0 = label[h, u]
             own, scale = truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms)
