@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import LARGEST, Chances, Weights, doubts, largest_sums, no_leaders
+from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.microdata import MAX_LEVELS
 
-from .boxes import leading
+from .boxes import BOX, Boxes, match_each, match_pooled
 from .input import check_unchanged, coded, kinds
 from .parquet_files import ParquetTable
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-BUCKET = 2**21  # profiles that are matched at a time
+BUCKET = 2**20  # profiles that are matched at a time
 
 
 class Plan(NamedTuple):
@@ -313,56 +313,27 @@ def _tally(
 def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: bool) -> Tally:
     """Match the targets of some keys, whose profiles come key by key.
 
-    Per release: ``c = N[l, u]``, and T = 1 for the targets of key u that show it there. Pooled: c
-    adds up the records of the sets of releases with the highest probability, T the targets. Where
-    nothing matches: the cell with the fallback rule, else nobody.
+    A profile is a row for its records, which show the key or nothing, and a target for those that
+    hold it.
     """
+    targets = columns["targets"]
     new = [columns[name][1:] != columns[name][:-1] for name in words]
-    start = np.append(0, 1 + np.flatnonzero(np.any(new, axis=0)))
-    n = np.add.reduceat(columns["targets"], start)
-    key = np.repeat(np.cumsum(n > 0) - 1, np.diff(start, append=len(columns["size"])))
-    size, n_keys = columns["size"][start][n > 0], int((n > 0).sum())
+    key = np.append(0, np.cumsum(np.any(new, axis=0)))
     shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])
-    shown: Flags = np.any(shows, axis=0)
-    profiles = int(shown.sum() + (columns["targets"] > 0).sum())
-    rows = shown & np.repeat(n > 0, np.diff(start, append=len(shown)))
-    n = n[n > 0]
-    counts = columns["records"][rows], columns["targets"][rows]
-    found = []
-    for c, T in _candidates(key[rows], shows[:, rows], *counts, n_keys):
-        nothing = c == 0
-        if fallback:
-            c, T = np.where(nothing, size, c), np.where(nothing, n, T)
-        one = c == 1
-        sums = [T[one], (n - T)[one], n[one], n[nothing], n[c > 0]]
-        found.append(([part.sum() for part in sums], Chances.of(c, T)))
-    counted, chances = zip(*found, strict=True)
-    return Tally(int(n.sum()), profiles, np.array(counted), chances)
-
-
-def _candidates(
-    u: Ints, shows: Flags, records: Ints, targets: Ints, n_keys: int
-) -> Iterator[tuple[Ints, Ints]]:
-    """Candidates and targets with ``T = 1`` of each key, shapes (U,): the rows of a `Tally`.
-
-    Of distinct (key, set of releases), by key: ``u`` (P,), ``shows`` (m, P), and how many there
-    are.
-    """
-    from .match_counts import pool_sets
-
-    m = len(shows)
-    N, T_each = np.zeros((2, m, n_keys), dtype=np.int64)
-    for l, shown in enumerate(shows):
-        np.add.at(N[l], u[shown], records[shown])
-        np.add.at(T_each[l], u[shown], targets[shown])
-    contests = [None, *(range(m) if m > 2 else ())]
+    N = np.array([np.bincount(key, columns["records"] * shown) for shown in shows], dtype=np.int64)
+    place = np.flatnonzero(targets)
+    n, of = targets[place], key[place]
+    exact = np.arange(N.shape[1])
+    z, own = np.where(shows, key, -1), shows[:, place]
+    boxes = Boxes(exact, z, (), None, N, of, place, own, columns["records"], BOX)
+    cells = Cells(columns["size"][place], np.ones(len(place), np.bool_), fallback, certain=True)
     D = N.astype(float)
-    weights, leaders = Weights.of(D, LARGEST // m), no_leaders(n_keys, len(contests))
-    pool_sets(u, np.ascontiguousarray(shows.T), records, weights, leaders)
-    best = leading(shows, u, weights, leaders)
-    for key, a in doubts(leaders, m):
-        rows = u == key
-        best[a, rows] = largest_sums(shows[:, rows], D[:, key], contests[a])
-    T = [np.bincount(u, targets * flags, n_keys).astype(np.int64) for flags in best]
-    c = [np.bincount(u, records * flags, n_keys).astype(np.int64) for flags in best]
-    yield from zip([*N, *c], [*T_each, *T], strict=True)
+    each = match_each(boxes, D, cells)
+    counts, chances = [], []
+    apart = [Matches(*row) for row in zip(*each, strict=True)]
+    for found in [*apart, *match_pooled(boxes, D, each, cells)]:
+        flags = found.K, found.F, found.c == 1, found.no_match, found.c > 0
+        counts.append([n[flag].sum() for flag in flags])
+        chances.append(Chances.of(found.c[found.T], n[found.T]))
+    profiles = int(shows.any(axis=0).sum()) + len(place)
+    return Tally(int(n.sum()), profiles, np.array(counts), tuple(chances))
