@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,10 @@ from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 
 from .input import checked_flag, checked_keys, matched_rows, release_tables
-from .parquet_counts import Plan, count_files
-from .parquet_files import ParquetTable
 from .words import Matching, measures
+
+if TYPE_CHECKING:
+    from .parquet_files import ParquetTable
 
 File = str | PathLike[str]
 
@@ -91,7 +92,7 @@ def identification_risk_of_files(
     synthesized: Sequence[str],
     id: str | None = None,
     fallback: bool = True,
-    batch: int = 500_000,
+    batch: int = 100_000,
     progress: Asked = None,
     max_memory: str | None = None,
 ) -> FileRisk:
@@ -151,6 +152,16 @@ def identification_risk_of_files(
 
     *References*: those of `identification_risk`.
     """
+    try:
+        import duckdb  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"matching Parquet files needs {error.name}: pip install 'bayes_risk[parquet]', or "
+            "give DataFrames to identification_risk"
+        ) from None
+    from .parquet_counts import Plan, count_files
+
     checked_flag("fallback", fallback)
     batch = at_least("batch", batch, 1)
     if progress is not None and not callable(progress):
@@ -183,8 +194,10 @@ def identification_risk_of_files(
 
 def _checked_tables(
     original: Any, releases: Any, known: Any, synthesized: Any, id: str | None
-) -> tuple[ParquetTable, ...]:
+) -> "tuple[ParquetTable, ...]":
     """Check everything that the footers of the files can tell."""
+    from .parquet_files import ParquetTable
+
     first = ParquetTable.of(original, "the original")
     known, synthesized = checked_keys(_preview(first), known, synthesized)
     paths = [releases] if isinstance(releases, (str, PathLike)) else releases
@@ -204,7 +217,7 @@ def _checked_tables(
     return (first, *tables)
 
 
-def _preview(table: ParquetTable) -> pd.DataFrame:
+def _preview(table: "ParquetTable") -> pd.DataFrame:
     """A table of the same columns with one record, or none if there is none: for the checks."""
     return pd.DataFrame(
         np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)

@@ -299,19 +299,17 @@ def release_tables(
             )
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
+    require_columns(original, known + synthesized, source(0))
     ordered = []
     for l, table in enumerate(listed(releases), start=1):
-        absent = [c for c in needed if c not in table.columns]
-        if absent:
+        if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        ordered.append(matched_rows(original.index, table, source(l)))
-    for l, table in enumerate([original, *ordered]):
         require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-    for l, table in enumerate(ordered, start=1):
-        _check_rows(original, table, synthesized, source(l))
+        ordered.append(matched_rows(original.index, table, source(l)))
+        _check_rows(original, ordered[-1], synthesized, source(l))
     return ordered
 
 

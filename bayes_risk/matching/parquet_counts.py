@@ -12,10 +12,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory, gettempdir
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
@@ -23,15 +26,12 @@ from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.microdata import MAX_LEVELS
 
 from .boxes import BOX, Boxes, match_each, match_pooled
-from .input import check_unchanged, coded, kinds
+from .input import check_unchanged, coded
 from .parquet_files import ParquetTable
-
-if TYPE_CHECKING:
-    import duckdb
 
 Progress = Callable[[str, int, int], None]
 
-BUCKET = 2**20  # profiles that are matched at a time
+BUCKET = 2**21  # profiles that are matched at a time
 
 
 class Plan(NamedTuple):
@@ -77,18 +77,11 @@ def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
 
 
 @contextmanager
-def _database(most: str | None) -> "Iterator[duckdb.DuckDBPyConnection]":
+def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database in a folder of its own, for its owner alone, that opens no other file.
 
     Nothing is written there but what memory does not hold.
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise InputError(
-            "counting Parquet files needs duckdb: pip install 'bayes_risk[parquet]', or give "
-            "DataFrames to identification_risk"
-        ) from None
     settings = {
         "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
@@ -132,8 +125,6 @@ class Levels(NamedTuple):
 
     def of(self, l: int, column: Any) -> Ints:
         """Codes of values of table l."""
-        import pyarrow.compute as pc
-
         places = pc.index_in(column, value_set=self.values[l])
         if places.null_count:
             raise _changed()
@@ -142,8 +133,6 @@ class Levels(NamedTuple):
 
 def _levels(plan: Plan) -> list[Levels]:
     """Read every key's distinct values, and code them over all tables as those in memory are."""
-    import pyarrow as pa
-
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
@@ -166,8 +155,6 @@ def _levels(plan: Plan) -> list[Levels]:
 
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     """The values as a column in memory would hold them; whole numbers stay whole."""
-    import pyarrow as pa
-
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
     column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
     column = pd.Series(column, name=key)
@@ -182,15 +169,13 @@ def _changed() -> InputError:
 
 
 def _write_profiles(
-    con: "duckdb.DuckDBPyConnection", plan: Plan, levels: Sequence[Levels]
+    con: duckdb.DuckDBPyConnection, plan: Plan, levels: Sequence[Levels]
 ) -> tuple[list[str], list[str]]:
     """Put the tables side by side, and count what records show; names of the words of a key.
 
     Leaves ``profiles``: words of the unsynthesised keys, of the others, flags ``s1``, ... (the
     release shows it), records of which this is so, and targets among them, who hold the key.
     """
-    import pyarrow as pa
-
     m, n_known = len(plan.tables) - 1, len(plan.known)
     read = [*plan.keys, *([] if plan.id is None else [plan.id])]
     changed, done = np.zeros((m + 1, n_known)), 0
@@ -258,17 +243,11 @@ def words_of(codes: Sequence[Ints], sizes: Sequence[int], *, largest: int = LARG
 
 def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
     """The column that names records says the same in every table."""
-    first, *others = (_series(t, "", c) for t, c in zip(plan.tables, ids, strict=True))
-    for table, column, stored in zip(plan.tables[1:], others, ids[1:], strict=True):
-        both = [set() if c.isna().all() else kinds(c.dropna()) for c in (first, column)]
-        if all(both) and both[0] != both[1]:
-            raise InputError(
-                f"id={plan.id!r} is stored as {stored.type} in {table.name} and as {ids[0].type} "
-                "in the original; store it as one type"
-            )
-        a, b = (c.astype(object).where(c.notna(), None) for c in (first, column))
-        differs = (a != b) & ~(a.isna() & b.isna())
-        if differs.any():
+    tables = zip(plan.tables, ids, strict=True)
+    values = [_series(table, str(plan.id), column).astype(object) for table, column in tables]
+    (first, *others), _ = coded(str(plan.id), values, [table.name for table in plan.tables])
+    for table, codes in zip(plan.tables[1:], others, strict=True):
+        if (differs := codes != first).any():
             raise InputError(
                 f"id={plan.id!r} of {table.name} is not the original's at record "
                 f"{start + int(differs.argmax()) + 1:,}; records correspond by order: sort all "
@@ -280,7 +259,7 @@ def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
 
 
 def _tally(
-    con: "duckdb.DuckDBPyConnection",
+    con: duckdb.DuckDBPyConnection,
     m: int,
     cells: Sequence[str],
     words: Sequence[str],
@@ -316,17 +295,21 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
     A profile is a row for its records, which show the key or nothing, and a target for those that
     hold it.
     """
-    targets = columns["targets"]
     new = [columns[name][1:] != columns[name][:-1] for name in words]
     key = np.append(0, np.cumsum(np.any(new, axis=0)))
     shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])
-    N = np.array([np.bincount(key, columns["records"] * shown) for shown in shows], dtype=np.int64)
+    profiles = int(shows.any(axis=0).sum() + (columns["targets"] > 0).sum())
+    held = np.bincount(key, columns["targets"]) > 0  # keys of some target
+    rows, number = held[key], np.cumsum(held) - 1
+    key, shows = number[key[rows]], shows[:, rows]
+    records, targets, size = (columns[name][rows] for name in ("records", "targets", "size"))
+    N = np.array([np.bincount(key, records * shown) for shown in shows], np.int64)
     place = np.flatnonzero(targets)
     n, of = targets[place], key[place]
     exact = np.arange(N.shape[1])
     z, own = np.where(shows, key, -1), shows[:, place]
-    boxes = Boxes(exact, z, (), None, N, of, place, own, columns["records"], BOX)
-    cells = Cells(columns["size"][place], np.ones(len(place), np.bool_), fallback, certain=True)
+    boxes = Boxes(exact, z, (), None, N, of, place, own, records, BOX)
+    cells = Cells(size[place], np.ones(len(place), np.bool_), fallback, certain=True)
     D = N.astype(float)
     each = match_each(boxes, D, cells)
     counts, chances = [], []
@@ -335,5 +318,4 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
         flags = found.K, found.F, found.c == 1, found.no_match, found.c > 0
         counts.append([n[flag].sum() for flag in flags])
         chances.append(Chances.of(found.c[found.T], n[found.T]))
-    profiles = int(shows.any(axis=0).sum()) + len(place)
     return Tally(int(n.sum()), profiles, np.array(counts), tuple(chances))
