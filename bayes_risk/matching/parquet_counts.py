@@ -11,6 +11,7 @@ rows of the result. Derivation: ``docs/identification.md``.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.microdata import MAX_LEVELS
 
 from .boxes import BOX, Boxes, match_each, match_pooled
-from .input import check_unchanged, coded
+from .input import check_unchanged, checked_keys, coded, matched_rows, release_tables
 from .parquet_files import ParquetTable
 
 Progress = Callable[[str, int, int], None]
@@ -66,6 +67,36 @@ class Tally(NamedTuple):
     # release, pooled, and, for m > 2, pooled without each of them
     counts: Ints
     chances: tuple[Chances, ...]
+
+
+def checked_tables(
+    original: Any, releases: Any, known: Any, synthesized: Any, id: str | None
+) -> tuple[ParquetTable, ...]:
+    """Check everything that the footers of the files can tell."""
+    first = ParquetTable.of(original, "the original")
+    known, synthesized = checked_keys(_preview(first), known, synthesized)
+    paths = [releases] if isinstance(releases, (str, PathLike)) else releases
+    if not isinstance(paths, Sequence):
+        raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
+    tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
+    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
+    for table in tables:
+        matched_rows(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
+    for table in (first, *tables):
+        if id is not None and table.names.count(id) != 1:
+            raise InputError(
+                f"id={id!r} is no column of {table.name}, or more than one; it has "
+                f"{list(table.names)}"
+            )
+        table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
+    return (first, *tables)
+
+
+def _preview(table: ParquetTable) -> pd.DataFrame:
+    """A table of the same columns with one record, or none if there is none: for the checks."""
+    return pd.DataFrame(
+        np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)
+    )
 
 
 def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
