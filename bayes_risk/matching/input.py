@@ -259,8 +259,7 @@ def checked_keys(
     original: pd.DataFrame, known: Sequence[str], synthesized: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Both lists of keys, which the original has, and of each record once."""
-    if not isinstance(original, pd.DataFrame):
-        raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")
+    require_columns(original, (), "original")
     if not len(original):
         raise InputError("original has no records; give at least one")
     if not original.index.is_unique:
@@ -363,6 +362,5 @@ def listed(releases: Any) -> list[pd.DataFrame]:
     if not len(tables):
         raise InputError("releases is empty (m = 0); give at least one released file")
     for l, table in enumerate(tables, start=1):
-        if not isinstance(table, pd.DataFrame):
-            raise InputError(f"release {l} is a {type(table).__name__}; give a pandas DataFrame")
+        require_columns(table, (), source(l))
     return list(tables)
