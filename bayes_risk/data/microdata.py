@@ -261,7 +261,7 @@ def numbers_rows(index: pd.Index) -> bool:
     return counted and index.name is None
 
 
-def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
+def checked_table(df: pd.DataFrame, source: str = "the table") -> pd.DataFrame:
     """Return what is a DataFrame that names each column once."""
     require_columns(df, (), source)
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
