@@ -1,5 +1,6 @@
 """Match counts and pooled probabilities against all pairs in plain Python fractions."""
 
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -129,24 +130,40 @@ def test_the_order_of_the_releases_does_not_matter(
     assert as_pairs(found) == as_pairs(again)
 
 
-@given(files(), st.sampled_from([LARGEST, 2**10, 40, 8]))
+@given(files(), st.booleans(), st.sampled_from([LARGEST, 2**10, 40, 8]))
 def test_keys_counted_by_sets_of_releases_have_the_same_candidates(
-    file: tuple[Ids, Ids, Ids], largest: int
+    file: tuple[Ids, Ids, Ids], fallback: bool, largest: int
 ) -> None:
     """As Parquet files are counted; a small `largest` leaves doubts to fractions."""
     us, s, released = file
     u, z = number_keys(us * 10 + s, us * 10 + released)
-    shown = sorted({(k, j) for j in range(len(u)) for k in set(z[:, j].tolist()) - {-1}})
-    key, record = (np.array([pair[x] for pair in shown], dtype=np.int64) for x in (0, 1))
-    sets = key, z[:, record] == key, np.ones(len(key), np.int64), (u[record] == key).astype(int)
-    each, *pooled = pooled_of(u, z, cells_of(us, fallback=False))
-    wanted = [*(Matches(*(part[l] for part in each)) for l in range(len(z))), *pooled]
+    m, cells = len(z), cells_of(us, fallback=fallback)
+    every = [*zip(*z.tolist(), strict=True)]
+    sets = Counter((k, *(k == of for of in row)) for row in every for k in {*row} - {-1})
+    held = Counter((k, *(k == of for of in row)) for k, row in zip(u.tolist(), every, strict=True))
+    profiles = sorted({*sets, *held})
+    columns = {
+        name: np.array(column)
+        for name, column in zip(
+            ["c0", *(f"s{l}" for l in range(1, m + 1))], zip(*profiles, strict=True), strict=True
+        )
+    }
+    columns["records"] = np.array([sets[one] for one in profiles])
+    columns["targets"] = np.array([held[one] for one in profiles])
+    size = dict(zip(u.tolist(), cells.size.tolist(), strict=True))
+    columns["size"] = np.array([size[one[0]] for one in profiles])
+    each, *pooled = pooled_of(u, z, cells)
+    wanted = [*(Matches(*(part[l] for part in each)) for l in range(m)), *pooled]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet_counts, "LARGEST", largest)
-        found = list(parquet_counts._candidates(*sets, u.max() + 1))
-    for (c, T), one in zip(found, wanted, strict=True):
-        assert c[u].tolist() == one.c.tolist()
-        assert T.tolist() == np.bincount(u, one.T).tolist()
+        patch.setattr(match_pooled, "__kwdefaults__", {"left_out": True, "largest": largest})
+        found = parquet_counts._match(columns, m, ["c0"], fallback)
+    assert found.n == len(u)
+    for counts, chances, one in zip(found.counts, found.chances, wanted, strict=True):
+        flags = one.K, one.F, one.c == 1, one.no_match, one.c > 0
+        assert counts.tolist() == [flag.sum() for flag in flags]
+        assert [x.tolist() for x in chances] == [
+            x.tolist() for x in Chances.of_targets(one.c, one.T)
+        ]
 
 
 # --- ties are exact ------------------------------------------------------------------------------

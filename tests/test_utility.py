@@ -12,6 +12,7 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk.utilities.combining import fully_synthetic, interval_overlap
 from bayes_risk.utilities.propensity import (
+    MEASURES,
     _logistic,
     interactions,
     logistic_null,
@@ -156,9 +157,9 @@ def test_numbers_are_cut_at_the_originals_quantiles():
 def logistic(df, release, predictors, columns=None, synthesized=None) -> pd.DataFrame:
     tables = tables_of(df, release, columns, synthesized)
     coded = columns_of(tables, None, 5, "level")
-    return pd.DataFrame(
-        [_logistic(coded, l, predictors, tables.replaced) for l in range(1, tables.m + 1)]
-    )
+    releases = range(1, tables.m + 1)
+    rows = [_logistic(coded, l, predictors, tables.replaced) for l in releases]
+    return pd.DataFrame(rows, columns=list(MEASURES))
 
 
 @pytest.mark.parametrize(("predictors", "k"), [(main_effects, 5), (interactions, 13)])

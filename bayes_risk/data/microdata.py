@@ -261,10 +261,9 @@ def numbers_rows(index: pd.Index) -> bool:
     return counted and index.name is None
 
 
-def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
+def checked_table(df: pd.DataFrame, source: str = "the table") -> pd.DataFrame:
     """Return what is a DataFrame that names each column once."""
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
+    require_columns(df, (), source)
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
     if repeated:
         raise InputError(f"{source} has columns {repeated} more than once; rename or drop one")
@@ -312,8 +311,10 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
     return names
 
 
-def require_columns(df: pd.DataFrame, columns: Sequence[Any], source: str) -> None:
-    """Check that columns are there, each of them once."""
+def require_columns(df: Any, columns: Sequence[Any], source: str) -> None:
+    """Check that this is a DataFrame, and that columns are there, each of them once."""
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
     for column in columns:
         if column not in df.columns:
             raise InputError(f"{source} lacks column {column!r}; it has {list(df.columns)}")

@@ -178,6 +178,7 @@ class Boxes(NamedTuple):
     of: Ints  # (n_t,): each target's box
     place: Ints  # (n_t,): each target's record; -1: it is not in the file
     own: Flags  # (m, n_t): target i's record of release l lies in its box
+    many: Ints  # (n,): records that each row of z stands for
     # what the squared distances, each in units of the interval's half width on that side, may add
     # up to: about 1 for ellipses, infinite for boxes
     limit: float
@@ -193,18 +194,18 @@ def box_up(
     O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
     """
     limit = limit if len(keys) > 1 else BOX
-    of = np.arange(len(u))
+    of, many = np.arange(len(u)), np.ones(z.shape[1], dtype=np.int64)
     own = (place >= 0) & (z[:, place] == u) & _inside(keys, of, place, limit)
     if not keys:
         exact = np.arange(u.max() + 1)
-        return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, place, own, limit)
+        return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, place, own, many, limit)
     two = len(keys) == 2 and limit == BOX
     windows = windows_of(u, z, keys) if len(z) > 1 or not two else None  # or nobody will pool
     if windows is None or (two and (windows.stop - windows.start).sum() > LONG * z.size):
         N = _counts_of_two(u, z, keys)
     else:
         N = _counts(windows, keys, limit)
-    return Boxes(u, z, keys, windows, N, of, place, own, limit)
+    return Boxes(u, z, keys, windows, N, of, place, own, many, limit)
 
 
 def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
@@ -252,6 +253,8 @@ def match_pooled(
     With ``left_out``, if m > 2, also without each release. ``largest``: what sums of shares may
     come to; lower only to test: more sums are then too near.
     """
+    from .match_counts import attained
+
     m = len(boxes.N)
     if m == 1:  # pooled is that release
         return [Matches(*(column[0] for column in each))]
@@ -260,12 +263,14 @@ def match_pooled(
     weights = Weights.of(counted, scale)
     leaders = no_leaders(len(boxes.u), len(contests))
     _pool(boxes, weights, contests, leaders)
-    T, c_of, top_of = leading(boxes.own, boxes.of, weights, leaders), *leaders.T[[LEADERS, TOP]]
+    c_of, top_of = leaders.T[[LEADERS, TOP]]
+    T = np.zeros((len(contests), len(boxes.of)), np.bool_)
+    attained(np.ascontiguousarray(boxes.own.T), boxes.of, weights, leaders, T)
     for b, a in doubts(leaders, m):
         match = (boxes.z == boxes.u[b]) & _inside(boxes.keys, b, slice(None), boxes.limit)
-        rows, pattern, size = np.unique(match, axis=1, return_inverse=True, return_counts=True)
+        rows, pattern = np.unique(match, axis=1, return_inverse=True)
         best = largest_sums(rows, counted[:, b], contests[a])
-        c_of[a, b] = size[best].sum()
+        c_of[a, b] = boxes.many[best[pattern]].sum()
         T[a, boxes.of == b] = best[pattern][boxes.place[boxes.of == b]]
     T &= boxes.place >= 0
     nothing = boxes.N == 0
@@ -278,15 +283,6 @@ def match_pooled(
         top = top[boxes.of] + share_of_cell(missed, cells)
         pooled.append(settle(c_of[a][boxes.of], T[a], top, inside, cells))
     return pooled
-
-
-def leading(inside: Flags, of: Ints, weights: Weights, leaders: Ints) -> Flags:
-    """Whether records, inside (m, R) of boxes `of`, are among the leaders, shape (A, R)."""
-    from .match_counts import attained
-
-    flags = np.zeros((leaders.shape[1], len(of)), np.bool_)
-    attained(np.ascontiguousarray(inside.T), of, weights, leaders, flags)
-    return flags
 
 
 def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
@@ -326,7 +322,7 @@ def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leader
 
     windows, keys = boxes.windows, boxes.keys
     if windows is None:
-        pool_keys(boxes.z, weights, leaders)
+        pool_keys(boxes.z, boxes.many, weights, leaders)
     elif _slides(keys):  # one contest (release left out) after the other
         m, n = boxes.z.shape
         turns = np.lexsort((keys[0].y, np.isinf(keys[0].low), boxes.u))

@@ -40,13 +40,13 @@ class RowCorrespondence(Result):
 
     def of_moved(self) -> str:
         """Files with the original's values in other rows, in plain words; none: nothing."""
-        moved = [l for l in self.unmatched if self.reordered[l - 1]]
-        if not moved:
+        if not self.elsewhere:
             return ""
-        names = sorted({name for l in moved for name in self.reordered[l - 1]})
+        names = sorted({name for _, name in self.elsewhere})
         return (
-            f"No column of {_releases(moved)} stands in the original's rows, and the same values "
-            f"of {_listed(names)} stand in other rows: its rows are not the original's."
+            f"No column of {_releases([l for l, _ in self.elsewhere])} stands in the original's "
+            f"rows, and the same values of {_listed(names)} stand in other rows: its rows are not "
+            "the original's."
         )
 
     def of_unknown(self) -> str:
@@ -62,7 +62,7 @@ class RowCorrespondence(Result):
     def sentence(self) -> str:
         """Say it in plain words."""
         if self.unmatched:
-            return " ".join(text for text in (self.of_moved(), self.of_unknown()) if text)
+            return f"{self.of_moved()} {self.of_unknown()}".strip()
         fewest = min(len(names) for names in self.kept)
         columns = "1 kept column shows" if fewest == 1 else f"{fewest:,} kept columns show"
         return f"Released rows are the original's {self.n:,} records, as {columns}."
@@ -83,25 +83,21 @@ def correspondence(
     original: pd.DataFrame, tables: Sequence[pd.DataFrame], synthesized: Sequence[str]
 ) -> RowCorrespondence:
     """Compare each file, in the original's order, with it column by column: O(m p n log n)."""
-    shared: list[int] = []
-    kept: list[list[str]] = []
-    reordered: list[list[str]] = []
-    for table in tables:
-        columns = [name for name in original.columns if name in table.columns]
-        shared.append(len(columns))
-        kept.append([])
-        reordered.append([])
-        for name in columns:
+    shared = [[c for c in original.columns if c in table.columns] for table in tables]
+    kept: list[list[str]] = [[] for _ in tables]
+    reordered: list[list[str]] = [[] for _ in tables]
+    for l, table in enumerate(tables):
+        for name in shared[l]:
             if name in synthesized:
                 continue
             differs, by_chance, equal = _compared(original[name], table[name])
             if differs < by_chance / 2:
-                kept[-1].append(name)
+                kept[l].append(name)
             elif equal and by_chance:
-                reordered[-1].append(name)
+                reordered[l].append(name)
     return RowCorrespondence(
         n=len(original),
-        shared=tuple(shared),
+        shared=tuple(map(len, shared)),
         kept=tuple(map(tuple, kept)),
         reordered=tuple(map(tuple, reordered)),
     )
@@ -120,8 +116,8 @@ def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bo
 
 
 def _releases(numbers: Sequence[int]) -> str:
-    word = "release" if len(numbers) == 1 else "releases"
-    return f"{word} {_listed([str(l) for l in numbers])}"
+    names = [str(l) for l in dict.fromkeys(numbers)]
+    return f"release{'s' * (len(names) > 1)} {_listed(names)}"
 
 
 def _listed(names: Sequence[str]) -> str:

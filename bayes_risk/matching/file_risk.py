@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
@@ -19,9 +17,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 
-from .input import checked_flag, checked_keys, matched_rows, release_tables
-from .parquet_counts import Plan, count_files
-from .parquet_files import ParquetTable
+from .input import checked_flag
 from .words import Matching, measures
 
 File = str | PathLike[str]
@@ -91,7 +87,7 @@ def identification_risk_of_files(
     synthesized: Sequence[str],
     id: str | None = None,
     fallback: bool = True,
-    batch: int = 500_000,
+    batch: int = 100_000,
     progress: Asked = None,
     max_memory: str | None = None,
 ) -> FileRisk:
@@ -151,6 +147,16 @@ def identification_risk_of_files(
 
     *References*: those of `identification_risk`.
     """
+    try:
+        import duckdb  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"matching Parquet files needs {error.name}: pip install 'bayes_risk[parquet]', or "
+            "give DataFrames to identification_risk"
+        ) from None
+    from .parquet_counts import Plan, checked_tables, count_files
+
     checked_flag("fallback", fallback)
     batch = at_least("batch", batch, 1)
     if progress is not None and not callable(progress):
@@ -158,7 +164,7 @@ def identification_risk_of_files(
             f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
             "out"
         )
-    tables = _checked_tables(original, releases, known, synthesized, id)
+    tables = checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)
     plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, told)
     found, cells = count_files(plan, fallback=fallback)
@@ -178,34 +184,4 @@ def identification_risk_of_files(
         pooled=np.array(rows[m]),
         baseline_expected_match_risk=float(cells),
         pooled_mcse=jackknife_error(left_out) if len(left_out) else float("nan"),
-    )
-
-
-def _checked_tables(
-    original: Any, releases: Any, known: Any, synthesized: Any, id: str | None
-) -> tuple[ParquetTable, ...]:
-    """Check everything that the footers of the files can tell."""
-    first = ParquetTable.of(original, "the original")
-    known, synthesized = checked_keys(_preview(first), known, synthesized)
-    paths = [releases] if isinstance(releases, (str, PathLike)) else releases
-    if not isinstance(paths, Sequence):
-        raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
-    tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
-    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
-    for table in tables:
-        matched_rows(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
-    for table in (first, *tables):
-        if id is not None and table.names.count(id) != 1:
-            raise InputError(
-                f"id={id!r} is no column of {table.name}, or more than one; it has "
-                f"{list(table.names)}"
-            )
-        table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
-    return (first, *tables)
-
-
-def _preview(table: ParquetTable) -> pd.DataFrame:
-    """A table of the same columns with one record, or none if there is none: for the checks."""
-    return pd.DataFrame(
-        np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)
     )

@@ -259,8 +259,7 @@ def checked_keys(
     original: pd.DataFrame, known: Sequence[str], synthesized: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Both lists of keys, which the original has, and of each record once."""
-    if not isinstance(original, pd.DataFrame):
-        raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")
+    require_columns(original, (), "original")
     if not len(original):
         raise InputError("original has no records; give at least one")
     if not original.index.is_unique:
@@ -299,19 +298,17 @@ def release_tables(
             )
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
+    require_columns(original, known + synthesized, source(0))
     ordered = []
     for l, table in enumerate(listed(releases), start=1):
-        absent = [c for c in needed if c not in table.columns]
-        if absent:
+        if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        ordered.append(matched_rows(original.index, table, source(l)))
-    for l, table in enumerate([original, *ordered]):
         require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-    for l, table in enumerate(ordered, start=1):
-        _check_rows(original, table, synthesized, source(l))
+        ordered.append(matched_rows(original.index, table, source(l)))
+        _check_rows(original, ordered[-1], synthesized, source(l))
     return ordered
 
 
@@ -365,6 +362,5 @@ def listed(releases: Any) -> list[pd.DataFrame]:
     if not len(tables):
         raise InputError("releases is empty (m = 0); give at least one released file")
     for l, table in enumerate(tables, start=1):
-        if not isinstance(table, pd.DataFrame):
-            raise InputError(f"release {l} is a {type(table).__name__}; give a pandas DataFrame")
+        require_columns(table, (), source(l))
     return list(tables)

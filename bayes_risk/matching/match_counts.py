@@ -267,16 +267,8 @@ def attained(inside, of, weights, leaders, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def pool_sets(u, shows, records, weights, leaders):
-    """Pool keys u[p], whose records are counted by the set p of releases that show it."""
-    share, residue, _ = weights
-    for p in range(len(u)):
-        contend(leaders, u[p], shows, p, share, residue, records[p])
-
-
-@numba.njit(cache=True, nogil=True)
-def pool_keys(z, weights, leaders):
-    """Pool keys record by record, each of which may hold another key in every release."""
+def pool_keys(z, many, weights, leaders):
+    """Pool keys row by row, each of which may hold another key in every release."""
     share, residue, _ = weights
     m, n = z.shape
     inside = np.zeros((1, m), np.bool_)
@@ -287,4 +279,4 @@ def pool_keys(z, weights, leaders):
                 inside[0, k] = z[k, j] == z[l, j]
                 first = k if inside[0, k] else first
             if first == l and z[l, j] >= 0:
-                contend(leaders, z[l, j], inside, 0, share, residue, 1)
+                contend(leaders, z[l, j], inside, 0, share, residue, many[j])

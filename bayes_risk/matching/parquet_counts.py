@@ -11,23 +11,24 @@ rows of the result. Derivation: ``docs/identification.md``.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from tempfile import TemporaryDirectory, gettempdir
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import LARGEST, Chances, Weights, doubts, largest_sums, no_leaders
+from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.microdata import MAX_LEVELS
 
-from .boxes import leading
-from .input import check_unchanged, coded, kinds
+from .boxes import BOX, Boxes, match_each, match_pooled
+from .input import check_unchanged, checked_keys, coded, matched_rows, release_tables
 from .parquet_files import ParquetTable
-
-if TYPE_CHECKING:
-    import duckdb
 
 Progress = Callable[[str, int, int], None]
 
@@ -68,6 +69,36 @@ class Tally(NamedTuple):
     chances: tuple[Chances, ...]
 
 
+def checked_tables(
+    original: Any, releases: Any, known: Any, synthesized: Any, id: str | None
+) -> tuple[ParquetTable, ...]:
+    """Check everything that the footers of the files can tell."""
+    first = ParquetTable.of(original, "the original")
+    known, synthesized = checked_keys(_preview(first), known, synthesized)
+    paths = [releases] if isinstance(releases, (str, PathLike)) else releases
+    if not isinstance(paths, Sequence):
+        raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
+    tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
+    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
+    for table in tables:
+        matched_rows(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
+    for table in (first, *tables):
+        if id is not None and table.names.count(id) != 1:
+            raise InputError(
+                f"id={id!r} is no column of {table.name}, or more than one; it has "
+                f"{list(table.names)}"
+            )
+        table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
+    return (first, *tables)
+
+
+def _preview(table: ParquetTable) -> pd.DataFrame:
+    """A table of the same columns with one record, or none if there is none: for the checks."""
+    return pd.DataFrame(
+        np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)
+    )
+
+
 def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
     """Match all targets; and the number of cells, of distinct unsynthesised keys."""
     with _database(plan.max_memory) as con:
@@ -77,18 +108,11 @@ def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
 
 
 @contextmanager
-def _database(most: str | None) -> "Iterator[duckdb.DuckDBPyConnection]":
+def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database in a folder of its own, for its owner alone, that opens no other file.
 
     Nothing is written there but what memory does not hold.
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise InputError(
-            "counting Parquet files needs duckdb: pip install 'bayes_risk[parquet]', or give "
-            "DataFrames to identification_risk"
-        ) from None
     settings = {
         "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
@@ -132,8 +156,6 @@ class Levels(NamedTuple):
 
     def of(self, l: int, column: Any) -> Ints:
         """Codes of values of table l."""
-        import pyarrow.compute as pc
-
         places = pc.index_in(column, value_set=self.values[l])
         if places.null_count:
             raise _changed()
@@ -142,8 +164,6 @@ class Levels(NamedTuple):
 
 def _levels(plan: Plan) -> list[Levels]:
     """Read every key's distinct values, and code them over all tables as those in memory are."""
-    import pyarrow as pa
-
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
@@ -166,8 +186,6 @@ def _levels(plan: Plan) -> list[Levels]:
 
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     """The values as a column in memory would hold them; whole numbers stay whole."""
-    import pyarrow as pa
-
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
     column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
     column = pd.Series(column, name=key)
@@ -182,15 +200,13 @@ def _changed() -> InputError:
 
 
 def _write_profiles(
-    con: "duckdb.DuckDBPyConnection", plan: Plan, levels: Sequence[Levels]
+    con: duckdb.DuckDBPyConnection, plan: Plan, levels: Sequence[Levels]
 ) -> tuple[list[str], list[str]]:
     """Put the tables side by side, and count what records show; names of the words of a key.
 
     Leaves ``profiles``: words of the unsynthesised keys, of the others, flags ``s1``, ... (the
     release shows it), records of which this is so, and targets among them, who hold the key.
     """
-    import pyarrow as pa
-
     m, n_known = len(plan.tables) - 1, len(plan.known)
     read = [*plan.keys, *([] if plan.id is None else [plan.id])]
     changed, done = np.zeros((m + 1, n_known)), 0
@@ -258,17 +274,11 @@ def words_of(codes: Sequence[Ints], sizes: Sequence[int], *, largest: int = LARG
 
 def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
     """The column that names records says the same in every table."""
-    first, *others = (_series(t, "", c) for t, c in zip(plan.tables, ids, strict=True))
-    for table, column, stored in zip(plan.tables[1:], others, ids[1:], strict=True):
-        both = [set() if c.isna().all() else kinds(c.dropna()) for c in (first, column)]
-        if all(both) and both[0] != both[1]:
-            raise InputError(
-                f"id={plan.id!r} is stored as {stored.type} in {table.name} and as {ids[0].type} "
-                "in the original; store it as one type"
-            )
-        a, b = (c.astype(object).where(c.notna(), None) for c in (first, column))
-        differs = (a != b) & ~(a.isna() & b.isna())
-        if differs.any():
+    tables = zip(plan.tables, ids, strict=True)
+    values = [_series(table, str(plan.id), column).astype(object) for table, column in tables]
+    (first, *others), _ = coded(str(plan.id), values, [table.name for table in plan.tables])
+    for table, codes in zip(plan.tables[1:], others, strict=True):
+        if (differs := codes != first).any():
             raise InputError(
                 f"id={plan.id!r} of {table.name} is not the original's at record "
                 f"{start + int(differs.argmax()) + 1:,}; records correspond by order: sort all "
@@ -280,7 +290,7 @@ def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
 
 
 def _tally(
-    con: "duckdb.DuckDBPyConnection",
+    con: duckdb.DuckDBPyConnection,
     m: int,
     cells: Sequence[str],
     words: Sequence[str],
@@ -313,56 +323,30 @@ def _tally(
 def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: bool) -> Tally:
     """Match the targets of some keys, whose profiles come key by key.
 
-    Per release: ``c = N[l, u]``, and T = 1 for the targets of key u that show it there. Pooled: c
-    adds up the records of the sets of releases with the highest probability, T the targets. Where
-    nothing matches: the cell with the fallback rule, else nobody.
+    A profile is a row for its records, which show the key or nothing, and a target for those that
+    hold it.
     """
     new = [columns[name][1:] != columns[name][:-1] for name in words]
-    start = np.append(0, 1 + np.flatnonzero(np.any(new, axis=0)))
-    n = np.add.reduceat(columns["targets"], start)
-    key = np.repeat(np.cumsum(n > 0) - 1, np.diff(start, append=len(columns["size"])))
-    size, n_keys = columns["size"][start][n > 0], int((n > 0).sum())
+    key = np.append(0, np.cumsum(np.any(new, axis=0)))
     shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])
-    shown: Flags = np.any(shows, axis=0)
-    profiles = int(shown.sum() + (columns["targets"] > 0).sum())
-    rows = shown & np.repeat(n > 0, np.diff(start, append=len(shown)))
-    n = n[n > 0]
-    counts = columns["records"][rows], columns["targets"][rows]
-    found = []
-    for c, T in _candidates(key[rows], shows[:, rows], *counts, n_keys):
-        nothing = c == 0
-        if fallback:
-            c, T = np.where(nothing, size, c), np.where(nothing, n, T)
-        one = c == 1
-        sums = [T[one], (n - T)[one], n[one], n[nothing], n[c > 0]]
-        found.append(([part.sum() for part in sums], Chances.of(c, T)))
-    counted, chances = zip(*found, strict=True)
-    return Tally(int(n.sum()), profiles, np.array(counted), chances)
-
-
-def _candidates(
-    u: Ints, shows: Flags, records: Ints, targets: Ints, n_keys: int
-) -> Iterator[tuple[Ints, Ints]]:
-    """Candidates and targets with ``T = 1`` of each key, shapes (U,): the rows of a `Tally`.
-
-    Of distinct (key, set of releases), by key: ``u`` (P,), ``shows`` (m, P), and how many there
-    are.
-    """
-    from .match_counts import pool_sets
-
-    m = len(shows)
-    N, T_each = np.zeros((2, m, n_keys), dtype=np.int64)
-    for l, shown in enumerate(shows):
-        np.add.at(N[l], u[shown], records[shown])
-        np.add.at(T_each[l], u[shown], targets[shown])
-    contests = [None, *(range(m) if m > 2 else ())]
+    profiles = int(shows.any(axis=0).sum() + (columns["targets"] > 0).sum())
+    held = np.bincount(key, columns["targets"]) > 0  # keys of some target
+    rows, number = held[key], np.cumsum(held) - 1
+    key, shows = number[key[rows]], shows[:, rows]
+    records, targets, size = (columns[name][rows] for name in ("records", "targets", "size"))
+    N = np.array([np.bincount(key, records * shown) for shown in shows], np.int64)
+    place = np.flatnonzero(targets)
+    n, of = targets[place], key[place]
+    exact = np.arange(N.shape[1])
+    z, own = np.where(shows, key, -1), shows[:, place]
+    boxes = Boxes(exact, z, (), None, N, of, place, own, records, BOX)
+    cells = Cells(size[place], np.ones(len(place), np.bool_), fallback, certain=True)
     D = N.astype(float)
-    weights, leaders = Weights.of(D, LARGEST // m), no_leaders(n_keys, len(contests))
-    pool_sets(u, np.ascontiguousarray(shows.T), records, weights, leaders)
-    best = leading(shows, u, weights, leaders)
-    for key, a in doubts(leaders, m):
-        rows = u == key
-        best[a, rows] = largest_sums(shows[:, rows], D[:, key], contests[a])
-    T = [np.bincount(u, targets * flags, n_keys).astype(np.int64) for flags in best]
-    c = [np.bincount(u, records * flags, n_keys).astype(np.int64) for flags in best]
-    yield from zip([*N, *c], [*T_each, *T], strict=True)
+    each = match_each(boxes, D, cells)
+    counts, chances = [], []
+    apart = [Matches(*row) for row in zip(*each, strict=True)]
+    for found in [*apart, *match_pooled(boxes, D, each, cells)]:
+        flags = found.K, found.F, found.c == 1, found.no_match, found.c > 0
+        counts.append([n[flag].sum() for flag in flags])
+        chances.append(Chances.of(found.c[found.T], n[found.T]))
+    return Tally(int(n.sum()), profiles, np.array(counts), tuple(chances))

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from bayes_risk._core.errors import InputError
 
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
-_BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
+# of bytes, of metadata
+_BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError, pa.ArrowException)
 
 
 class Part(NamedTuple):
@@ -41,9 +45,7 @@ class ParquetTable(NamedTuple):
         """Find the files and read their footers, no record."""
         root, files = _files_of(path, name)
         fixed = _fixed_columns(root, files)
-        footers = [_footer(str(file)) for file in files]  # says what is missing
-        import pyarrow as pa
-
+        footers = [_footer(str(file)) for file in files]
         schema = footers[0][0]
         added = [column for column in fixed[0] if column not in schema.names]
         return cls(
@@ -65,8 +67,6 @@ class ParquetTable(NamedTuple):
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[Any]:
         """Columns of `size` records at a time, of one type whatever the part."""
-        import pyarrow as pa
-
         rest = None
         for part in self.parts:
             for batch in _read(part, [name for name in columns if name not in part.fixed], size):
@@ -80,8 +80,6 @@ class ParquetTable(NamedTuple):
             yield rest
 
     def _column(self, part: Part, batch: Any, name: str) -> Any:
-        import pyarrow as pa
-
         kind = value_type(self.types[name])
         if name in part.fixed:
             return pa.array([part.fixed[name]] * batch.num_rows, kind)
@@ -96,16 +94,12 @@ class ParquetTable(NamedTuple):
 
     def is_number(self, name: str) -> bool:
         """Whether a column holds numbers that are no categories."""
-        import pyarrow as pa
-
         kind = value_type(self.types[name])
         number = pa.types.is_floating(kind) or pa.types.is_integer(kind)
         return number and name not in self.categories
 
     def check(self, keys: Sequence[str], read: Sequence[str]) -> None:
         """Columns to be read stand in every part; keys are values that can be looked up."""
-        import pyarrow as pa
-
         for part in self.parts:
             for column in read:
                 if column not in part.names and column not in part.fixed:
@@ -124,20 +118,11 @@ class ParquetTable(NamedTuple):
 
 def value_type(kind: Any) -> Any:
     """How the values themselves are stored."""
-    import pyarrow as pa
-
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _footer(path: str) -> tuple[Any, int]:
     """Schema and number of records."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise InputError(
-            f"reading {path!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give "
-            "DataFrames to identification_risk"
-        ) from None
     try:
         with parquet.ParquetFile(path) as opened:
             schema, groups = opened.schema_arrow, range(opened.num_row_groups)
@@ -146,19 +131,17 @@ def _footer(path: str) -> tuple[Any, int]:
         if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
             raise ValueError("its footer says what cannot be")
         return schema, sum(sizes)
-    except (*_BROKEN, ArrowException) as error:
+    except _BROKEN as error:
         why = str(error).partition("\n")[0][:200]
         raise InputError(f"{path!r} is no readable Parquet file: {why}") from None
 
 
 def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
     """Batches of one file; what its pages make pyarrow say may quote a value, and is not told."""
-    from pyarrow import ArrowException, parquet
-
     try:
         with parquet.ParquetFile(part.path) as opened:
             yield from opened.iter_batches(size, columns=columns)
-    except (*_BROKEN, ArrowException):
+    except _BROKEN:
         raise InputError(
             f"{part.path!r} is no readable Parquet file: its pages are damaged"
         ) from None
@@ -166,8 +149,6 @@ def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
 
 def _categories(schema: Any) -> list[str]:
     """Columns that Arrow or pandas says were categories: Parquet itself does not keep it."""
-    import pyarrow as pa
-
     stored = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     noted = (schema.pandas_metadata or {}).get("columns", [])
     return stored + [c["name"] for c in noted if c["pandas_type"] == "categorical"]

@@ -80,8 +80,7 @@ class KeyLevels:
 
 def checked_table(df: Any, keys: Any, what: str) -> list[str]:
     """Return the keys as a list of columns that a table of at least one record has, each once."""
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"{what} is a {type(df).__name__}; give a pandas DataFrame")
+    require_columns(df, (), what)
     names = known_columns("keys", keys, list(df.columns), least=1)
     if not len(df):
         raise InputError(f"{what} has no records; give at least one")
@@ -132,8 +131,6 @@ class CellCounts:
 
     def asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
         """First row of each distinct cell, the cell of each row, and the cells' codes."""
-        if not isinstance(df, pd.DataFrame):
-            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
         require_columns(df, self.levels.keys, "the table")
         return self.levels.distinct(df)
 

@@ -8,6 +8,7 @@ like. The mathematics and its derivation: ``docs/identification.md``.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -401,36 +402,25 @@ def identification_risk(
     return replace(found, exposure=exposure(original, releases, keys=[*known, *synthesized]))
 
 
-def matched(
-    original: pd.DataFrame,
-    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
-    *,
-    known: Sequence[str],
-    synthesized: Sequence[str],
-    targets: Any = None,
-    population: Outsiders = None,
-    strategy: Strategy = "always",
-    reason: Any = None,
-    radius: Mapping[str, float | Radius] | None = None,
-    shape: str = "box",
-    closed: bool = True,
-    missing: str | Mapping[str, str] = "level",
-    fallback: bool = True,
-) -> IdentificationRisk:
-    """Compute `identification_risk` without what the files show by themselves."""
-    choices = checked_choices(strategy, shape, closed, fallback)
-    known, synthesized = checked_keys(original, known, synthesized)
+def matched(original: pd.DataFrame, releases: Any, **how: Any) -> IdentificationRisk:
+    """Compute `identification_risk`, of which ``how`` are arguments, without its `Exposure`."""
+    given = signature(identification_risk).bind(original, releases, **how)
+    given.apply_defaults()
+    how = given.arguments
+    population, reason = how["population"], how["reason"]
+    choices = checked_choices(how["strategy"], how["shape"], how["closed"], how["fallback"])
+    known, synthesized = checked_keys(original, how["known"], how["synthesized"])
     keys = [*known, *synthesized]
-    within, lost = checked_radius(radius, keys), checked_missing(missing, keys)
+    within, lost = checked_radius(how["radius"], keys), checked_missing(how["missing"], keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
-    sought = checked_targets(original, targets, keys)
-    rules, also = Rules(within, lost, closed), reason_key(reason, original, sought)
+    sought = checked_targets(original, how["targets"], keys)
+    rules, also = Rules(within, lost, choices.closed), reason_key(reason, original, sought)
     held, kept = key_sets(original, tables, sought, known, synthesized, rules, also)
     boxes = held.boxes(choices.limit)
     near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
-    cells = Cells(near.N[0][near.of], near.own[0], fallback and certain, certain)
+    cells = Cells(near.N[0][near.of], near.own[0], choices.fallback and certain, certain)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
     population = per_table(population, release_of)
     check_sample(population, original)
@@ -449,8 +439,8 @@ def matched(
         known=tuple(known),
         synthesized=tuple(synthesized),
         radius=within,
-        shape=shape,
-        closed=closed,
+        shape=choices.shape,
+        closed=choices.closed,
         missing={name: how for name, how in lost.items() if how != "level"},
         fallback=cells.used,
         population=odds.words,

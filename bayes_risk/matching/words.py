@@ -125,10 +125,8 @@ class Matching(Result):
     @property
     def near(self) -> list[str]:
         """The keys that match within a radius, in words."""
-        return self.in_words([name for name in self._keys() if name in self.radius])
-
-    def _keys(self) -> tuple[str, ...]:
-        return (*self.known, *self.synthesized)
+        keys = (*self.known, *self.synthesized)
+        return self.in_words([name for name in keys if name in self.radius])
 
     def searched(self) -> str:
         """What is searched, in words: releases, or tables drawn anew."""

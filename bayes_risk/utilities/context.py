@@ -1,7 +1,6 @@
 """Measures of disclosure that users of other tools know, with their denominators."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,35 +29,14 @@ Measured = dict[tuple[str, str], tuple[float, float, float]]
 Values = tuple[bool, Sequence[Array]]
 
 
-class Closest(NamedTuple):
-    """Distances (n',) of looked-up released records to the original's, and what they compare with.
+def closest(
+    columns: Sequence[Values], lookups: int, rng: np.random.Generator
+) -> tuple[Array, Array, float]:
+    """Distances of up to ``lookups`` released records, drawn at random, to the original's.
 
-    ``within``: of as many records of the original to another of it; ``closer``: share of released
-    records nearer to the original than to as large a holdout, ties half; NaN without one.
+    And of as many records of the original to another of it; and the share of released records
+    nearer to the original than to as large a holdout, ties half, NaN without one.
     """
-
-    distance: Array
-    within: Array
-    closer: float
-
-    def measures(self) -> Measured:
-        """The distances in numbers."""
-        n = float(len(self.distance))
-        found: Measured = {
-            ("", name): (float(of(self.distance)), n, float(of(self.within)))
-            for name, of in (
-                ("dcr_zero", lambda x: (x == 0).mean()),
-                ("dcr_median", np.median),
-                ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
-            )
-        }
-        if not np.isnan(self.closer):
-            found["", "closer_than_holdout"] = (self.closer, n, 0.5)
-        return found
-
-
-def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -> Closest:
-    """Look up to ``lookups`` released records, drawn at random, up in the original."""
     original, release, holdout = (_placed(columns, part) for part in range(3))
     choose, own, cut = rng.spawn(3)
     asked = release[_drawn(len(release), lookups, choose)]
@@ -71,7 +49,23 @@ def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -
             size = min(len(original), len(holdout))
             a, b = (_nearest(t[_drawn(len(t), size, cut)], asked) for t in (original, holdout))
             closer = float(((a < b - SAME) + 0.5 * (np.abs(a - b) <= SAME)).mean())
-    return Closest(distance, within, closer)
+    return distance, within, closer
+
+
+def _distances(distance: Array, within: Array, closer: float) -> Measured:
+    """The distances in numbers."""
+    n = float(len(distance))
+    found: Measured = {
+        ("", name): (float(of(distance)), n, float(of(within)))
+        for name, of in (
+            ("dcr_zero", lambda x: (x == 0).mean()),
+            ("dcr_median", np.median),
+            ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
+        )
+    }
+    if not np.isnan(closer):
+        found["", "closer_than_holdout"] = (closer, n, 0.5)
+    return found
 
 
 def _placed(columns: Sequence[Values], part: int) -> Array:
@@ -270,7 +264,7 @@ def context_measures(
             parts = [tables.frames[0], tables.frames[l]]
             parts.append(parts[0].iloc[:0] if holdout is None else holdout)
             columns = [_values(name, [part[name] for part in parts]) for name in measured]
-            found |= closest(columns, lookups, child).measures()
+            found |= _distances(*closest(columns, lookups, child))
         rows.append(found)
         replicated.append(unique)
         disclosed.append(in_disco)

@@ -128,26 +128,14 @@ RIDGE = 1e5  # inverse of the penalty that keeps separated cells finite
 MIN_LEAF = 20
 
 
-class Score(NamedTuple):
-    """Measures of one propensity model and release; NaN: not fitted."""
-
-    pmse: float = float("nan")
-    null_pmse: float = float("nan")
-    null_sd: float = float("nan")
-    ratio: float = float("nan")
-    standardized: float = float("nan")
-    specks: float = float("nan")
-    df: float = float("nan")
-
-    @classmethod
-    def of(cls, found: float, expected: float, sd: float, specks: float, df: float) -> "Score":
-        """PMSE, measured by its null expectation and standard deviation, and the rest."""
-        ratio = found / expected if expected > 0 else float("nan")
-        standardized = (found - expected) / sd if sd > 0 else float("nan")
-        return cls(found, expected, sd, ratio, standardized, specks, df)
+MEASURES = ("pmse", "null_pmse", "null_sd", "ratio", "standardized", "specks", "df")
 
 
-MEASURES = Score._fields
+def measured(found: float, expected: float, sd: float, specks: float, df: float) -> list[float]:
+    """pMSE, measured by its null expectation and standard deviation, and the rest of `MEASURES`."""
+    ratio = found / expected if expected > 0 else float("nan")
+    standardized = (found - expected) / sd if sd > 0 else float("nan")
+    return [found, expected, sd, ratio, standardized, specks, df]
 
 
 def propensity(
@@ -187,7 +175,7 @@ def propensity(
     null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])
     expected, sd = float(null.mean()), float(null.std(ddof=1))
     scores[:, 2] = [
-        Score.of(found, expected, sd, distance, leaves - 1)
+        measured(found, expected, sd, distance, leaves - 1)
         for found, distance, _, leaves in grown[:m]
     ]
     return scores
@@ -215,20 +203,20 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
     return df * unit, float(np.sqrt(2 * df)) * unit
 
 
-def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> Score:
+def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> list[float]:
     at = profiles_of(columns, l)
     blocks = blocks_of(columns, at)
     d = np.array([block.shape[1] for block, _ in blocks])
     # predictors that products of two columns would make at most
     K = int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2) if which is interactions else 0
     if K > MAX_PREDICTORS or K * len(at.original) > MAX_ENTRIES:
-        return Score()
+        return [float("nan")] * len(MEASURES)
     X, df = which(blocks, at.records)
     del blocks  # as large as the design
     N, c = at.records.sum(), at.release.sum() / at.records.sum()
     score = _fitted(X, at, c)
     distance = specks(score, at.original, at.release)
-    return Score.of(pmse(score, c, at.records), *logistic_null(df, N, c, replaced), distance, df)
+    return measured(pmse(score, c, at.records), *logistic_null(df, N, c, replaced), distance, df)
 
 
 def _fitted(X: Array, at: Profiles, c: float) -> Array:
