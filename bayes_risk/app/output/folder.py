@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import lock_descriptor
+
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 
@@ -102,7 +104,6 @@ def _swap(partial: Path, folder: Path) -> None:
 
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
-BEYOND = 1_000  # the byte that is locked on Windows, after the number of the process
 MOST_BYTES = 10_000_000  # of the note of a run
 SHOWN = 3  # differences that a refusal names
 
@@ -160,7 +161,8 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
                 with suppress(OSError):
                     folder.rmdir()
                 raise
-            if not _taken(handle):
+            if not lock_descriptor(handle, blocking=False):
+                os.lseek(handle, 1, os.SEEK_SET)  # on Windows nobody else reads what is locked
                 holder = os.read(handle, 20).decode() or "unknown"
                 os.close(handle)
                 raise InputError(
@@ -173,7 +175,7 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
     try:
         with suppress(OSError):  # no room for the number; what follows tells it
             os.truncate(handle, 0)
-            os.write(handle, str(os.getpid()).encode())
+            os.write(handle, f" {os.getpid()}".encode())
         yield
     except KeyboardInterrupt:
         if not (folder / STEPS).exists():  # stopped before the first step could be kept
@@ -183,24 +185,6 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
         os.close(handle)
         if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _taken(handle: int) -> bool:
-    """Lock an open file, unless another process has; the system frees it with the handle."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            os.lseek(handle, BEYOND, os.SEEK_SET)  # others cannot read what is locked
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            os.lseek(handle, 0, os.SEEK_SET)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 def _emptied(folder: Path) -> None:
