@@ -262,7 +262,12 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
 UNEXPECTED, USAGE_ERROR = 1, 2
-PRINTERS = {"audit": "print_result", "sweep": "print_sweep", "compare": "print_comparison"}
+PRINTERS = {
+    "audit": "print_result",
+    "sweep": "print_sweep",
+    "compare": "print_comparison",
+    "identify": "print_matches",
+}
 
 
 def main() -> None:
@@ -375,46 +380,47 @@ def identify(
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
     with _plain_errors(options="known|synthesized|radius|index|na|days|separator|decimal|encoding"):
-        from rich.console import Console
-
-        from bayes_risk.app.run.identify import run_identify
-        from bayes_risk.reporting import terminal
-        from bayes_risk.reporting.verdicts.verdict import Thresholds
+        from bayes_risk.app.run.audit import TITLE
+        from bayes_risk.app.study.study import parse_study
+        from bayes_risk.matching.radii import as_setting
 
         from .output.numbers import write_json
 
-        json, output, rate = given["json"], given["output"], given["true_match_rate"]
+        json, rate = given["json"], given["true_match_rate"]
         if json is not None and os.path.lexists(json):
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
-        with _hushed() as caught, terminal.Bars() as bars:
-            bars("matching", 0, 1)
-            found = run_identify(
-                original,
-                synthetic,
-                **{key: names(given[key]) for key in ("known", "synthesized", "days")},
-                radius=radius_of(given["radius"]),
-                closed=not given["open_ends"],
-                fallback=given["fallback"],
-                levels=dict.fromkeys(names(given["codes"]), "codes")
+        keys = {key: names(given[key]) for key in ("known", "synthesized")}
+        if not any(keys.values()):
+            raise InputError("known and synthesized are both empty; name at least one key column")
+        radius = {name: as_setting(rule) for name, rule in radius_of(given["radius"]).items()}
+        content = {
+            "title": TITLE,
+            "random_seed": 0,
+            "data": {
+                "path": original,
+                **{key: given[key] for key in ("index", "separator", "decimal", "encoding")},
+                "missing_codes": given["missing_codes"],
+                "na": given["na"] or [],
+                "days": names(given["days"]),
+                "levels": dict.fromkeys(names(given["codes"]), "codes")
                 | dict.fromkeys(names(given["labels"]), "labels"),
-                reading={key: given[key] for key in ("index", "separator", "decimal", "encoding")}
-                | {"missing": given["missing_codes"], "na": given["na"] or []},
-                thresholds=None if rate is None else Thresholds(true_match_rate=rate),
-                output=output,
-                overwrite=given["overwrite"],
-                command=_command_line(),
-            )
-        _say_all(told(caught))
-        console = Console()
-        terminal.print_matches(found, console=console, folder=output)
+            },
+            "release": {"files": synthetic, "columns": keys["synthesized"] or keys["known"]},
+            "identification": keys
+            | {"radius": radius, "closed": not given["open_ends"], "fallback": given["fallback"]},
+            "thresholds": {} if rate is None else {"true_match_rate": rate},
+            "output": {"folder": given["output"]},
+        }
+        how = {"jobs": 1, "quiet": False, "overwrite": given["overwrite"], "backend": None}
+        found = _run(parse_study(content), "identify", **how)
         if json is not None:
-            write_json(json, found.risk.to_dict())
-            console.print(f"Numbers: {json}", highlight=False, markup=False, soft_wrap=True)
+            write_json(json, found.identification.to_dict())
+            typer.echo(f"Numbers: {json}")
 
 
 def _run(
     study: "Study", what: str, *, quiet: bool, jobs: int, dry_run: bool = False, **how: Any
-) -> None:
+) -> Any:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
@@ -424,12 +430,13 @@ def _run(
     from .study.keys import as_keys
 
     def notes() -> list[str]:
-        return [as_keys(note) for note in told(caught)]
+        found = told(caught)
+        return found if what == "identify" else [as_keys(note) for note in found]
 
     folder, console = Path(study.output.folder or "."), Console(quiet=quiet and not dry_run)
     if dry_run:
         check_name(folder)
-    else:
+    elif study.output.folder is not None:
         check_target(folder, overwrite=how["overwrite"])
     compile_beside(folder)  # before slow imports
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
@@ -459,6 +466,7 @@ def _run(
         return cost.check(how["max_memory"])
     later = [note for note in notes() if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, later, console=console)
+    return result
 
 
 def _command_line() -> str:

@@ -69,6 +69,10 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     tables = {table.file: table.frame for table in found if table.file}
     if any(risk is not None for risk in risks):
         tables["records"] = records_table(*risks)
+    if result.correspondence is not None:  # the records at highest risk first
+        by = {"by": "identification_probability", "ascending": False, "kind": "stable"}
+        tables["records"] = tables["records"].sort_values(**by)
+    elif "records" in tables:
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     if output.redact:
         write_public(folder, result)
@@ -108,6 +112,9 @@ def summary(result: Any) -> dict[str, Any]:
         name: None if part is None else part.to_dict()
         for name, part in (risks | parts_of(result)).items()
     }
+    if result.correspondence is not None:
+        found["correspondence"] = result.correspondence.summary()
+        study["notes"] = result.notes
     for name, sentence in _said(result).items():
         found[name]["sentence"] = sentence
     return {"study": study, **found, "diagnostics": result.diagnostics}
@@ -124,37 +131,23 @@ def _said(result: Any) -> dict[str, str]:
     }
 
 
-def manifest(
-    command: str,
-    files: Sequence[DataFile],
-    *,
-    settings: Mapping[str, Any],
-    seconds: Mapping[str, float],
-    **own: Any,
-) -> dict[str, Any]:
-    """How to do it again, when it was done, and how long it took."""
+def manifest_of(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
+    """How to do it again, when it was done, and how long it took.
+
+    ``written``: releases that it wrote, besides the files it read.
+    """
+    read = () if result.provenance is None else result.provenance.files
     return {
         "command": command,
-        **own,
-        "files": [asdict(file) for file in files],
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        "files": [asdict(file) for file in (*read, *written)],
         "versions": versions(),
-        "settings": settings,
-        "seconds": seconds,
+        "settings": result.study.settings(),
+        "seconds": result.seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def manifest_of(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
-    """The manifest of a study; ``written``: releases that it wrote, besides the files it read."""
-    return manifest(
-        command,
-        [*(() if result.provenance is None else result.provenance.files), *written],
-        random_seed=result.random_seed,
-        data_sha256=result.data_sha256,
-        model_sha256={p.name: data_hash(p) for p in files_in(result.study.model)},
-        settings=result.study.settings(),
-        seconds=result.seconds,
-    )
 
 
 def render_study(
@@ -185,7 +178,8 @@ def render_study(
         )
     parts = [part]
     if part is None:
-        parts = [result.attribute, result.identification, *parts_of(result).values()]
+        named = parts_of(result) | {"correspondence": result.correspondence}
+        parts = [result.attribute, result.identification, *named.values()]
     return page(
         parts,
         title=result.study.title,
@@ -260,8 +254,8 @@ def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:
 
 def write_run(folder: Path, what: str, result: Any, command: str) -> None:
     """Write the folder of an audit, sweep or comparison."""
-    writers = {"audit": write_study, "sweep": write_sweep, "compare": write_comparison}
-    writers[what](folder, result, command=command)
+    writers = {"sweep": write_sweep, "compare": write_comparison}
+    writers.get(what, write_study)(folder, result, command=command)
 
 
 def write_netcdf(

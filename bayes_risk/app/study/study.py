@@ -282,7 +282,7 @@ class Study(Section):
 
     def check_says(self, what: str) -> None:
         """Refuse to run what the study says nothing of."""
-        if what != "audit" and getattr(self, what) is None:
+        if what in ("sweep", "compare") and getattr(self, what) is None:
             raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
 
     def settings(self) -> dict[str, Any]:
@@ -305,6 +305,8 @@ class Study(Section):
             del found["release"]["m"], found["release"]["n"]
         for key in self.model.unused:
             del found["model"][key]
+        if not (self.needs_fit or self.compare):
+            del found["model"]
         return found
 
     @property
@@ -328,6 +330,12 @@ class Study(Section):
         if knows.largest is not None:
             return [knows.largest]
         return None if names is None else [n for n in names if n not in knows.knows_columns]
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether the model has to be fitted: to make the release, or to audit it."""
+        asked = (self.attribute, self.membership, self.full_table)
+        return self.release.files is None or any(section is not None for section in asked)
 
     @property
     def m(self) -> int:
