@@ -64,9 +64,8 @@ def output_folder(
 ) -> Iterator[Path]:
     """Give a hidden folder to write in, and rename it to `folder` when all went well.
 
-    Whatever goes wrong, Ctrl-C included, the hidden folder is removed and an older output is left
-    (or put back) as it was. With ``overwrite`` an older output is replaced once the new one is
-    complete; ``aside`` is a folder of the same file system for the hidden one.
+    Whatever goes wrong, Ctrl-C included, an older output is left (or put back) as it was.
+    ``aside`` is a folder of the same file system for the hidden one.
     """
     folder = folder.absolute()
     check_target(folder, overwrite=overwrite)
@@ -122,12 +121,9 @@ def workplace(
 ) -> Iterator[Workplace]:
     """Lock the place of an output folder, and find the steps that an earlier run finished.
 
-    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON: steps of
-    another run are refused. The seed is that of a new run; one that is gone on with has its own.
-    ``restart`` throws finished steps away.
-
-    Refused is a place where another run is writing, where steps lie of a different run or of one
-    that cannot be told, or what may be of somebody else. It is left as it is.
+    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON; the seed is
+    that of a new run. A place where another run is writing, with steps of a different run, or that
+    may be somebody else's, is refused and left as it is; ``restart`` throws finished steps away.
     """
     folder = output.absolute().with_name(f".{output.name}.work")
     with _locked(folder, output):

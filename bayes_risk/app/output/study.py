@@ -38,13 +38,18 @@ HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
 def write_page(
     folder: Path,
-    text: str,
-    record: Mapping[str, Any],
+    result: Any,
+    command: str,
     numbers: Mapping[str, Any] | None = None,
-    **tables: pd.DataFrame,
+    *,
+    tables: Mapping[str, pd.DataFrame],
+    written: Sequence[DataFile] = (),
+    **drawn: Any,
 ) -> None:
     """Write report.html, manifest.json, summary.json if there are numbers, and tables by name."""
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    record = manifest_of(result, command, written)
+    page_text = render_study(result, record=record, **drawn)
+    (folder / "report.html").write_text(page_text, encoding="utf-8")
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     if numbers is not None:
@@ -76,8 +81,7 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     if output.redact:
         write_public(folder, result)
-    record = manifest_of(result, command, written)
-    write_page(folder, render_study(result, record=record), record, summary(result), **tables)
+    write_page(folder, result, command, summary(result), tables=tables, written=written)
 
 
 def write_release(
@@ -201,7 +205,7 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    found, record = result.sensitivity, manifest_of(result, command)
+    found = result.sensitivity
     text = {  # which is what NetCDF knows
         name: (name, found.dataset[name].to_numpy().astype(str))
         for name in map(str, found.dataset.dims)
@@ -223,8 +227,7 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
         "tornado": found.tornado(),
         "diagnostics": result.diagnostics,
     }
-    page_text = render_study(result, record=record, part=found)
-    write_page(folder, page_text, record, numbers, **tables)
+    write_page(folder, result, command, numbers, tables=tables, part=found)
 
 
 def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
@@ -232,7 +235,7 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    found, section, record = result.comparison, result.study.compare, manifest_of(result, command)
+    found, section = result.comparison, result.study.compare
     axes = tuple(chosen(of, getattr(section, of), found.measures) for of in ("risk", "utility"))
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     drawn = {"kind": section.kind, "bounds": bounds}
@@ -243,8 +246,7 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
         "replicates": found.replicates.join(found.seed_table.add_suffix("_seed")),
         "front": found.pareto(*axes),
     }
-    text = render_study(result, record=record, part=found, axes=axes, **drawn)
-    write_page(folder, text, record, **tables)
+    write_page(folder, result, command, tables=tables, part=found, axes=axes, **drawn)
 
 
 def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:

@@ -52,7 +52,6 @@ from bayes_risk.studies.grid import Swept, audit_of, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Progress = Callable[[str, int, int], None]
-TITLE = "Identification risk of a released file"  # of files that no study made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

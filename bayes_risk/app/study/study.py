@@ -288,8 +288,7 @@ class Study(Section):
     def settings(self) -> dict[str, Any]:
         """Every setting, defaults too, but those that have no meaning beside the others.
 
-        Totals that the intruder knows are data and are checked against them: true says the same. Of
-        declared levels it says how many there are: their names are data.
+        Known totals and names of declared levels are data: true, and a count, stand for them.
         """
         found = self.model_dump(mode="json")
         counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
@@ -518,8 +517,7 @@ LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds",
 def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> Study:
     """The study that a candidate stands for: that of the file, with the candidate's keys.
 
-    Keys of the matching intruder are sorted by what the candidate synthesises (which may be said by
-    the table alone), and only guesses of such columns are kept.
+    Keys of the matching intruder are sorted by what it synthesises; other guesses are left out.
     """
     content: dict[str, Any] = {
         key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
