@@ -7,7 +7,6 @@ asked before a model is sampled (`run/audit.py`).
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -82,9 +81,13 @@ class CompareSection(Section):
 
     replicates: Count = 5
     risk: str | None = worded(
-        'the name of a risk, such as "mean_probability" or "expected_match_risk"'
+        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
+        pattern=f"^({'|'.join(RISKS)})$",
     )
-    utility: str | None = worded('the name of a measure of utility, such as "pmse_cart"')
+    utility: str | None = worded(
+        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
+        pattern=f"^({'|'.join(UTILITIES)})$",
+    )
     kind: Literal["boxes", "rectangles", "points"] = worded(
         '"boxes", "rectangles" or "points"', "boxes"
     )
@@ -108,17 +111,6 @@ class CompareSection(Section):
                 )
             value = {k: v for k, v in value.items() if k not in tables}
         return {**value, "candidates": tables}
-
-    @model_validator(mode="after")
-    def _measures_exist(self) -> "CompareSection":
-        for key, given, known in (("risk", self.risk, RISKS), ("utility", self.utility, UTILITIES)):
-            if given is not None and given not in known:
-                near = get_close_matches(given, known, n=1) or known[:2]
-                right = " or ".join(map(repr, near))
-                raise ValueError(
-                    misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)")
-                )
-        return self
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -455,6 +447,9 @@ def check_agreement(study: Study) -> None:
          "people outside the data: [membership] held_out or others"),
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
+        ("[output] keep_labels", study.output.keep_labels, study.output.release,
+         "release = true, the synthetic files in which they are"),
+        ("[release] files", files, study.release.columns, "columns = [...], what was synthesised"),
     ]  # fmt: skip
     if compare:
         judged.append((f'[compare] utility = "{compare.utility}"', compare.utility))
