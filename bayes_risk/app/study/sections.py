@@ -307,13 +307,6 @@ class ReleaseSection(Section):
         "a list of paths, one a file, or a folder of synthpop", min_length=1
     )
 
-    @model_validator(mode="after")
-    def _files_say_all(self) -> "ReleaseSection":
-        for key in ("m", "n") if self.files is not None else ():
-            if key in self.model_fields_set:
-                raise ValueError(f"files = [...] are the m releases; leave out {key}")
-        return self
-
 
 class OutputSection(Section):
     """``[output]``: where results go."""

@@ -467,6 +467,8 @@ def check_agreement(study: Study) -> None:
         ("[reweight]", weigh, audit and audit.knows.knows_less,
          "[attribute.intruder]: it is for one who knows every other record"),
         ("[reweight]", weigh, files, "[release] files: it makes the release"),
+        *((f"[release] {key}", files, key in study.release.model_fields_set,
+           "[release] files, which are the releases") for key in ("m", "n")),
         ("[membership] held_out", held, others, "others: both are people outside the data"),
         ("[membership] held_out", held, files,
          "[release] files: it makes a release of its own, without the records held out"),
