@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from bayes_risk import IdentificationRisk, InputError, identification_risk
 from bayes_risk.app.cli import app
-from bayes_risk.app.run.identify import run_identify
+from bayes_risk.app.run import run
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.matching.correspondence import correspondence
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import confidential
@@ -134,7 +135,7 @@ def files(tmp_path, monkeypatch):
 
 def call(*words):
     done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["identify", "original.csv", *words])
-    return done, " ".join(done.output.split())
+    return done, " ".join(done.stdout.split())
 
 
 def test_the_verdict_is_printed_and_its_threshold_is_an_option(files):
@@ -148,14 +149,13 @@ def test_the_verdict_is_printed_and_its_threshold_is_an_option(files):
 
 
 def run_rate(folder):
-    found = run_identify(
-        folder / "original.csv",
-        [folder / "syn.csv"],
-        known=["age"],
-        synthesized=["job"],
-        radius={},
-    )
-    rate = float(found.risk.summary()["true_match_rate"].max())
+    content = {
+        "data": {"path": folder / "original.csv"},
+        "release": {"files": [folder / "syn.csv"], "columns": ["job"]},
+        "identification": {"known": ["age"], "synthesized": ["job"]},
+    }
+    found = run(parse_study(content), "identify")
+    rate = float(found.identification.summary()["true_match_rate"].max())
     assert rate > 0
     return rate
 
@@ -196,7 +196,7 @@ def test_the_folder_names_the_files_and_begins_with_the_records_at_highest_risk(
     assert {"identical_files", "replicated_files"} <= set(records.columns)
     made = json.loads((out / "manifest.json").read_text())
     assert [f["role"] for f in made["files"]] == ["data", "release 1"]
-    assert made["settings"]["radius"] == {"pay": {"absolute": 2.0}}
+    assert made["settings"]["identification"]["radius"] == {"pay": {"absolute": 2.0}}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["correspondence"]["1"]["kept"] == 1
     assert summary["study"]["reasons"][0]["measure"] == "true match rate"

@@ -1,6 +1,5 @@
 """Where people work: what notebooks and terminals show of a thing, and while it is made."""
 
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import pytest
 import bayes_risk as br
 from bayes_risk._core import progress
 from bayes_risk._core.shown import MOST_ROWS, as_html
-from bayes_risk.app.output import folder
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.fits.synthesis import Synthesis
 from tests.every_result import MARK, every, people
@@ -140,27 +138,6 @@ def test_a_notebook_has_a_bar_that_goes(watching, monkeypatch):
 @pytest.mark.parametrize("call", [br.attribute_risk, br.models.DPMPM.fit, br.compare])
 def test_library_calls_take_part(call):
     assert call.__wrapped__.__name__ == call.__name__
-
-
-# --- other systems ------------------------------------------------------------------------------
-
-
-def test_the_lock_of_windows_is_taken_with_its_own_library(tmp_path, monkeypatch):
-    handle = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
-    taken = []
-
-    def locking(of, mode, n):
-        if taken:
-            raise PermissionError
-        taken.append((of, mode, n, os.lseek(of, 0, os.SEEK_CUR)))
-
-    monkeypatch.setattr(folder.os, "name", "nt")
-    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK=2, locking=locking))
-    first, second = folder._taken(handle), folder._taken(handle)
-    monkeypatch.undo()
-    os.close(handle)
-    assert (first, second) == (True, False)
-    assert taken == [(handle, 2, 1, folder.BEYOND)]
 
 
 @pytest.mark.check

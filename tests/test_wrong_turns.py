@@ -39,7 +39,7 @@ def said(*args):
         ("my.csv made1.csv made2.csv", "name at least one key column"),
         (
             "my.csv made1.csv --known class --synthesized income",
-            "but --known means unsynthesised: if it was synthesised, put it under --synthesized",
+            "but counts as unsynthesised: if it was synthesised, name it in --synthesized",
         ),
         ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),

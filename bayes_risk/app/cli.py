@@ -48,11 +48,9 @@ def own_process() -> None:
 def compile_beside(output: Path) -> None:
     """Let PyTensor, if it comes to be needed, compile in a new folder that goes with the process.
 
-    What lies in the folder is run, so nobody else may have a hand in it: its name is random, and
-    its owner alone may enter. It lies beside the output, or with temporary files where nothing can
-    be written there. Numbers that a model was given as constants stand in what it compiles, and in
-    the home folder they would stay. A folder that the user has chosen is left alone, and so is a
-    script's.
+    Its code is run, and holds numbers that a model was given as constants: its owner alone may
+    enter. It lies beside the output, or with temporary files where nothing can be written there. A
+    folder that the user has chosen is left alone, and so is a script's.
     """
     given = os.environ.get(FLAGS, "")
     if not _own or "pytensor" in sys.modules:
@@ -155,7 +153,6 @@ def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
 
 if TYPE_CHECKING:
     from bayes_risk.app.study.study import Study
-    from bayes_risk.matching.radii import Radius
 
 Words = list[str] | None
 Options = dict[str, tuple[Any, ...]]
@@ -230,28 +227,26 @@ def names(given: list[str] | None) -> list[str]:
     return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
 
 
-def radius_of(given: list[str] | None) -> dict[str, "Radius"]:
-    """Read NAME=UNITS or NAME=SHARE%, each name once."""
-    from bayes_risk.matching.radii import Absolute, Relative
+def radius_of(given: list[str] | None) -> dict[str, Any]:
+    """Read NAME=UNITS or NAME=SHARE%, each name once, as a study file has them."""
+    from bayes_risk.matching.radii import Absolute, Relative, as_setting
 
-    radius: dict[str, Radius] = {}
+    radius: dict[str, Any] = {}
     for part in names(given):
         name, _, number = (word.strip() for word in part.rpartition("="))
         if name in radius:
             raise InputError(f"--radius names {name!r} more than once; give each key one radius")
         try:
-            units = float(number.removesuffix("%"))
+            units = float(number.removesuffix("%") if name else "")
+            rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
+        except InputError as error:
+            raise InputError(f"--radius {part!r}: {error}") from None
         except ValueError:
-            name = ""
-        if not name:
             raise InputError(
                 f"--radius {part!r} is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units to "
                 "either side, or income=10% for 10 % of the true value"
-            )
-        try:
-            radius[name] = Relative(units / 100) if number.endswith("%") else Absolute(units)
-        except InputError as error:
-            raise InputError(f"--radius {part!r}: {error}") from None
+            ) from None
+        radius[name] = as_setting(rule)
     return radius
 
 
@@ -262,7 +257,12 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
 UNEXPECTED, USAGE_ERROR = 1, 2
-PRINTERS = {"audit": "print_result", "sweep": "print_sweep", "compare": "print_comparison"}
+PRINTERS = {
+    "audit": "print_result",
+    "sweep": "print_sweep",
+    "compare": "print_comparison",
+    "identify": "print_matches",
+}
 
 
 def main() -> None:
@@ -375,46 +375,48 @@ def identify(
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
     with _plain_errors(options="known|synthesized|radius|index|na|days|separator|decimal|encoding"):
-        from rich.console import Console
-
-        from bayes_risk.app.run.identify import run_identify
-        from bayes_risk.reporting import terminal
-        from bayes_risk.reporting.verdicts.verdict import Thresholds
+        from bayes_risk.app.study.study import parse_study
 
         from .output.numbers import write_json
 
-        json, output, rate = given["json"], given["output"], given["true_match_rate"]
+        json, rate = given["json"], given["true_match_rate"]
         if json is not None and os.path.lexists(json):
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
-        with _hushed() as caught, terminal.Bars() as bars:
-            bars("matching", 0, 1)
-            found = run_identify(
-                original,
-                synthetic,
-                **{key: names(given[key]) for key in ("known", "synthesized", "days")},
-                radius=radius_of(given["radius"]),
-                closed=not given["open_ends"],
-                fallback=given["fallback"],
-                levels=dict.fromkeys(names(given["codes"]), "codes")
-                | dict.fromkeys(names(given["labels"]), "labels"),
-                reading={key: given[key] for key in ("index", "separator", "decimal", "encoding")}
-                | {"missing": given["missing_codes"], "na": given["na"] or []},
-                thresholds=None if rate is None else Thresholds(true_match_rate=rate),
-                output=output,
-                overwrite=given["overwrite"],
-                command=_command_line(),
-            )
-        _say_all(told(caught))
-        console = Console()
-        terminal.print_matches(found, console=console, folder=output)
+        keys = {key: names(given[key]) for key in ("known", "synthesized")}
+        if not any(keys.values()):
+            raise InputError("known and synthesized are both empty; name at least one key column")
+        read = ("index", "separator", "decimal", "encoding", "missing_codes")
+        kinds = {"codes": names(given["codes"]), "labels": names(given["labels"])}
+        content = {
+            "title": "Identification risk of a released file",
+            "random_seed": 0,
+            "data": {
+                "path": original,
+                **{key: given[key] for key in read},
+                "na": given["na"] or [],
+                "days": names(given["days"]),
+                "levels": {name: kind for kind in kinds for name in kinds[kind]},
+            },
+            "release": {"files": synthetic, "columns": keys["synthesized"] or keys["known"]},
+            "identification": {
+                **keys,
+                "radius": radius_of(given["radius"]),
+                "closed": not given["open_ends"],
+                "fallback": given["fallback"],
+            },
+            "thresholds": {} if rate is None else {"true_match_rate": rate},
+            "output": {"folder": given["output"]},
+        }
+        how = {"jobs": 1, "quiet": False, "overwrite": given["overwrite"], "backend": None}
+        found = _run(parse_study(content), "identify", **how)
         if json is not None:
-            write_json(json, found.risk.to_dict())
-            console.print(f"Numbers: {json}", highlight=False, markup=False, soft_wrap=True)
+            write_json(json, found.identification.to_dict())
+            typer.echo(f"Numbers: {json}")
 
 
 def _run(
     study: "Study", what: str, *, quiet: bool, jobs: int, dry_run: bool = False, **how: Any
-) -> None:
+) -> Any:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
@@ -424,12 +426,13 @@ def _run(
     from .study.keys import as_keys
 
     def notes() -> list[str]:
-        return [as_keys(note) for note in told(caught)]
+        found = told(caught)
+        return found if what == "identify" else [as_keys(note) for note in found]
 
     folder, console = Path(study.output.folder or "."), Console(quiet=quiet and not dry_run)
     if dry_run:
         check_name(folder)
-    else:
+    elif study.output.folder is not None:
         check_target(folder, overwrite=how["overwrite"])
     compile_beside(folder)  # before slow imports
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
@@ -440,7 +443,7 @@ def _run(
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if not early and stage != "in all":  # what reading said, before anything takes long
                 early.append([] if quiet else notes())
-                _say_all(early[0])
+                _say(*early[0])
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
@@ -454,11 +457,12 @@ def _run(
             more = how | {"n_jobs": jobs, "command": _command_line()}
             result = run(study, what, progress=progress, **more)
     if dry_run:
-        _say_all(notes())
+        _say(*notes())
         console.print(str(cost), highlight=False, markup=False, soft_wrap=True)
         return cost.check(how["max_memory"])
     later = [note for note in notes() if note not in [*early, []][0]]
     getattr(terminal, PRINTERS[what])(result, later, console=console)
+    return result
 
 
 def _command_line() -> str:
@@ -474,7 +478,7 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
     try:
         yield
     except KeyboardInterrupt as error:
-        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
+        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]))
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
@@ -488,7 +492,7 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
             said = with_lines(said, study_file)
         elif isinstance(error, InputError) and options:  # arguments of the library are options
             said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
-        _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")
+        _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 
 
@@ -501,16 +505,12 @@ def _notes(error: BaseException | None) -> list[str]:
     return []
 
 
-def _say(text: str, style: str) -> None:
+def _say(*texts: str, style: str = "yellow") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
-
-
-def _say_all(notes: Sequence[str]) -> None:
-    for note in notes:
-        _say(note, "yellow")
+    for text in texts:
+        Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
 
 
 @contextmanager

@@ -130,16 +130,17 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     _end(result, notes, console)
 
 
-def print_matches(found: Any, *, console: Console, folder: Path | None = None) -> None:
+def print_matches(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
-    print_verdict(found.verdict, console=console)
-    for note in found.notes:
+    print_verdict(result.verdict, console=console)
+    for note in (*notes, *result.notes):
         console.print(Text(f"Note: {note}", style="yellow"))
-    console.print(found.risk.sentence(), highlight=False, markup=False)
-    _show([found.risk], console)
-    if found.risk.exposure is not None:
-        console.print(found.risk.exposure.sentence(), highlight=False, markup=False)
-    _where(folder, console)
+    risk = result.identification
+    console.print(risk.sentence(), highlight=False, markup=False)
+    _show([risk], console)
+    if risk.exposure is not None:
+        console.print(risk.exposure.sentence(), highlight=False, markup=False)
+    _where(result.study.output.folder, console)
 
 
 def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import lock_descriptor
+
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 
@@ -62,9 +64,8 @@ def output_folder(
 ) -> Iterator[Path]:
     """Give a hidden folder to write in, and rename it to `folder` when all went well.
 
-    Whatever goes wrong, Ctrl-C included, the hidden folder is removed and an older output is left
-    (or put back) as it was. With ``overwrite`` an older output is replaced once the new one is
-    complete; ``aside`` is a folder of the same file system for the hidden one.
+    Whatever goes wrong, Ctrl-C included, an older output is left (or put back) as it was.
+    ``aside`` is a folder of the same file system for the hidden one.
     """
     folder = folder.absolute()
     check_target(folder, overwrite=overwrite)
@@ -102,7 +103,6 @@ def _swap(partial: Path, folder: Path) -> None:
 
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
-BEYOND = 1_000  # the byte that is locked on Windows, after the number of the process
 MOST_BYTES = 10_000_000  # of the note of a run
 SHOWN = 3  # differences that a refusal names
 
@@ -121,12 +121,9 @@ def workplace(
 ) -> Iterator[Workplace]:
     """Lock the place of an output folder, and find the steps that an earlier run finished.
 
-    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON: steps of
-    another run are refused. The seed is that of a new run; one that is gone on with has its own.
-    ``restart`` throws finished steps away.
-
-    Refused is a place where another run is writing, where steps lie of a different run or of one
-    that cannot be told, or what may be of somebody else. It is left as it is.
+    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON; the seed is
+    that of a new run. A place where another run is writing, with steps of a different run, or that
+    may be somebody else's, is refused and left as it is; ``restart`` throws finished steps away.
     """
     folder = output.absolute().with_name(f".{output.name}.work")
     with _locked(folder, output):
@@ -160,7 +157,8 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
                 with suppress(OSError):
                     folder.rmdir()
                 raise
-            if not _taken(handle):
+            if not lock_descriptor(handle, blocking=False):
+                os.lseek(handle, 1, os.SEEK_SET)  # on Windows nobody else reads what is locked
                 holder = os.read(handle, 20).decode() or "unknown"
                 os.close(handle)
                 raise InputError(
@@ -173,7 +171,7 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
     try:
         with suppress(OSError):  # no room for the number; what follows tells it
             os.truncate(handle, 0)
-            os.write(handle, str(os.getpid()).encode())
+            os.write(handle, f" {os.getpid()}".encode())
         yield
     except KeyboardInterrupt:
         if not (folder / STEPS).exists():  # stopped before the first step could be kept
@@ -183,24 +181,6 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
         os.close(handle)
         if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _taken(handle: int) -> bool:
-    """Lock an open file, unless another process has; the system frees it with the handle."""
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            os.lseek(handle, BEYOND, os.SEEK_SET)  # others cannot read what is locked
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-            os.lseek(handle, 0, os.SEEK_SET)
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 def _emptied(folder: Path) -> None:

@@ -35,9 +35,7 @@ def _guarded(value: Any) -> Any:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON into a new file, its owner's alone; nothing that is there is written over.
 
-    Numbers that do not exist are null. JSON has no infinity: it is the text ``"inf"`` or
-    ``"-inf"``, so that an R-hat of chains that stand still, or a boundless loss, is not taken for
-    none.
+    Numbers that do not exist are null, infinities the text ``"inf"`` or ``"-inf"``.
     """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

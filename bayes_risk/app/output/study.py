@@ -38,13 +38,18 @@ HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
 def write_page(
     folder: Path,
-    text: str,
-    record: Mapping[str, Any],
+    result: Any,
+    command: str,
     numbers: Mapping[str, Any] | None = None,
-    **tables: pd.DataFrame,
+    *,
+    tables: Mapping[str, pd.DataFrame],
+    written: Sequence[DataFile] = (),
+    **drawn: Any,
 ) -> None:
     """Write report.html, manifest.json, summary.json if there are numbers, and tables by name."""
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    record = manifest_of(result, command, written)
+    page_text = render_study(result, record=record, **drawn)
+    (folder / "report.html").write_text(page_text, encoding="utf-8")
     for name, table in tables.items():
         write_csv(folder / f"{name}.csv", table)
     if numbers is not None:
@@ -69,11 +74,14 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     tables = {table.file: table.frame for table in found if table.file}
     if any(risk is not None for risk in risks):
         tables["records"] = records_table(*risks)
+    if result.correspondence is not None:  # the records at highest risk first
+        by = {"by": "identification_probability", "ascending": False, "kind": "stable"}
+        tables["records"] = tables["records"].sort_values(**by)
+    elif "records" in tables:
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     if output.redact:
         write_public(folder, result)
-    record = manifest_of(result, command, written)
-    write_page(folder, render_study(result, record=record), record, summary(result), **tables)
+    write_page(folder, result, command, summary(result), tables=tables, written=written)
 
 
 def write_release(
@@ -108,6 +116,9 @@ def summary(result: Any) -> dict[str, Any]:
         name: None if part is None else part.to_dict()
         for name, part in (risks | parts_of(result)).items()
     }
+    if result.correspondence is not None:
+        found["correspondence"] = result.correspondence.summary()
+        study["notes"] = result.notes
     for name, sentence in _said(result).items():
         found[name]["sentence"] = sentence
     return {"study": study, **found, "diagnostics": result.diagnostics}
@@ -124,37 +135,23 @@ def _said(result: Any) -> dict[str, str]:
     }
 
 
-def manifest(
-    command: str,
-    files: Sequence[DataFile],
-    *,
-    settings: Mapping[str, Any],
-    seconds: Mapping[str, float],
-    **own: Any,
-) -> dict[str, Any]:
-    """How to do it again, when it was done, and how long it took."""
+def manifest_of(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
+    """How to do it again, when it was done, and how long it took.
+
+    ``written``: releases that it wrote, besides the files it read.
+    """
+    read = () if result.provenance is None else result.provenance.files
     return {
         "command": command,
-        **own,
-        "files": [asdict(file) for file in files],
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        "files": [asdict(file) for file in (*read, *written)],
         "versions": versions(),
-        "settings": settings,
-        "seconds": seconds,
+        "settings": result.study.settings(),
+        "seconds": result.seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def manifest_of(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
-    """The manifest of a study; ``written``: releases that it wrote, besides the files it read."""
-    return manifest(
-        command,
-        [*(() if result.provenance is None else result.provenance.files), *written],
-        random_seed=result.random_seed,
-        data_sha256=result.data_sha256,
-        model_sha256={p.name: data_hash(p) for p in files_in(result.study.model)},
-        settings=result.study.settings(),
-        seconds=result.seconds,
-    )
 
 
 def render_study(
@@ -185,7 +182,8 @@ def render_study(
         )
     parts = [part]
     if part is None:
-        parts = [result.attribute, result.identification, *parts_of(result).values()]
+        named = parts_of(result) | {"correspondence": result.correspondence}
+        parts = [result.attribute, result.identification, *named.values()]
     return page(
         parts,
         title=result.study.title,
@@ -207,7 +205,7 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    found, record = result.sensitivity, manifest_of(result, command)
+    found = result.sensitivity
     text = {  # which is what NetCDF knows
         name: (name, found.dataset[name].to_numpy().astype(str))
         for name in map(str, found.dataset.dims)
@@ -229,8 +227,7 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
         "tornado": found.tornado(),
         "diagnostics": result.diagnostics,
     }
-    page_text = render_study(result, record=record, part=found)
-    write_page(folder, page_text, record, numbers, **tables)
+    write_page(folder, result, command, numbers, tables=tables, part=found)
 
 
 def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
@@ -238,7 +235,7 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    found, section, record = result.comparison, result.study.compare, manifest_of(result, command)
+    found, section = result.comparison, result.study.compare
     axes = tuple(chosen(of, getattr(section, of), found.measures) for of in ("risk", "utility"))
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     drawn = {"kind": section.kind, "bounds": bounds}
@@ -249,8 +246,7 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
         "replicates": found.replicates.join(found.seed_table.add_suffix("_seed")),
         "front": found.pareto(*axes),
     }
-    text = render_study(result, record=record, part=found, axes=axes, **drawn)
-    write_page(folder, text, record, **tables)
+    write_page(folder, result, command, tables=tables, part=found, axes=axes, **drawn)
 
 
 def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:
@@ -260,8 +256,8 @@ def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:
 
 def write_run(folder: Path, what: str, result: Any, command: str) -> None:
     """Write the folder of an audit, sweep or comparison."""
-    writers = {"audit": write_study, "sweep": write_sweep, "compare": write_comparison}
-    writers[what](folder, result, command=command)
+    writers = {"sweep": write_sweep, "compare": write_comparison}
+    writers.get(what, write_study)(folder, result, command=command)
 
 
 def write_netcdf(

@@ -32,6 +32,7 @@ from bayes_risk.app.study.declare import (
     bounds_of,
     compare_options,
     fit_model,
+    matching_options,
     provenance_of,
     read_data,
     read_release,
@@ -41,7 +42,10 @@ from bayes_risk.app.study.declare import (
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed
 from bayes_risk.evidence.contract import Fit
+from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
+from bayes_risk.matching.input import release_tables
 from bayes_risk.release.provenance import Provenance
+from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.grid import Swept, audit_of, swept, taken
@@ -86,6 +90,8 @@ class StudyResult(RunResult):
     privacy_loss: br.PrivacyLoss | None = None
     membership: br.Membership | None = None
     full_table: br.FullTableRisk | None = None
+    correspondence: RowCorrespondence | None = None  # of files whose rows are in question
+    notes: tuple[str, ...] = ()  # on what was asked, for a reader
     verdict: Verdict
 
 
@@ -145,13 +151,13 @@ def stages_of(study: Study, what: str) -> list[str]:
     asked = {
         "data": True,
         "reweighting": fitted and weighed,
-        "fit": fitted and not weighed and needs_fit(study),
+        "fit": fitted and not weighed and study.needs_fit,
         "release": fitted and not weighed and study.release.files is None,
         "sweep": what == "sweep",
         "comparison": what == "compare",
         "report": study.output.folder is not None,
     }
-    if what == "audit":
+    if what in ("audit", "identify"):
         asked |= {one.stage: getattr(study, name) is not None for name, one in AUDITS.items()}
     return [words for words in STAGES if asked.get(words)]
 
@@ -184,9 +190,11 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
         with clock("comparison"):
             comparison = br.compare(candidates, df, random_seed=seed, **options, **how)
         return ComparisonResult(study=study, comparison=comparison, data_sha256=sha256, **own)
+    if what == "identify":
+        return matched(study, clock, own)
     study = alone(study) if what == "sweep" else study
     with clock("data"):
-        if needs_fit(study):
+        if study.needs_fit:
             study.model.declared()  # what is wrong shows first
         df, sha256 = read_data(study.data)
         declaration, release = checked_inputs(study, df)
@@ -209,6 +217,50 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
             ready.fit, ready.release, refit=refit, random_seed=seeds[2], **options
         )
     return SweepResult(sensitivity=sensitivity, **own)
+
+
+def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
+    """Matching of files made elsewhere, of which nothing is known but their keys."""
+    keys, section = study.identification, study.release
+    known = {"known": keys.known, "synthesized": keys.synthesized}
+    with clock("data"):
+        df, sha256 = read_data(study.data)
+        tables = read_releases(section.files or [], df, **study.data.reading)
+    for l, table in enumerate(tables, start=1):
+        if len(table) != len(df):
+            raise InputError(
+                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
+                "asks which released row is the target's, so a release must hold the original's "
+                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
+                "who can be told to be in the data (membership), and which genuine records and "
+                "values the file shows (exposure)"
+            )
+    with clock("identification risk"):
+        options = matching_options(study, df, tables)
+        risk = br.identification_risk(df, tables, **options)
+        rows = correspondence(df, release_tables(df, tables, **known), keys.synthesized)
+    release = br.Release(datasets=tables, synthesized=keys.synthesized, classes="new")
+    notes = [  # a share was meant, perhaps
+        f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
+        f"holds whole numbers, so that it must be equal; for {100 * rule.units:g} % write "
+        f"{name}={100 * rule.units:g}%"
+        for name, rule in (options["radius"] or {}).items()
+        if isinstance(rule, br.Absolute)
+        and 0 < rule.units < 1
+        and (df[name].dropna() % 1 == 0).all()
+    ]
+    return StudyResult(
+        study=study,
+        data_sha256=sha256,
+        release=release,
+        attribute=None,
+        identification=risk,
+        correspondence=rows,
+        notes=tuple(notes),
+        verdict=judge(None, risk, study.thresholds.made(), rows=rows),
+        provenance=provenance_of(study, df, sha256, {"": release}),
+        **own,
+    )
 
 
 def alone(study: Study) -> Study:
@@ -264,7 +316,7 @@ def fit_and_release(
                 progress=how["progress"],
             )
         fit, release = loop.fit, loop.release
-    elif needs_fit(study):
+    elif study.needs_fit:
         with clock("fit"):
             fit = fit_model(study, declaration, df, random_seed=seeds[0], **how)
     if release is None:
@@ -278,14 +330,8 @@ def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, br.Release | No
 
     A run, and a dry run of it, call this before the first draw.
     """
-    declaration = study.model.declared(df) if needs_fit(study) else None
+    declaration = study.model.declared(df) if study.needs_fit else None
     return declaration, rehearse(study, df, unsampled(study, declaration, df))
-
-
-def needs_fit(study: Study) -> bool:
-    """Whether the model has to be fitted: to make the release, or to audit it."""
-    audits = (study.attribute, study.membership, study.full_table)
-    return study.release.files is None or any(section is not None for section in audits)
 
 
 def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def _size(
     one: Study, df: pd.DataFrame, study: Study, kind: str, n_jobs: int, processes: bool
 ) -> dict[str, int]:
     """Sizes of one audit, and a bound on its bytes."""
-    fit: Any = audit.unsampled(one, one.model.declared(df) if audit.needs_fit(one) else None, df)
+    fit: Any = audit.unsampled(one, one.model.declared(df) if one.needs_fit else None, df)
     release = audit.stand_in(one, df, fit)
     numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
     table = fit.microdata if fit else Microdata.from_frame(df, numbers=numbers, missing="level")

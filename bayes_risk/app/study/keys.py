@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -102,6 +102,15 @@ class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    alone: ClassVar[tuple[str, ...]] = ()  # keys of which exactly one is given
+
+    @model_validator(mode="after")
+    def _one_alone(self) -> "Section":
+        if self.alone and sum(getattr(self, key) is not None for key in self.alone) != 1:
+            keys = type(self).model_fields
+            ways = " or ".join(f"{key} ({keys[key].description})" for key in self.alone)
+            raise ValueError(f"give exactly one of {ways}")
+        return self
 
     def given_to(self, call: Callable[..., Any]) -> dict[str, Any]:
         """Keys that are arguments of a function, by name."""

@@ -45,6 +45,7 @@ RIGHT = (
 class DistributionSection(Section):
     """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
 
+    alone = ("normal", "lognormal", "uniform")
     normal: tuple[Number, Positive] | None = worded("[mean, sd], sd above 0")
     lognormal: tuple[Number, Positive] | None = worded(
         "[mu, sigma] of the logarithm, sigma above 0"
@@ -52,11 +53,7 @@ class DistributionSection(Section):
     uniform: tuple[Number, Number] | None = worded("[low, high], two numbers")
 
     @model_validator(mode="after")
-    def _one_distribution(self) -> "DistributionSection":
-        if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError(
-                "give exactly one of normal, lognormal and uniform: { normal = [10.0, 1.0] }"
-            )
+    def _low_and_high(self) -> "DistributionSection":
         if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
             raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
         return self
@@ -266,6 +263,7 @@ MissingCodes = Literal["error", "level", "blank"]
 class DataSection(Section):
     """``[data]``: the confidential table."""
 
+    alone = ("path", "demo")
     path: FilePath | None = worded("the path of a CSV, Parquet, Stata, SAS or SPSS file")
     demo: Literal["fair", "italy", "visits"] | None = worded('"fair", "italy" or "visits"')
     columns: SomeColumns = None
@@ -282,12 +280,6 @@ class DataSection(Section):
     levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = worded(
         'a table of column = [levels], or of column = "labels" or "codes"', {}
     )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "DataSection":
-        if (self.path is None) == (self.demo is None):
-            raise ValueError('give either path = "file.csv" or demo = "fair"')
-        return self
 
     @property
     def listed_levels(self) -> dict[str, list[str | int | float | bool]]:
@@ -315,17 +307,6 @@ class ReleaseSection(Section):
         "a list of paths, one a file, or a folder of synthpop", min_length=1
     )
 
-    @model_validator(mode="after")
-    def _files_say_all(self) -> "ReleaseSection":
-        for key in ("m", "n") if self.files is not None else ():
-            if key in self.model_fields_set:
-                raise ValueError(f"files = [...] are the m releases; leave out {key}")
-        if self.files is not None and not self.columns:
-            raise ValueError(
-                "files were made elsewhere: say in columns = [...] what was synthesised"
-            )
-        return self
-
 
 class OutputSection(Section):
     """``[output]``: where results go."""
@@ -336,15 +317,6 @@ class OutputSection(Section):
     keep_labels: Switch = False
     redact: Switch = False
     min_count: Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")] = 10
-
-    @model_validator(mode="after")
-    def _labels_of_a_release(self) -> "OutputSection":
-        if self.keep_labels and not self.release:
-            raise ValueError(
-                "keep_labels = true writes record labels into the synthetic files, which release = "
-                "true asks for; add it, or leave keep_labels out"
-            )
-        return self
 
 
 # --- what is measured beside attribute risk, and what is accepted ---------------------------------
@@ -409,15 +381,10 @@ UtilitySection = section(
 class PopulationSection(Section):
     """``{ file = "everybody.csv" }``, or ``{ size = 500_000, fitted_to = "original" }``."""
 
+    alone = ("file", "size")
     file: FilePath | None = worded("the path of a table with a row for everybody")
-    size: Count | None = None
+    size: Count | None = worded("a whole number >= 1")
     fitted_to: Literal["original", "releases"] = worded('"original" or "releases"', "original")
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "PopulationSection":
-        if (self.file is None) == (self.size is None):
-            raise ValueError('give either file = "everybody.csv" or size = 500000')
-        return self
 
 
 RADII = {"absolute": part_of(br.Absolute), "sd": part_of(br.SD), "quantile": part_of(br.Quantile)}

@@ -7,7 +7,6 @@ asked before a model is sampled (`run/audit.py`).
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -82,9 +81,13 @@ class CompareSection(Section):
 
     replicates: Count = 5
     risk: str | None = worded(
-        'the name of a risk, such as "mean_probability" or "expected_match_risk"'
+        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
+        pattern=f"^({'|'.join(RISKS)})$",
     )
-    utility: str | None = worded('the name of a measure of utility, such as "pmse_cart"')
+    utility: str | None = worded(
+        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
+        pattern=f"^({'|'.join(UTILITIES)})$",
+    )
     kind: Literal["boxes", "rectangles", "points"] = worded(
         '"boxes", "rectangles" or "points"', "boxes"
     )
@@ -108,17 +111,6 @@ class CompareSection(Section):
                 )
             value = {k: v for k, v in value.items() if k not in tables}
         return {**value, "candidates": tables}
-
-    @model_validator(mode="after")
-    def _measures_exist(self) -> "CompareSection":
-        for key, given, known in (("risk", self.risk, RISKS), ("utility", self.utility, UTILITIES)):
-            if given is not None and given not in known:
-                near = get_close_matches(given, known, n=1) or known[:2]
-                right = " or ".join(map(repr, near))
-                raise ValueError(
-                    misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)")
-                )
-        return self
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -282,14 +274,13 @@ class Study(Section):
 
     def check_says(self, what: str) -> None:
         """Refuse to run what the study says nothing of."""
-        if what != "audit" and getattr(self, what) is None:
+        if what in ("sweep", "compare") and getattr(self, what) is None:
             raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
 
     def settings(self) -> dict[str, Any]:
         """Every setting, defaults too, but those that have no meaning beside the others.
 
-        Totals that the intruder knows are data and are checked against them: true says the same. Of
-        declared levels it says how many there are: their names are data.
+        Known totals and names of declared levels are data: true, and a count, stand for them.
         """
         found = self.model_dump(mode="json")
         counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
@@ -305,6 +296,8 @@ class Study(Section):
             del found["release"]["m"], found["release"]["n"]
         for key in self.model.unused:
             del found["model"][key]
+        if not (self.needs_fit or self.compare):
+            del found["model"]
         return found
 
     @property
@@ -328,6 +321,12 @@ class Study(Section):
         if knows.largest is not None:
             return [knows.largest]
         return None if names is None else [n for n in names if n not in knows.knows_columns]
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether the model has to be fitted: to make the release, or to audit it."""
+        asked = (self.attribute, self.membership, self.full_table)
+        return self.release.files is None or any(section is not None for section in asked)
 
     @property
     def m(self) -> int:
@@ -448,6 +447,9 @@ def check_agreement(study: Study) -> None:
          "people outside the data: [membership] held_out or others"),
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
+        ("[output] keep_labels", study.output.keep_labels, study.output.release,
+         "release = true, the synthetic files in which they are"),
+        ("[release] files", files, study.release.columns, "columns = [...], what was synthesised"),
     ]  # fmt: skip
     if compare:
         judged.append((f'[compare] utility = "{compare.utility}"', compare.utility))
@@ -465,6 +467,8 @@ def check_agreement(study: Study) -> None:
         ("[reweight]", weigh, audit and audit.knows.knows_less,
          "[attribute.intruder]: it is for one who knows every other record"),
         ("[reweight]", weigh, files, "[release] files: it makes the release"),
+        *((f"[release] {key}", files, key in study.release.model_fields_set,
+           "[release] files, which are the releases") for key in ("m", "n")),
         ("[membership] held_out", held, others, "others: both are people outside the data"),
         ("[membership] held_out", held, files,
          "[release] files: it makes a release of its own, without the records held out"),
@@ -510,8 +514,7 @@ LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds",
 def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> Study:
     """The study that a candidate stands for: that of the file, with the candidate's keys.
 
-    Keys of the matching intruder are sorted by what the candidate synthesises (which may be said by
-    the table alone), and only guesses of such columns are kept.
+    Keys of the matching intruder are sorted by what it synthesises; other guesses are left out.
     """
     content: dict[str, Any] = {
         key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
