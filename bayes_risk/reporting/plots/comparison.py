@@ -27,7 +27,6 @@ from .canvas import (
     VERMILION,
     as_text,
     axes_of,
-    beside,
     few_ticks,
     ink,
     legend,
@@ -56,17 +55,7 @@ def plot_risk_utility(
 ) -> Axes:
     """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
-    Parameters
-    ----------
-    risk, utility : str, optional
-        Measures, as in `Comparison.pareto`; by default the usual.
-    kind : {"boxes", "rectangles", "points"}
-        As in `Comparison.plot`, which checks it.
-    whiskers : float, optional
-        Where whiskers end: None at the last replicate, else at the last within so many
-        interquartile ranges of the rectangle.
-    bounds : bool
-        Mark the releases at the ends of the scale.
+    Keywords as in `Comparison.plot`, which checks them.
     """
     of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
     axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)
@@ -104,10 +93,9 @@ def _candidate(
     errors: Array,
 ) -> None:
     """Replicates, and their rectangle, box or error."""
-    alone, shown, colour = len(points) == 1, points, look["color"]
-    if alone:
-        shown = points[:0]
-    elif kind != "points":
+    alone, colour = len(points) == 1, look["color"]
+    shown = points[:0] if alone else points
+    if kind != "points" and not alone:
         (low, high), how = quartiles(points), styled({}, color=colour, lw=1.2, zorder=1.5)
         for fill, alpha in ((True, 0.18), (False, 1.0)):
             axes.add_patch(Rectangle(tuple(low), *(high - low), fill=fill, alpha=alpha, **how))
@@ -244,24 +232,19 @@ def plot_worst_pairs(
 
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
     two columns by itself, so that a pair is seen to be bad because of a column.
-
-    Parameters
-    ----------
-    k : int
-        Number of pairs.
     """
     axes, table, alone = axes_of(ax), found.pairs.head(k), found.margins["ratio"]
     style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
     ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
     axes.barh(range(len(table)), ratio - LEAST, left=LEAST, **style)
     worse = [max(LEAST, *(alone[name] for name in pair if name in alone)) for pair in table.index]
-    beside(axes, worse, "the worse column alone", ms=5)
     axes.axvline(1, color=VERMILION, ls="--", label="drawn from the truth")
     axes.set_xscale("log")
     axes.set_xlim(left=LEAST)
     axes.xaxis.set_major_formatter("{x:g}")
     few_ticks(axes.xaxis)
-    rows(axes, (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index))
+    names = (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index)
+    rows(axes, names, worse, "the worse column alone")
     return legend(axes, xlabel="pMSE over chance (S_pMSE)")
 
 
@@ -271,8 +254,8 @@ def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: An
     table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
     axes.barh(range(len(table)), table["value"], **style)
-    beside(axes, table["compare"], "with the original")
-    rows(axes, (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index))
+    names = (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index)
+    rows(axes, names, table["compare"], "with the original")
     return legend(axes, xlim=(0, 1), xlabel="share of records")
 
 
@@ -296,11 +279,6 @@ def plot_tornado(
 
     Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
     the ends. The grey band is two standard errors of the base: what lies within may be chance.
-
-    Parameters
-    ----------
-    measure : str
-        A variable of its dataset.
     """
     table = found.tornado(measure)
     axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
@@ -375,9 +353,7 @@ def plot_factor(
             style = styled(kwargs, height=0.6, color=colour, hatch=hatch, ec="white", label=told)
             style = styled(style, capsize=2, xerr=spread[those] if known else None)
             axes.barh(np.flatnonzero(those), values[those], **style)
-        if baseline is not None:
-            beside(axes, baseline, ms=5)
-        rows(axes, map(_lines, at))
+        rows(axes, map(_lines, at), baseline)
         axes.set(xlabel=words, ylabel=_named(factor))
         if axes.get_xlim()[0] > 0:
             axes.set_xlim(left=0)
