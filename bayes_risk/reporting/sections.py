@@ -280,15 +280,6 @@ def _sensitivity(found: Any) -> list[Drawing]:
     return drawn
 
 
-def _matching_varied(found: Any) -> list[Drawing]:
-    """A picture, where one or two settings were swept."""
-    caption = (
-        "Expected number of correct matches at each setting, two standard errors, and the same "
-        "for an intruder without the release."
-    )
-    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)] if curves_of(found) else []
-
-
 def _comparison(found: Comparison, axes: tuple[str, ...] = (), **drawn: Any) -> list[Drawing]:
     """The map, where risk and utility were both measured."""
     if not (set(found.measures) & set(RISKS) and set(found.measures) & set(UTILITIES)):
@@ -302,14 +293,6 @@ def _comparison(found: Comparison, axes: tuple[str, ...] = (), **drawn: Any) -> 
     ]
 
 
-def _membership(found: Any) -> list[Drawing]:
-    caption = (
-        "Members found, against people outside the data who are taken for members on the way. On "
-        "the dashed line the release tells nothing."
-    )
-    return [Drawing("roc", plots.plot_roc, caption)] if found.has_others else []
-
-
 def _reweighting(_: Any) -> list[Drawing]:
     captions = (
         "Probability of the truth in the first and in the last round, one point a record. Below "
@@ -321,8 +304,8 @@ def _reweighting(_: Any) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
-def _one(*what: Any) -> Callable[[Any], list[Drawing]]:
-    return lambda _: [Drawing(*what)]
+def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Callable[[Any], list[Drawing]]:
+    return lambda part: [Drawing(*what)] if when(part) else []
 
 
 DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
@@ -348,7 +331,13 @@ DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
         "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
         "guesses are ruled out and the loss is infinite.",
     ),
-    "Membership": _membership,
+    "Membership": _one(
+        "roc",
+        plots.plot_roc,
+        "Members found, against people outside the data who are taken for members on the way. On "
+        "the dashed line the release tells nothing.",
+        when=lambda found: found.has_others,
+    ),
     "FullTableRisk": _one(
         "places",
         plots.plot_full_table,
@@ -357,5 +346,12 @@ DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
     ),
     "Reweighting": _reweighting,
     "Sensitivity": _sensitivity,
-    "IdentificationSweep": _matching_varied,
+    "IdentificationSweep": _one(
+        "matching-varied",
+        plots.plot_sweep,
+        "Expected number of correct matches at each setting, two standard errors, and the same "
+        "for an intruder without the release.",
+        3.2,
+        when=curves_of,
+    ),
 }

@@ -309,12 +309,9 @@ def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict
     colour, hatch, word = (BLUE, "", "lower") if left else (VERMILION, "//", "higher")
     label = f"{word} than at the base" if len(moved) else None
     style = styled(given, height=0.55, color=colour, hatch=hatch, ec="white", label=label)
-    axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
-    for place in moved:
-        text = _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place])
-        style = styled({}, ha="right" if left else "left", va="center", fontsize=8)
-        at, off = (float(ends[place]), float(place)), (-4 if left else 4, 0)
-        axes.annotate(text, at, xytext=off, textcoords="offset points", **style)
+    bars = axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
+    values = table[f"at_{side}"].iloc[moved]
+    axes.bar_label(bars, [_short(str(k), v) for k, v in values.items()], padding=4, fontsize=8)
 
 
 def plot_factor(
