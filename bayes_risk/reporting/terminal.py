@@ -24,7 +24,7 @@ from bayes_risk._core.progress import in_notebook
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reasons import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.studies.comparison import MEASURES, chosen
+from bayes_risk.studies.comparison import MEASURES
 
 from .content import replaced
 from .sections import head_of, in_order, parts_of
@@ -123,8 +123,7 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     parts = parts_of(result)
     _show((result.attribute, result.identification, parts.pop("reweighting")), console)
     _show(in_order(parts.values()), console)
-    in_part = replaced(result.release)
-    if in_part:
+    if in_part := replaced(result.release):
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
     _end(result, notes, console)
@@ -155,9 +154,8 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
 
 def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
-    found, section = result.comparison, result.study.compare
-    roles = ("risk", "utility")
-    of = {role: chosen(role, getattr(section, role), found.measures) for role in roles}
+    found, asked = result.comparison, result.study.compare
+    of = dict(zip(("risk", "utility"), found.axes(asked.risk, asked.utility), strict=True))
     _title(result, console)
     console.print(on_screen(found.screen(*of.values()), console.width, first=LEAST))
     for role, name in of.items():
@@ -190,11 +188,8 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
     """A table of a result as it stands on the screen, the first column so wide at least."""
-    shown, heads, rows = (
-        Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)),
-        table.heads,
-        table.rows,
-    )
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    heads, rows = table.heads, table.rows
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
     shown.add_column(heads[0], header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)

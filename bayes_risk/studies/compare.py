@@ -227,24 +227,22 @@ def _keys(options: Options) -> list[str]:
 
 def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
     """Draw a number of targets once, as a mask: all candidates are asked about the same."""
-    if not isinstance(options, Mapping):
-        return options
-    wanted = options.get("targets")
+    wanted = options.get("targets") if isinstance(options, Mapping) else None
     if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
         return options
     mask: Flags = np.zeros(n, dtype=bool)
     mask[rng.choice(n, size=min(max(int(wanted), 1), n), replace=False)] = True
-    return {**options, "targets": mask}
+    return {**(options or {}), "targets": mask}
 
 
 def sorted_keys(options: Options, made: Collection[str]) -> dict[str, Any]:
     """Keys as a release has them: those that it synthesised, and the others."""
     keys = _keys(options)
-    return {
-        **options,
-        "known": [key for key in keys if key not in made],
-        "synthesized": [key for key in keys if key in made],
+    of = {
+        "known": [k for k in keys if k not in made],
+        "synthesized": [k for k in keys if k in made],
     }
+    return {**options, **of}
 
 
 def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:

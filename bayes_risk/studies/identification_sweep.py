@@ -141,7 +141,6 @@ def _first_releases(releases: Any, m: Any) -> Any:
 
 
 RISK = "expected_match_risk"
-ROWS = 20  # settings that a report lists
 SWEPT = {
     "fallback": "When nothing matches, chooses among the rest",
     "known": "Unsynthesised keys",
@@ -165,7 +164,7 @@ class IdentificationSweep(Varied):
         the release) and ``n`` (targets).
     """
 
-    MOST_ROWS: ClassVar[int] = 20
+    MOST_ROWS: ClassVar[int] = 20  # settings that are printed, and listed in a report
 
     @property
     def swept(self) -> list[str]:
@@ -205,10 +204,10 @@ class IdentificationSweep(Varied):
 
     def tables(self) -> dict[str, Table]:
         """Expected matches over the settings."""
-        table = self.summary()
-        more = f"; the first {ROWS} of {len(table):,} settings" if len(table) > ROWS else ""
+        table, most = self.summary(), self.MOST_ROWS
+        more = f"; the first {most} of {len(table):,} settings" if len(table) > most else ""
         rows = Table(
-            frame=table.head(ROWS),
+            frame=table.head(most),
             caption=f"Releases pooled, {int(self.dataset['n'].max()):,} records{more}.",
             head=", ".join(map(_swept, self.swept)),
             labels=_setting,

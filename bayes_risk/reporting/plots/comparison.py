@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number, plain
-from bayes_risk.studies.comparison import ATTRIBUTE, MEASURES, UTILITY, Comparison, chosen
+from bayes_risk.studies.comparison import ATTRIBUTE, MEASURES, UTILITY, Comparison
 from bayes_risk.studies.grid import value_in_words
 from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity
 from bayes_risk.utilities.context_result import DRAWN, MEANINGS, ContextMeasures
@@ -57,8 +58,8 @@ def plot_risk_utility(
 
     Keywords as in `Comparison.plot`, which checks them.
     """
-    of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
-    axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)
+    of, axes = found.axes(risk, utility), axes_of(ax, (7.2, 5.0))
+    table = found.pareto(*of)
     looks = zip(found.names, cycle(ALL_COLOURS), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
         points = found.points(name, *of)
@@ -96,7 +97,8 @@ def _candidate(
     alone, colour = len(points) == 1, look["color"]
     shown = points[:0] if alone else points
     if kind != "points" and not alone:
-        (low, high), how = quartiles(points), styled({}, color=colour, lw=1.2, zorder=1.5)
+        low, high = np.percentile(points, [25, 75], axis=0)
+        how = styled({}, color=colour, lw=1.2, zorder=1.5)
         for fill, alpha in ((True, 0.18), (False, 1.0)):
             axes.add_patch(Rectangle(tuple(low), *(high - low), fill=fill, alpha=alpha, **how))
         if kind == "boxes":
@@ -112,20 +114,13 @@ def _candidate(
         axes.errorbar(x, y, xerr=across, yerr=up, color=colour, lw=1, capsize=2, zorder=3)
 
 
-def quartiles(points: Array) -> Array:
-    """First and third quartile of both measures, shape (2, 2)."""
-    return np.asarray(np.percentile(points, [25, 75], axis=0))
-
-
 def whisker_ends(points: Array, whiskers: float | None) -> Array:
     """Where whiskers end, low and high, of both measures, shape (2, 2).
 
     At the last values, or the last within so many interquartile ranges of the quartiles.
     """
-    low, high = quartiles(points)
-    reach = np.inf if whiskers is None else whiskers * (high - low)
-    inside = np.where((points >= low - reach) & (points <= high + reach), points, np.nan)
-    return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
+    found = boxplot_stats(points, (0, 100) if whiskers is None else whiskers)
+    return np.array([[one[end] for one in found] for end in ("whislo", "whishi")])
 
 
 def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
