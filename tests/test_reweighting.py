@@ -227,7 +227,7 @@ BAD = {
     "until": ({"until": 1.5}, "until=1.5 is no probability"),
     "share": ({"share": 1.0}, "share=1.0 is no share"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),
-    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is not known"),
+    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is no rule"),
     "rule": ({"weights_from": 3}, "is no rule"),
     "seed": ({"fit": {"random_seed": 1}}, r"fit has \['random_seed'\]"),
     "weights": (

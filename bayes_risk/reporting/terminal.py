@@ -40,44 +40,36 @@ NUMBERS = 35  # characters of a line with such columns that hold numbers and the
 SHORTEST = 8  # characters of a label that is cut off
 
 
-class Bars:
+class Bars(Progress):
     """A bar for the run and each stage, with the time it took and the time left.
 
     Where nobody watches, one line a finished stage.
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
-        self._rich = Progress(
+        console = console or Console(stderr=True)
+        super().__init__(
             TextColumn("{task.description:<16}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True),
-            console=self.console,
-            disable=not self.console.is_terminal,
+            console=console,
+            disable=not console.is_terminal,
             transient=True,  # the result gets the screen for itself
         )
-        self._lock = Lock()
-        self._tasks: dict[str, Task] = {}
-
-    def __enter__(self) -> "Bars":
-        self._rich.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rich.stop()
+        self.turn, self.stages = Lock(), dict[str, Task]()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
-        with self._lock:  # chains report from their own threads
-            if stage not in self._tasks:
-                self._rich.add_task(stage, total=total)
-                self._tasks[stage] = self._rich.tasks[-1]
-            task = self._tasks[stage]
+        with self.turn:  # chains report from their own threads
+            if stage not in self.stages:
+                self.add_task(stage, total=total)
+                self.stages[stage] = self.tasks[-1]
+            task = self.stages[stage]
             said = task.finished
-            self._rich.update(task.id, completed=done, total=total)
-            if self._rich.disable and task.finished and not said:
+            self.update(task.id, completed=done, total=total)
+            if self.disable and task.finished and not said:
                 self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
 
 

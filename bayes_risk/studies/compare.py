@@ -171,10 +171,7 @@ class Audit(NamedTuple):
     def measure(
         self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
     ) -> dict[str, Number]:
-        """Every number of one release; seeds of the attribute audit, and of utility.
-
-        Without a fit those that the released files alone give.
-        """
+        """Every number of one release, without a fit those that files give; seeds of two audits."""
         found: dict[str, Number] = {}
         declared, how = isinstance(files, Release), {"n_jobs": self.n_jobs}
         if self.attribute is not None and fit is not None:
@@ -274,7 +271,7 @@ def of_identification(risk: IdentificationRisk) -> dict[str, Number]:
     """Numbers of a matching audit: pooled, and their means over data sets."""
     found: dict[str, Number] = {}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
-        of = risk.summary().loc[row].astype(float)
+        of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
         found[f"{prefix}expected_match_risk"] = expected
         for name in ("true_match_rate", "false_match_rate"):

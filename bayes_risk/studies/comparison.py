@@ -402,9 +402,9 @@ class Comparison(Result):
         wanted = {*SHOWN, risk, utility}
         found = Table(
             caption=(
-                f"Means over {most} replicate{'s' if most > 1 else ''} (fits and releases with "
-                "other seeds). Risks are to be read against the same without the release, utility "
-                "against a release drawn from the truth."
+                f"Means over {counted(most, 'replicate')} (fits and releases with other seeds). "
+                "Risks are to be read against the same without the release, utility against a "
+                "release drawn from the truth."
             ),
             frame=table.assign(against=table["baseline"].fillna(table["null"]))[
                 [measure in wanted for _, measure in table.index]
@@ -445,7 +445,7 @@ class Comparison(Result):
     def _counted(self) -> str:
         low, high = min(self.replicates_of), max(self.replicates_of)
         each = (
-            f"{low} to {high} replicates" if low < high else f"{counted(low, 'replicate')} of each"
+            f"{low} to {high} replicates" if low < high else counted(low, "replicate") + " of each"
         )
         return f"{len(self.names)} candidates, {each}"
 

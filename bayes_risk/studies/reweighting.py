@@ -21,7 +21,7 @@ from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.formats import NONE, error, number
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import at_least
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
@@ -415,10 +415,8 @@ def reweight(
     the audit takes them as known to the intruder and the same for every guess, as the literature
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
-    rule, n_rounds = (
-        _checked_rule(model, df, until, share, weights_from),
-        at_least("rounds", rounds, 1),
-    )
+    rule = _checked_rule(model, df, until, share, weights_from)
+    n_rounds = at_least("rounds", rounds, 1)
     for name, options in {"fit": fit, "synthesis": synthesis, "audit": audit}.items():
         if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
@@ -473,15 +471,12 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
         raise InputError(f"until={until!r} is no probability above 0 and below 1")
     if not 0 <= checked_number("share", share) < 1:
         raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
-    if isinstance(weights_from, str):
-        one_of("weights_from", weights_from, ("linear",))
-        return LinearWeights()
-    if not callable(weights_from):
+    rule: Rule = LinearWeights() if weights_from == "linear" else weights_from
+    if not callable(rule):
         raise InputError(
             f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
             "a function of (risk, weights)"
         )
-    rule: Rule = weights_from
     return rule
 
 

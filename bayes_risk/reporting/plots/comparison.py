@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number, plain
-from bayes_risk.studies.comparison import ATTRIBUTE, MEASURES, UTILITY, Comparison
+from bayes_risk.studies.comparison import MEASURES, UTILITY, Comparison
 from bayes_risk.studies.grid import value_in_words
-from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity
+from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity, name_of
 from bayes_risk.utilities.context_result import DRAWN, MEANINGS, ContextMeasures
 from bayes_risk.utilities.result import Utility
 
@@ -254,11 +254,6 @@ def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: An
     return legend(axes, xlim=(0, 1), xlabel="share of records")
 
 
-WORDS = {
-    **{name: measure.words for name, measure in MEASURES.items() if measure.kind == ATTRIBUTE},
-    **{"knows_records": "records known", "knows_columns": "columns known"},
-    "m": "data sets released (m)",
-}
 TWO_ERRORS = "\N{PLUS-MINUS SIGN} 2 s.e."
 WIDE = 26  # characters of a label on one line
 LETTER = 0.0095  # of the width of the axes
@@ -277,17 +272,18 @@ def plot_tornado(
     """
     table = found.tornado(measure)
     axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
-    base, places = float(table["base"].iloc[0]), range(len(table))
+    base = float(table["base"].iloc[0])
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
-    _side(axes, table, "low", spread, kwargs)
-    _side(axes, table, "high", spread, kwargs)
+    for side in ("low", "high"):
+        _side(axes, table, side, spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
     error = BESIDE.get(measure, (None, None))[0]
     band = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
     if band > 0:
         style = styled({}, color=GREY, alpha=0.2, lw=0, zorder=0, label=TWO_ERRORS)
         axes.axvspan(base - band, base + band, **style)
-    axes.set_yticks(places, [_factor(name, found) for name in table.index])
+    names = [f"{_named(name)}\n(base: {_short(name, found.base[name])})" for name in table.index]
+    axes.set_yticks(range(len(table)), names)
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
     axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
@@ -363,13 +359,9 @@ def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, flo
     return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
 
 
-def _factor(name: str, found: Sensitivity) -> str:
-    """A factor and its base value on two lines."""
-    return f"{_named(name)}\n(base: {_short(name, found.base[name])})"
-
-
-def _named(factor: str) -> str:
-    return WORDS.get(factor, factor.replace("_", " ").replace("hyper ", "hyper-prior: "))
+def _named(name: str) -> str:
+    """A measure or factor for people."""
+    return (MEASURES[name].words if name in MEASURES else name_of(name)).replace("_", " ")
 
 
 def _short(factor: str, value: object) -> str:
