@@ -99,11 +99,10 @@ def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
     for name in ("strategy", "shape", "closed"):
         refused, works, error = [], False, None
         for call in calls:
-            alone = checked_choices(**{k: call[k] for k in DEFAULTS})
-            alone = alone._replace(**{k: v for k, v in DEFAULTS.items() if k != name})
-            certain = call["population"] is None
+            alone = checked_choices(**DEFAULTS | {name: call[name]})
+            counted = call["population"] is not None
             try:
-                check_effects(alone, population=not certain, n_radii=len(call["radius"]))
+                check_effects(alone, population=counted, n_radii=len(call["radius"]))
                 works |= call[name] != DEFAULTS[name]
             except InputError as found:
                 refused.append(call)
