@@ -470,8 +470,8 @@ def test_bars_are_plain_lines_where_nobody_watches(capsys):
 def test_bars_show_stages_on_a_terminal(capsys):
     with Bars(Console(stderr=True, force_terminal=True, width=80)) as bars:
         bars("fit", 1, 2)
-        assert [t.description for t in bars._rich.tasks] == ["fit"]
-        assert bars._rich.tasks[0].percentage == 50
+        assert [t.description for t in bars.tasks] == ["fit"]
+        assert bars.tasks[0].percentage == 50
 
 
 def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The loop of audits and weights: when it ends and why, what it reports, and its warning."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,6 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.data.record_weights import linear_weights
 from bayes_risk.studies.reweighting import _standard_error, table_distances
 
 N = 40
@@ -80,8 +80,7 @@ def test_it_ends_when_no_weight_changes():
 
 def test_without_a_threshold_all_follow_the_audit():
     result = reweighted(rounds=1)
-    first = result.rounds[0].risk.records
-    expected = linear_weights(first["probability"].to_numpy(), first["prior"].to_numpy())
+    expected = br.LinearWeights()(result.rounds[0].risk, np.ones(len(result.weights)))
     np.testing.assert_allclose(result.weights, expected, atol=1e-8)
     assert result.summary()["above"].isna().all()
 
@@ -199,13 +198,17 @@ def test_distances_of_tables_by_hand():
 
 
 def test_linear_weights():
+    def weights(p, prior, before=1.0, **how):
+        records = pd.DataFrame({"probability": p, "prior": prior})
+        return br.LinearWeights(**how)(SimpleNamespace(records=records), before * np.ones(len(p)))
+
     p, prior = np.array([0.05, 0.1, 0.4, 0.7, 1.0]), np.full(5, 0.1)
-    found = linear_weights(p, prior, steps=1000)
+    found = weights(p, prior, steps=1000)
     np.testing.assert_allclose(found, [1.0, 1.0, 2 / 3, 1 / 3, 0.02], atol=1e-3)
-    assert (linear_weights(p, prior, c=0.0, g=0.5) == 0.5).all()
-    assert (linear_weights(np.ones(2), np.ones(2)) == 1).all()  # no guess but the truth
-    halved = linear_weights(p, prior, before=0.5 * np.ones(5), steps=1000)
-    assert (halved <= found).all()
+    np.testing.assert_array_equal(weights(p[1:4:2], prior[:2]), [1.0, 0.32])
+    assert (weights(p, prior, c=0.0, g=0.5) == 0.5).all()
+    assert (weights(np.ones(2), np.ones(2)) == 1).all()  # no guess but the truth
+    assert (weights(p, prior, before=0.5, steps=1000) <= found).all()
 
 
 class NoWeights:
@@ -224,7 +227,7 @@ BAD = {
     "until": ({"until": 1.5}, "until=1.5 is no probability"),
     "share": ({"share": 1.0}, "share=1.0 is no share"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),
-    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is not known"),
+    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is no rule"),
     "rule": ({"weights_from": 3}, "is no rule"),
     "seed": ({"fit": {"random_seed": 1}}, r"fit has \['random_seed'\]"),
     "weights": (

@@ -1,4 +1,4 @@
-"""Record weights alpha_i of a pseudo-posterior: checked when given, and made from an audit.
+"""Record weights alpha_i of a pseudo-posterior, checked when given.
 
 A model draws from ``p(Theta) prod_i p(y_i | Theta)^alpha_i`` (Hu, Savitsky & Williams 2022).
 """
@@ -61,28 +61,3 @@ def in_words(weights: Array | None) -> str:
         f"; parameters from a pseudo-posterior with record weights from {low} to {high}, {mean} on "
         "average, which the intruder is taken to know"
     )
-
-
-def linear_weights(
-    probability: Array,
-    prior: Array,
-    *,
-    before: Array | float = 1.0,
-    c: float = 1.0,
-    g: float = 0.0,
-    floor: float = 0.02,
-    steps: int = 50,
-) -> Array:
-    """Weights that fall linearly with the risk: ``clip(before (c (1 - IR_i) + g), floor, 1)``.
-
-    ``IR_i`` as in `LinearWeights`: the share of what the intruder did not know that the release
-    gave away. Rounded down: few distinct weights keep the next audit quick.
-
-    >>> linear_weights(np.array([0.1, 0.55, 1.0]), np.array([0.1, 0.1, 0.1])).tolist()
-    [1.0, 0.5, 0.02]
-    """
-    rest = np.maximum(1.0 - prior, np.finfo(float).tiny)
-    risk = np.clip((probability - prior) / rest, 0.0, 1.0)
-    alpha = np.clip(before * (c * (1.0 - risk) + g), 0.0, 1.0)
-    rounded = np.floor(alpha * steps + 1e-6) / steps
-    return np.asarray(np.clip(rounded, floor, 1.0))

@@ -202,17 +202,13 @@ def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTa
     if not found:
         return None
     what = "log predictives" if "n_classes" in found else "parameters"
-    names = {
-        **{k: v.format(what=what) for k, v in DIAGNOSTICS.items() if k in found},
-        **{k: k for k in found if k not in DIAGNOSTICS},
-    }
-    rows = [(words, _diagnostic(key, found[key])) for key, words in names.items()]
+    order = dict.fromkeys([*(k for k in DIAGNOSTICS if k in found), *found])
+    words = {key: DIAGNOSTICS.get(key, key).replace("{what}", what) for key in order}
+    rows = [(words[key], _diagnostic(key, found[key])) for key in order]
     caption = "Of the fit to the confidential data."
     if risk is not None and risk.modes is not None:
-        caption += (
-            " The numbers above rest on other chains, which the release led: "
-            f"{risk.modes.sentence()}."
-        )
+        led = "The numbers above rest on other chains, which the release led"
+        caption += f" {led}: {risk.modes.sentence()}."
     return TextTable(caption, ("Diagnostic", "Value"), rows)
 
 
@@ -247,11 +243,8 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
         lines.append(f"# declared levels, not shown: {toml_value(levels)}")
     for key, value in kept.items():
         if isinstance(value, Mapping):
-            lines += [
-                "",
-                f"[{name}.{toml_key(key)}]",
-                *(toml_pair(k, v) for k, v in value.items() if v is not None),
-            ]
+            lines += ["", f"[{name}.{toml_key(key)}]"]
+            lines += [toml_pair(k, v) for k, v in value.items() if v is not None]
     return lines
 
 

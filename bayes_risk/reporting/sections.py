@@ -18,7 +18,7 @@ from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparison import RISKS, UTILITIES, Comparison
+from bayes_risk.studies.comparison import Comparison
 from bayes_risk.studies.sensitivity import name_of
 
 from . import plots
@@ -104,6 +104,10 @@ def _by_name(style: re.Match[str]) -> str:
 
 CURVES = 4  # of a sensitivity, and of closeness to numbers
 SQUARES = 30  # columns of a picture of pairs
+MAP = (
+    "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
+    "that no other beats in both."
+)
 
 
 # in the order of the page, by name of the class, so that no result is imported that nobody has:
@@ -194,7 +198,13 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Sec
     tables = part.tables(*how)
     drawings: Any = DRAWINGS.get(type(part).__name__, lambda _: [])
     if isinstance(part, Comparison):
-        drawings = partial(_comparison, axes=axes, **drawn)
+        drawings = _one(
+            "risk-utility",
+            lambda found, ax: found.plot(*axes, ax=ax, **drawn),
+            MAP,
+            4.2,
+            when=lambda found: found.has_map,
+        )
     pictures: dict[str, list[Picture]] = {}
     for drawing in drawings(part):
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
@@ -280,36 +290,6 @@ def _sensitivity(found: Any) -> list[Drawing]:
     return drawn
 
 
-def _matching_varied(found: Any) -> list[Drawing]:
-    """A picture, where one or two settings were swept."""
-    caption = (
-        "Expected number of correct matches at each setting, two standard errors, and the same "
-        "for an intruder without the release."
-    )
-    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)] if curves_of(found) else []
-
-
-def _comparison(found: Comparison, axes: tuple[str, ...] = (), **drawn: Any) -> list[Drawing]:
-    """The map, where risk and utility were both measured."""
-    if not (set(found.measures) & set(RISKS) and set(found.measures) & set(UTILITIES)):
-        return []
-    caption = (
-        "Each candidate's risk and utility over its replicates. A line, if there is one, joins "
-        "those that no other beats in both."
-    )
-    return [
-        Drawing("risk-utility", lambda part, ax: part.plot(*axes, ax=ax, **drawn), caption, 4.2)
-    ]
-
-
-def _membership(found: Any) -> list[Drawing]:
-    caption = (
-        "Members found, against people outside the data who are taken for members on the way. On "
-        "the dashed line the release tells nothing."
-    )
-    return [Drawing("roc", plots.plot_roc, caption)] if found.has_others else []
-
-
 def _reweighting(_: Any) -> list[Drawing]:
     captions = (
         "Probability of the truth in the first and in the last round, one point a record. Below "
@@ -321,8 +301,8 @@ def _reweighting(_: Any) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
-def _one(*what: Any) -> Callable[[Any], list[Drawing]]:
-    return lambda _: [Drawing(*what)]
+def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Callable[[Any], list[Drawing]]:
+    return lambda part: [Drawing(*what)] if when(part) else []
 
 
 DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
@@ -334,7 +314,6 @@ DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
         "an intruder who uses the unsynthesised keys alone.",
     ),
     "Utility": _utility,
-    "Comparison": _comparison,
     "ContextMeasures": _one(
         "context-shares",
         plots.plot_context,
@@ -348,7 +327,13 @@ DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
         "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
         "guesses are ruled out and the loss is infinite.",
     ),
-    "Membership": _membership,
+    "Membership": _one(
+        "roc",
+        plots.plot_roc,
+        "Members found, against people outside the data who are taken for members on the way. On "
+        "the dashed line the release tells nothing.",
+        when=lambda found: found.has_others,
+    ),
     "FullTableRisk": _one(
         "places",
         plots.plot_full_table,
@@ -357,5 +342,12 @@ DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
     ),
     "Reweighting": _reweighting,
     "Sensitivity": _sensitivity,
-    "IdentificationSweep": _matching_varied,
+    "IdentificationSweep": _one(
+        "matching-varied",
+        plots.plot_sweep,
+        "Expected number of correct matches at each setting, two standard errors, and the same "
+        "for an intruder without the release.",
+        3.2,
+        when=curves_of,
+    ),
 }

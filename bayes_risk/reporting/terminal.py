@@ -24,7 +24,7 @@ from bayes_risk._core.progress import in_notebook
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reasons import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.studies.comparison import MEASURES, chosen
+from bayes_risk.studies.comparison import MEASURES
 
 from .content import replaced
 from .sections import head_of, in_order, parts_of
@@ -40,44 +40,36 @@ NUMBERS = 35  # characters of a line with such columns that hold numbers and the
 SHORTEST = 8  # characters of a label that is cut off
 
 
-class Bars:
+class Bars(Progress):
     """A bar for the run and each stage, with the time it took and the time left.
 
     Where nobody watches, one line a finished stage.
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True)
-        self._rich = Progress(
+        console = console or Console(stderr=True)
+        super().__init__(
             TextColumn("{task.description:<16}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True),
-            console=self.console,
-            disable=not self.console.is_terminal,
+            console=console,
+            disable=not console.is_terminal,
             transient=True,  # the result gets the screen for itself
         )
-        self._lock = Lock()
-        self._tasks: dict[str, Task] = {}
-
-    def __enter__(self) -> "Bars":
-        self._rich.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rich.stop()
+        self.turn, self.stages = Lock(), dict[str, Task]()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
-        with self._lock:  # chains report from their own threads
-            if stage not in self._tasks:
-                self._rich.add_task(stage, total=total)
-                self._tasks[stage] = self._rich.tasks[-1]
-            task = self._tasks[stage]
+        with self.turn:  # chains report from their own threads
+            if stage not in self.stages:
+                self.add_task(stage, total=total)
+                self.stages[stage] = self.tasks[-1]
+            task = self.stages[stage]
             said = task.finished
-            self._rich.update(task.id, completed=done, total=total)
-            if self._rich.disable and task.finished and not said:
+            self.update(task.id, completed=done, total=total)
+            if self.disable and task.finished and not said:
                 self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
 
 
@@ -123,8 +115,7 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     parts = parts_of(result)
     _show((result.attribute, result.identification, parts.pop("reweighting")), console)
     _show(in_order(parts.values()), console)
-    in_part = replaced(result.release)
-    if in_part:
+    if in_part := replaced(result.release):
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
     _end(result, notes, console)
@@ -156,9 +147,8 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
 
 def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
-    found, section = result.comparison, result.study.compare
-    roles = ("risk", "utility")
-    of = {role: chosen(role, getattr(section, role), found.measures) for role in roles}
+    found, asked = result.comparison, result.study.compare
+    of = dict(zip(("risk", "utility"), found.axes(asked.risk, asked.utility), strict=True))
     _title(result, console)
     console.print(on_screen(found.screen(*of.values()), console.width, first=LEAST))
     for role, name in of.items():
@@ -191,11 +181,8 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
     """A table of a result as it stands on the screen, the first column so wide at least."""
-    shown, heads, rows = (
-        Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)),
-        table.heads,
-        table.rows,
-    )
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    heads, rows = table.heads, table.rows
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
     shown.add_column(heads[0], header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)

@@ -171,13 +171,9 @@ class Audit(NamedTuple):
     def measure(
         self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
     ) -> dict[str, Number]:
-        """Every number of one release; seeds of the attribute audit, and of utility.
-
-        Without a fit those that the released files alone give.
-        """
+        """Every number of one release, without a fit those that files give; seeds of two audits."""
         found: dict[str, Number] = {}
-        declared = isinstance(files, Release)
-        how = {"n_jobs": self.n_jobs}
+        declared, how = isinstance(files, Release), {"n_jobs": self.n_jobs}
         if self.attribute is not None and fit is not None:
             options = sorted_guesses({**self.attribute, **own}, files.synthesized)
             options |= {"random_seed": seeds[0], "progress": progress, **how}
@@ -228,24 +224,22 @@ def _keys(options: Options) -> list[str]:
 
 def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
     """Draw a number of targets once, as a mask: all candidates are asked about the same."""
-    if not isinstance(options, Mapping):
-        return options
-    wanted = options.get("targets")
+    wanted = options.get("targets") if isinstance(options, Mapping) else None
     if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
         return options
     mask: Flags = np.zeros(n, dtype=bool)
     mask[rng.choice(n, size=min(max(int(wanted), 1), n), replace=False)] = True
-    return {**options, "targets": mask}
+    return {**(options or {}), "targets": mask}
 
 
 def sorted_keys(options: Options, made: Collection[str]) -> dict[str, Any]:
     """Keys as a release has them: those that it synthesised, and the others."""
     keys = _keys(options)
-    return {
-        **options,
-        "known": [key for key in keys if key not in made],
-        "synthesized": [key for key in keys if key in made],
+    of = {
+        "known": [k for k in keys if k not in made],
+        "synthesized": [k for k in keys if k in made],
     }
+    return {**options, **of}
 
 
 def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:
@@ -268,22 +262,16 @@ def _only(grids: Mapping[str, Any], columns: set[str]) -> dict[str, Any]:
 
 def of_attribute(risk: AttributeRisk) -> dict[str, Number]:
     """Numbers of an attribute audit."""
-    rows = risk.summary().to_dict("index")
-    found = {
-        str(name): Number(float(row["value"]), float(row["mcse"]), float(row["baseline"]))
-        for name, row in rows.items()
-        if name in MEASURES
-    }
+    found = _numbers(risk.summary()[["value", "mcse", "baseline"]])
     mean = found["mean_probability"]
     return found | {"gain": Number(mean.value - mean.beside, mean.mcse, 0.0)}
 
 
 def of_identification(risk: IdentificationRisk) -> dict[str, Number]:
     """Numbers of a matching audit: pooled, and their means over data sets."""
-    summary = risk.summary().to_dict("index")
     found: dict[str, Number] = {}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
-        of = {str(name): float(value) for name, value in summary[row].items()}
+        of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
         found[f"{prefix}expected_match_risk"] = expected
         for name in ("true_match_rate", "false_match_rate"):
@@ -294,11 +282,11 @@ def of_identification(risk: IdentificationRisk) -> dict[str, Number]:
 def of_utility(found: Utility) -> dict[str, Number]:
     """Numbers of utility, means over data sets; NaN errors for one data set."""
     rows = found.summary()
-    return {
-        str(name): Number(float(row["value"]), float(row["sd"]) / found.m**0.5, float(row["null"]))
-        for name, row in rows.iterrows()
-        if name in MEASURES
-    }
+    return _numbers(rows.assign(sd=rows["sd"] / found.m**0.5)[["value", "sd", "null"]])
+
+
+def _numbers(rows: pd.DataFrame) -> dict[str, Number]:
+    return {str(k): Number(*map(float, of)) for k, *of in rows.itertuples() if k in MEASURES}
 
 
 @shows_progress

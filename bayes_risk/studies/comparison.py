@@ -284,7 +284,7 @@ class Comparison(Result):
         independent, risk and utility of a replicate are not. Same seed, same draws. Two replicates
         tell next to nothing, and the probability says so.
         """
-        of = self._axes(risk, utility)
+        of = self.axes(risk, utility)
         sign = [1 if MEASURES[name].lower else -1 for name in of]  # 1: less is better
         found = {name: self.points(name, *of)[:, ::-1] * sign for name in self.names}
         names = [name for name, points in found.items() if len(points)]
@@ -347,7 +347,7 @@ class Comparison(Result):
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
             raise InputError(f"whiskers={whiskers!r}; give a number above 0, say 1.5, or None")
-        of = self._axes(risk, utility)
+        of = self.axes(risk, utility)
         if bounds and (self.bounds is None or not set(of) <= set(self.bounds.columns)):
             raise InputError(
                 "bounds=True needs releases at the ends of the scale, of which matching and "
@@ -366,9 +366,9 @@ class Comparison(Result):
 
     def sentence(self, risk: str | None = None, utility: str | None = None) -> str:
         """The result in plain words, of measures as in `pareto`; by default the usual."""
-        if not self._has_map:
+        if not self.has_map:
             return f"{self._counted()}."
-        of = self._axes(risk, utility)
+        of = self.axes(risk, utility)
         table, words = self.pareto(*of), " against ".join(MEASURES[name].words for name in of)
         front = [str(name) for name in table.index[table["on_front"]]]
         if len(table) == 1:
@@ -402,9 +402,9 @@ class Comparison(Result):
         wanted = {*SHOWN, risk, utility}
         found = Table(
             caption=(
-                f"Means over {most} replicate{'s' if most > 1 else ''} (fits and releases with "
-                "other seeds). Risks are to be read against the same without the release, utility "
-                "against a release drawn from the truth."
+                f"Means over {counted(most, 'replicate')} (fits and releases with other seeds). "
+                "Risks are to be read against the same without the release, utility against a "
+                "release drawn from the truth."
             ),
             frame=table.assign(against=table["baseline"].fillna(table["null"]))[
                 [measure in wanted for _, measure in table.index]
@@ -421,9 +421,8 @@ class Comparison(Result):
 
     def screen(self, risk: str | None = None, utility: str | None = None) -> Table:
         """One row a candidate: risk and utility with two standard errors, baseline, front."""
-        of = chosen("risk", risk, self.measures)
         rows, most = self.pareto(risk, utility), max(self.replicates_of)
-        baseline = self.summary()["baseline"].xs(of, level="measure")
+        baseline = self.summary()["baseline"].xs(self.axes(risk, utility)[0], level="measure")
         return Table(
             frame=rows.assign(baseline=baseline.reindex(rows.index)),
             head=f"{most} replicates" if most > 1 else "Candidate",
@@ -436,7 +435,7 @@ class Comparison(Result):
         )
 
     def __repr__(self) -> str:
-        if not self._has_map:
+        if not self.has_map:
             table = self.summary()[["mean", "mcse"]].to_string(float_format=plain)
             return f"Comparison: {self._counted()}\n\n{table}"
         table = self.pareto().drop(columns="dominated_by").to_string(float_format=plain)
@@ -446,17 +445,17 @@ class Comparison(Result):
     def _counted(self) -> str:
         low, high = min(self.replicates_of), max(self.replicates_of)
         each = (
-            f"{low} to {high} replicates" if low < high else f"{counted(low, 'replicate')} of each"
+            f"{low} to {high} replicates" if low < high else counted(low, "replicate") + " of each"
         )
         return f"{len(self.names)} candidates, {each}"
 
     @property
-    def _has_map(self) -> bool:
+    def has_map(self) -> bool:
         """Whether both risk and utility were measured."""
         return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
 
-    def _axes(self, risk: str | None, utility: str | None) -> tuple[str, str]:
-        """The measures of the map."""
+    def axes(self, risk: str | None = None, utility: str | None = None) -> tuple[str, str]:
+        """The measures of the map, as `pareto` takes them."""
         return chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
 
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk.data.base_result import Result
-from bayes_risk.data.columns import Kind, kinds_of
+from bayes_risk.data.columns import kinds_of
 from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
@@ -41,24 +41,13 @@ SENSITIVE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FirstStudy(Result):
-    """A study file proposed for a table; `save` writes it, ``bayes-risk audit`` runs it.
+    """A study file proposed for a table; `save` writes it, ``bayes-risk audit`` runs it."""
 
-    Attributes
-    ----------
-    text : str
-        The study file: TOML, with a comment on every choice.
-    columns : DataFrame
-        What each column is taken for ("label", "key", "synthesised", "kept", "left out"), and why.
-    n : int
-        Number of records.
-    said : tuple of str
-        What was said while the file was read.
-    """
-
-    text: str
+    text: str  # the study file: TOML, with a comment on every choice
+    # what each column is taken for ("label", "key", "synthesised", "kept", "left out"), and why
     columns: pd.DataFrame
-    n: int
-    said: tuple[str, ...] = ()
+    n: int  # records
+    said: tuple[str, ...] = ()  # while the file was read
 
     def summary(self) -> pd.DataFrame:
         """What each column is taken for, and why."""
@@ -130,8 +119,7 @@ def study_of(
                 if na := _words(df):
                     df = read_table(file, na=na)
         file = file if path is None else Path(path)
-    written = {k: v for k, v in dialect._asdict().items() if k in WRITTEN and v != WRITTEN[k]}
-    return _Draft(df, kinds_of(df), na, file, written).study(said)
+    return _Draft(df, na, file, dialect).study(said)
 
 
 def _words(df: pd.DataFrame) -> list[str]:
@@ -152,16 +140,10 @@ def _words(df: pd.DataFrame) -> list[str]:
 class _Draft:
     """The choices, and their text."""
 
-    def __init__(
-        self,
-        df: pd.DataFrame,
-        kinds: Mapping[str, Kind],
-        na: list[str],
-        file: Path,
-        written: Mapping[str, str],
-    ) -> None:
-        self.kinds, self.na, self.file, self.n = kinds, na, file, len(df)
-        self.written = written
+    def __init__(self, df: pd.DataFrame, na: list[str], file: Path, dialect: Dialect) -> None:
+        self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
+        kinds, found = self.kinds, dialect._asdict()
+        self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]
         self.used = [c for c, k in kinds.items() if k.taken not in ("label", "out")]
         if len(self.used) < 2:
@@ -193,13 +175,11 @@ class _Draft:
         made = [*few, *others[: MOST_SYNTHESIZED - len(few)]]
         self.made = made or [rest[0]]
         self.keys = keys
-        kept = [c for c in self.used if c in {*keys, *self.made}]
-        room = MOST_COLUMNS - len(kept)
-        more = [c for c in self.used if c not in kept][: max(room, 0)]
-        self.later = [c for c in self.used if c not in {*kept, *more}]
-        self.used = [c for c in self.used if c not in self.later]
-        self.numbers = [c for c in self.numbers if c in self.used]
-        self.days = [c for c in self.days if c in self.used]
+        kept = {*keys, *self.made}
+        others = [c for c in self.used if c not in kept]
+        self.later = others[max(MOST_COLUMNS - len(kept), 0) :]
+        for those in (self.used, self.numbers, self.days):
+            those[:] = [c for c in those if c not in self.later]
 
     def _model(self) -> str:
         if not self.numbers:
@@ -216,7 +196,7 @@ class _Draft:
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         families = {c: _family(self.told[c]) for c in mixed}
-        whole = [c for c in mixed if _whole(self.told[c])]
+        whole = [c for c in mixed if self.kinds[c].missing and _whole(self.told[c])]
         grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -237,7 +217,7 @@ class _Draft:
             },
             why=WHY[self.model],
             families={c: f'"{family}"' for c, family in families.items()},
-            rounded={c: 1 for c in whole if self.kinds[c].missing and families[c] != "count"},
+            rounded={c: 1 for c in whole if families[c] != "count"},
             missing_numbers={
                 c: f"{code:g}" for c in families if (code := self.kinds[c].code) is not None
             },

@@ -112,16 +112,8 @@ def worst_of(dataset: xr.Dataset, measure: str, beside: Mapping[str, str | None]
 # --- settings of attribute risk
 
 FACTORS = (
-    "prior",
-    "intruder",
-    "knows_records",
-    "knows_columns",
-    "guesses",
-    "classes",
-    "parameters",
-    "evidence",
-    "m",
-    "hyper",
+    *("prior", "intruder", "knows_records", "knows_columns", "guesses", "classes"),
+    *("parameters", "evidence", "m", "hyper"),
 )
 HYPER = "hyper "
 SHARES = {"none": 0.0, "all-but-target": 1.0}

@@ -99,11 +99,10 @@ def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
     for name in ("strategy", "shape", "closed"):
         refused, works, error = [], False, None
         for call in calls:
-            alone = checked_choices(**{k: call[k] for k in DEFAULTS})
-            alone = alone._replace(**{k: v for k, v in DEFAULTS.items() if k != name})
-            certain = call["population"] is None
+            alone = checked_choices(**DEFAULTS | {name: call[name]})
+            counted = call["population"] is not None
             try:
-                check_effects(alone, population=not certain, n_radii=len(call["radius"]))
+                check_effects(alone, population=counted, n_radii=len(call["radius"]))
                 works |= call[name] != DEFAULTS[name]
             except InputError as found:
                 refused.append(call)
@@ -141,7 +140,6 @@ def _first_releases(releases: Any, m: Any) -> Any:
 
 
 RISK = "expected_match_risk"
-ROWS = 20  # settings that a report lists
 SWEPT = {
     "fallback": "When nothing matches, chooses among the rest",
     "known": "Unsynthesised keys",
@@ -165,7 +163,7 @@ class IdentificationSweep(Varied):
         the release) and ``n`` (targets).
     """
 
-    MOST_ROWS: ClassVar[int] = 20
+    MOST_ROWS: ClassVar[int] = 20  # settings that are printed, and listed in a report
 
     @property
     def swept(self) -> list[str]:
@@ -205,10 +203,10 @@ class IdentificationSweep(Varied):
 
     def tables(self) -> dict[str, Table]:
         """Expected matches over the settings."""
-        table = self.summary()
-        more = f"; the first {ROWS} of {len(table):,} settings" if len(table) > ROWS else ""
+        table, most = self.summary(), self.MOST_ROWS
+        more = f"; the first {most} of {len(table):,} settings" if len(table) > most else ""
         rows = Table(
-            frame=table.head(ROWS),
+            frame=table.head(most),
             caption=f"Releases pooled, {int(self.dataset['n'].max()):,} records{more}.",
             head=", ".join(map(_swept, self.swept)),
             labels=_setting,

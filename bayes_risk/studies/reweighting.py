@@ -21,11 +21,11 @@ from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.formats import NONE, error, number
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import at_least
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
-from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights
+from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk, measures
@@ -284,11 +284,9 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     (NaN where there is one column). Numbers are cut at the original's deciles.
     """
     made = [j for j, c in enumerate(data.columns) if c in list(release.synthesized)]
-    sizes, edges = [int(levels) for levels in data.n_levels], dict[int, Array]()
-    for j, levels in enumerate(sizes):
-        if not levels:
-            edges[j] = group_edges(data.codes[:, j], PARTS)
-            sizes[j] = len(edges[j]) + 1
+    levels = [int(n) for n in data.n_levels]  # 0: numbers
+    edges = {j: group_edges(data.codes[:, j], PARTS) for j, n in enumerate(levels) if not n}
+    sizes = [n or len(edges[j]) + 1 for j, n in enumerate(levels)]
 
     def cells(codes: Codes) -> list[Ints]:
         """A cell number of every record, column by column."""
@@ -351,11 +349,11 @@ class LinearWeights:
 
     def __call__(self, risk: AttributeRisk, weights: Array) -> Array:
         """New weights of the targets of an audit, shape (n,), from those they had."""
-        table = risk.records
-        p, prior = table["probability"].to_numpy(), table["prior"].to_numpy()
-        return linear_weights(
-            p, prior, before=weights, c=self.c, g=self.g, floor=self.floor, steps=self.steps
-        )
+        p, prior = (risk.records[name].to_numpy() for name in ("probability", "prior"))
+        learnt = np.clip((p - prior) / np.maximum(1.0 - prior, np.finfo(float).tiny), 0.0, 1.0)
+        alpha = np.clip(weights * (self.c * (1.0 - learnt) + self.g), 0.0, 1.0)
+        rounded = np.floor(alpha * self.steps + 1e-6) / self.steps
+        return np.asarray(np.clip(rounded, self.floor, 1.0))
 
 
 @shows_progress
@@ -418,8 +416,8 @@ def reweight(
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
     rule = _checked_rule(model, df, until, share, weights_from)
-    n_rounds, given = at_least("rounds", rounds, 1), {"fit": fit, "synthesis": synthesis}
-    for name, options in (given | {"audit": audit}).items():
+    n_rounds = at_least("rounds", rounds, 1)
+    for name, options in {"fit": fit, "synthesis": synthesis, "audit": audit}.items():
         if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
     rng = np.random.default_rng(random_seed)
@@ -473,15 +471,12 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
         raise InputError(f"until={until!r} is no probability above 0 and below 1")
     if not 0 <= checked_number("share", share) < 1:
         raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
-    if isinstance(weights_from, str):
-        one_of("weights_from", weights_from, ("linear",))
-        return LinearWeights()
-    if not callable(weights_from):
+    rule: Rule = LinearWeights() if weights_from == "linear" else weights_from
+    if not callable(rule):
         raise InputError(
             f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
             "a function of (risk, weights)"
         )
-    rule: Rule = weights_from
     return rule
 
 
@@ -496,8 +491,7 @@ def _reweighted(
     """Weights (n,) of the next round; of records above a threshold, if there is one."""
     rows = index.get_indexer(risk.index)
     new = checked_weights(rule(risk, weights[rows].copy()), risk.index)
-    out, change = weights.copy(), np.ones(len(rows), dtype=bool)
-    if above is not None:
-        change = risk.records["probability"].to_numpy() > above
-    out[rows[change]] = (np.ones(len(rows)) if new is None else new)[change]
+    out, p = weights.copy(), risk.records["probability"].to_numpy()
+    change = np.full(len(rows), True) if above is None else p > above
+    out[rows[change]] = 1.0 if new is None else new[change]
     return out

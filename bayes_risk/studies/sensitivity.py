@@ -220,7 +220,7 @@ class Sensitivity(Varied):
     def _row(self, factor: str, measure: str) -> dict[str, Any]:
         line = self.along(factor)
         values, labels = line[measure].to_numpy(), line[factor].to_numpy()
-        low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+        low, high = np.nanargmin(values), np.nanargmax(values)
         error = BESIDE.get(measure, (None, None))[0]
         return {
             "low": values[low],
@@ -362,11 +362,7 @@ def _measured(
     release: Release,
     how: dict[str, Any],
 ) -> dict[Place, dict[str, float]]:
-    """Measures by setting and prior.
-
-    Of the most data sets first; those of fewer are read off their evidence if it comes release by
-    release.
-    """
+    """Measures by setting and prior: fewer data sets are read off the evidence of the most."""
     gathered, rows = None, {}
     named = factors.axes.get("prior", [("", how.get("prior", "uniform"))])
     priors = {str(place): prior for place, (_, prior) in enumerate(named)}

@@ -26,7 +26,6 @@ from bayes_risk.reporting.redaction import redact
 from bayes_risk.reporting.sections import parts_of
 from bayes_risk.reporting.verdicts.reasons import known_for_certain
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparison import chosen
 
 from .folder import MANIFEST
 from .numbers import write_csv, write_json
@@ -236,7 +235,7 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
     found, section = result.comparison, result.study.compare
-    axes = tuple(chosen(of, getattr(section, of), found.measures) for of in ("risk", "utility"))
+    axes = found.axes(section.risk, section.utility)
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     drawn = {"kind": section.kind, "bounds": bounds}
     found.plot(*axes, **drawn).figure.savefig(folder / "risk-utility-map.png", dpi=DPI)

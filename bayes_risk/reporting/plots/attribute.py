@@ -26,7 +26,6 @@ from .canvas import (
     VERMILION,
     as_text,
     axes_of,
-    beside,
     legend,
     marks,
     rows,
@@ -89,20 +88,13 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
 
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
-    """The k records at highest risk: probability of the truth, two standard errors, and the prior.
-
-    Parameters
-    ----------
-    k : int
-        Number of records.
-    """
+    """The k records at highest risk: probability of the truth, two standard errors, the prior."""
     axes, table = axes_of(ax), risk.worst(k)
     p, error = table["probability"], 2 * table["mcse"].fillna(0)
     within = [error.clip(upper=p), error.clip(upper=1 - p)]
     style = styled(kwargs, fmt="o", color=BLUE, capsize=3, clip_on=False, label=WITH_ERRORS)
     axes.errorbar(p, range(len(table)), xerr=within, **style)
-    beside(axes, table["prior"], ms=5, clip_on=False)
-    rows(axes, map(as_text, table.index))
+    rows(axes, map(as_text, table.index), table["prior"])
     top = upper((p + error).max(), table["prior"].max())
     return legend(axes, xlim=(0, top), ylabel="record", xlabel=PROBABILITY)
 
@@ -139,15 +131,9 @@ def plot_closeness(
 ) -> Axes:
     """Share of records whose expected absolute error for a number is at most so much.
 
-    A curve further to the left: the intruder comes closer.
-
-    Parameters
-    ----------
-    variable : str
-        A guessed variable that is a number.
-    relative : bool
-        In units of the same error without the release, which does not tell the number itself. (On a
-        grid of percentages the absolute curve without the release is that of the true values.)
+    A curve further to the left: the intruder comes closer. ``relative``: in units of the same error
+    without the release, which does not tell the number itself. (On a grid of percentages the
+    absolute curve without the release is that of the true values.)
     """
     axes, table = axes_of(ax), risk.closeness(variable)
     after, before = (table[f"expected_absolute_error{which}"] for which in ("", "_prior"))
@@ -178,11 +164,7 @@ def plot_priors(
 ) -> Axes:
     """Probability of the truth under each prior, two standard errors, and the prior's own.
 
-    Parameters
-    ----------
-    compared : DataFrame
-        From ``evidence.compare({...})``: one row a prior.
-    measure : {"mean_probability", "max_probability"}
+    ``compared`` is from ``evidence.compare({...})``, ``measure`` the mean or the maximum in it.
     """
     if measure not in BESIDE or measure not in compared:
         raise InputError(
@@ -193,8 +175,7 @@ def plot_priors(
     spread = 2 * compared[error].fillna(0).to_numpy()
     style = styled(kwargs, height=0.6, color=BLUE, capsize=2, label=WITH_ERRORS)
     axes.barh(range(len(compared)), compared[measure], xerr=spread, **style)
-    beside(axes, compared[baseline], ms=5)
-    rows(axes, map(as_text, compared.index))
+    rows(axes, map(as_text, compared.index), compared[baseline])
     axes.set_xlim(left=0)
     return legend(axes, ylabel="prior", xlabel=f"probability of the truth, {WORDS[measure]}")
 
@@ -210,25 +191,12 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     the probability in every bin. Guesses centred on the truth under a flat prior are not: there the
     table shows how misled, or how lucky, the intruder is.
 
-    Parameters
-    ----------
-    risk : AttributeRisk
-    bins : int
-        Into how many bins of equal width the probabilities from 0 to 1 are put.
-
-    Returns
-    -------
-    DataFrame
-        One row per bin that holds records, labelled by its lower end: ``predicted`` (mean
-        probability of the likeliest guess), ``frequency`` (share of records of which it is the
-        truth; guesses that tie share), ``low`` and ``high`` (95 % interval, Jeffreys: of Beta(k +
-        1/2, n - k + 1/2), 0 or 1 where no or every guess is right), ``records`` n. Records released
-        unchanged are left out.
-
-    Notes
-    -----
-    Intervals take records as independent; they share the release and its draws, so a departure of
-    all bins to one side says less than as many departures to both.
+    One row per bin of equal width that holds records, labelled by its lower end: ``predicted``
+    (mean probability of the likeliest guess), ``frequency`` (share of records of which it is the
+    truth; guesses that tie share), ``low`` and ``high`` (95 % interval, Jeffreys: of Beta(k + 1/2,
+    n - k + 1/2), 0 or 1 where no or every guess is right), ``records`` n. Records released
+    unchanged are left out. Intervals take records as independent; they share the release and its
+    draws, so a departure of all bins to one side says less than as many departures to both.
     """
     at_least("bins", bins, 1)
     top = risk.log_probability.max(axis=0)
@@ -252,11 +220,6 @@ def plot_calibration(
 
     On the line the intruder's confidence is borne out, below it the intruder is too sure. Numbers
     of records stand beside the points. See `calibration`.
-
-    Parameters
-    ----------
-    bins : int
-        Number of bins of equal width.
     """
     axes, table = axes_of(ax), calibration(risk, bins=bins)
     x, y = table["predicted"].to_numpy(), table["frequency"].to_numpy()
@@ -286,23 +249,15 @@ def plot_posterior(
 ) -> Axes:
     """The intruder's posterior for one record, with the prior and the truth; confidential.
 
-    A number: stems over its values. A category, or all variables together: bars, the likeliest
-    guesses first, and the truth last if it is not among them.
-
-    Parameters
-    ----------
-    label : hashable
-        A record, as in ``risk.index``.
-    variable : str, optional
-        A guessed variable; all of them together by default.
+    A number: stems over its values. A category, or all variables together (the default): bars, the
+    likeliest guesses first, and the truth last if it is not among them.
     """
-    axes = axes_of(ax)
     if variable is None and len(risk.variables) == 1:
         variable = risk.variables[0].name
-    names = [v.name for v in risk.variables if variable in (None, v.name)]
-    table = risk.posterior(label, variable)
-    if variable is None or any(v.n_levels for v in risk.variables if v.name == variable):
-        return _bars(axes, table, names, kwargs)
+    of = [v for v in risk.variables if variable in (None, v.name)]
+    axes, table = axes_of(ax), risk.posterior(label, variable)
+    if variable is None or any(v.n_levels for v in of):
+        return _bars(axes, table, [v.name for v in of], kwargs)
     return _stems(axes, table, kwargs)
 
 
@@ -327,8 +282,7 @@ def _bars(axes: Axes, table: pd.DataFrame, variables: list[str], given: dict[str
     others = styled(given, color=BLUE, label="with the release")
     axes.barh(p.index[~true], p[~true], **others)
     axes.barh(p.index[true], p[true], color=VERMILION, hatch="//", ec="white", label="the truth")
-    beside(axes, shown["prior"], ms=5)
-    rows(axes, map(_guess, shown[variables].to_numpy(dtype=object)))
+    rows(axes, map(_guess, shown[variables].to_numpy(dtype=object)), shown["prior"])
     hidden = f" ({len(shown)} of {len(table):,} guesses shown)" if len(shown) < len(table) else ""
     axes.set_xlim(left=0)
     axes.set(xlabel=f"probability{hidden}", ylabel=as_text(", ".join(variables)))
@@ -356,23 +310,8 @@ def plot_geography(
     """Probability of the truth at each record's place: a map of risk; confidential.
 
     Up to 1,500 records are points, larger the higher their risk; more are hexagons, each with the
-    highest risk in it. The worst records are ringed.
-
-    Parameters
-    ----------
-    x, y : str
-        Coordinates: guessed numbers, or columns of ``places``.
-    places : DataFrame, optional
-        Confidential coordinates of the targets, by the labels of ``risk.index``; by default the
-        true values of the guessed numbers.
-    worst : int
-        How many records are ringed.
-
-    Raises
-    ------
-    InputError
-        Coordinates that are neither guessed numbers nor columns of ``places``; places that lack a
-        target, or hold its label twice.
+    highest risk in it. The ``worst`` records are ringed. Coordinates are the true values of guessed
+    numbers, or columns of ``places``, a confidential table by the labels of ``risk.index``.
     """
     axes, at = axes_of(ax), _places(risk, x, y, places)
     p = risk.records["probability"].to_numpy()

@@ -74,16 +74,15 @@ def marks(
         axes.plot(x[which], y[which], marker, **styled(given, color=colour, label=label, **own))
 
 
-def rows(axes: Axes, labels: Iterable[str]) -> None:
-    """Label rows, the first on top."""
+def rows(
+    axes: Axes, labels: Iterable[str], beside: Any = None, told: str = "without the release"
+) -> None:
+    """Label rows of bars, the first on top; diamonds: what these are to be read against."""
     names = list(labels)
+    if beside is not None:
+        axes.plot(beside, range(len(names)), "D", color=ORANGE, label=told, ms=5, clip_on=False)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
-
-
-def beside(axes: Axes, values: Any, label: str = "without the release", **how: Any) -> None:
-    """Diamonds in the rows of bars: what these are to be read against."""
-    axes.plot(values, range(len(values)), "D", color=ORANGE, label=label, **how)
 
 
 def shares(

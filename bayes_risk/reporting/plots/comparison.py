@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number, plain
-from bayes_risk.studies.comparison import ATTRIBUTE, MEASURES, UTILITY, Comparison, chosen
+from bayes_risk.studies.comparison import MEASURES, UTILITY, Comparison
 from bayes_risk.studies.grid import value_in_words
-from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity
+from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity, name_of
 from bayes_risk.utilities.context_result import DRAWN, MEANINGS, ContextMeasures
 from bayes_risk.utilities.result import Utility
 
@@ -27,7 +28,6 @@ from .canvas import (
     VERMILION,
     as_text,
     axes_of,
-    beside,
     few_ticks,
     ink,
     legend,
@@ -56,20 +56,10 @@ def plot_risk_utility(
 ) -> Axes:
     """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
-    Parameters
-    ----------
-    risk, utility : str, optional
-        Measures, as in `Comparison.pareto`; by default the usual.
-    kind : {"boxes", "rectangles", "points"}
-        As in `Comparison.plot`, which checks it.
-    whiskers : float, optional
-        Where whiskers end: None at the last replicate, else at the last within so many
-        interquartile ranges of the rectangle.
-    bounds : bool
-        Mark the releases at the ends of the scale.
+    Keywords as in `Comparison.plot`, which checks them.
     """
-    of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
-    axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)
+    of, axes = found.axes(risk, utility), axes_of(ax, (7.2, 5.0))
+    table = found.pareto(*of)
     looks = zip(found.names, cycle(ALL_COLOURS), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
         points = found.points(name, *of)
@@ -104,11 +94,11 @@ def _candidate(
     errors: Array,
 ) -> None:
     """Replicates, and their rectangle, box or error."""
-    alone, shown, colour = len(points) == 1, points, look["color"]
-    if alone:
-        shown = points[:0]
-    elif kind != "points":
-        (low, high), how = quartiles(points), styled({}, color=colour, lw=1.2, zorder=1.5)
+    alone, colour = len(points) == 1, look["color"]
+    shown = points[:0] if alone else points
+    if kind != "points" and not alone:
+        low, high = np.percentile(points, [25, 75], axis=0)
+        how = styled({}, color=colour, lw=1.2, zorder=1.5)
         for fill, alpha in ((True, 0.18), (False, 1.0)):
             axes.add_patch(Rectangle(tuple(low), *(high - low), fill=fill, alpha=alpha, **how))
         if kind == "boxes":
@@ -124,20 +114,13 @@ def _candidate(
         axes.errorbar(x, y, xerr=across, yerr=up, color=colour, lw=1, capsize=2, zorder=3)
 
 
-def quartiles(points: Array) -> Array:
-    """First and third quartile of both measures, shape (2, 2)."""
-    return np.asarray(np.percentile(points, [25, 75], axis=0))
-
-
 def whisker_ends(points: Array, whiskers: float | None) -> Array:
     """Where whiskers end, low and high, of both measures, shape (2, 2).
 
     At the last values, or the last within so many interquartile ranges of the quartiles.
     """
-    low, high = quartiles(points)
-    reach = np.inf if whiskers is None else whiskers * (high - low)
-    inside = np.where((points >= low - reach) & (points <= high + reach), points, np.nan)
-    return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
+    found = boxplot_stats(points, (0, 100) if whiskers is None else whiskers)
+    return np.array([[one[end] for one in found] for end in ("whislo", "whishi")])
 
 
 def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
@@ -244,24 +227,19 @@ def plot_worst_pairs(
 
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
     two columns by itself, so that a pair is seen to be bad because of a column.
-
-    Parameters
-    ----------
-    k : int
-        Number of pairs.
     """
     axes, table, alone = axes_of(ax), found.pairs.head(k), found.margins["ratio"]
     style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
     ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
     axes.barh(range(len(table)), ratio - LEAST, left=LEAST, **style)
     worse = [max(LEAST, *(alone[name] for name in pair if name in alone)) for pair in table.index]
-    beside(axes, worse, "the worse column alone", ms=5)
     axes.axvline(1, color=VERMILION, ls="--", label="drawn from the truth")
     axes.set_xscale("log")
     axes.set_xlim(left=LEAST)
     axes.xaxis.set_major_formatter("{x:g}")
     few_ticks(axes.xaxis)
-    rows(axes, (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index))
+    names = (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index)
+    rows(axes, names, worse, "the worse column alone")
     return legend(axes, xlabel="pMSE over chance (S_pMSE)")
 
 
@@ -271,16 +249,11 @@ def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: An
     table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
     axes.barh(range(len(table)), table["value"], **style)
-    beside(axes, table["compare"], "with the original")
-    rows(axes, (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index))
+    names = (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index)
+    rows(axes, names, table["compare"], "with the original")
     return legend(axes, xlim=(0, 1), xlabel="share of records")
 
 
-WORDS = {
-    **{name: measure.words for name, measure in MEASURES.items() if measure.kind == ATTRIBUTE},
-    **{"knows_records": "records known", "knows_columns": "columns known"},
-    "m": "data sets released (m)",
-}
 TWO_ERRORS = "\N{PLUS-MINUS SIGN} 2 s.e."
 WIDE = 26  # characters of a label on one line
 LETTER = 0.0095  # of the width of the axes
@@ -296,25 +269,21 @@ def plot_tornado(
 
     Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
     the ends. The grey band is two standard errors of the base: what lies within may be chance.
-
-    Parameters
-    ----------
-    measure : str
-        A variable of its dataset.
     """
     table = found.tornado(measure)
     axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
-    base, places = float(table["base"].iloc[0]), range(len(table))
+    base = float(table["base"].iloc[0])
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
-    _side(axes, table, "low", spread, kwargs)
-    _side(axes, table, "high", spread, kwargs)
+    for side in ("low", "high"):
+        _side(axes, table, side, spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
     error = BESIDE.get(measure, (None, None))[0]
     band = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
     if band > 0:
         style = styled({}, color=GREY, alpha=0.2, lw=0, zorder=0, label=TWO_ERRORS)
         axes.axvspan(base - band, base + band, **style)
-    axes.set_yticks(places, [_factor(name, found) for name in table.index])
+    names = [f"{_named(name)}\n(base: {_short(name, found.base[name])})" for name in table.index]
+    axes.set_yticks(range(len(table)), names)
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
     axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
@@ -331,12 +300,9 @@ def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict
     colour, hatch, word = (BLUE, "", "lower") if left else (VERMILION, "//", "higher")
     label = f"{word} than at the base" if len(moved) else None
     style = styled(given, height=0.55, color=colour, hatch=hatch, ec="white", label=label)
-    axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
-    for place in moved:
-        text = _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place])
-        style = styled({}, ha="right" if left else "left", va="center", fontsize=8)
-        at, off = (float(ends[place]), float(place)), (-4 if left else 4, 0)
-        axes.annotate(text, at, xytext=off, textcoords="offset points", **style)
+    bars = axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
+    values = table[f"at_{side}"].iloc[moved]
+    axes.bar_label(bars, [_short(str(k), v) for k, v in values.items()], padding=4, fontsize=8)
 
 
 def plot_factor(
@@ -375,9 +341,7 @@ def plot_factor(
             style = styled(kwargs, height=0.6, color=colour, hatch=hatch, ec="white", label=told)
             style = styled(style, capsize=2, xerr=spread[those] if known else None)
             axes.barh(np.flatnonzero(those), values[those], **style)
-        if baseline is not None:
-            beside(axes, baseline, ms=5)
-        rows(axes, map(_lines, at))
+        rows(axes, map(_lines, at), baseline)
         axes.set(xlabel=words, ylabel=_named(factor))
         if axes.get_xlim()[0] > 0:
             axes.set_xlim(left=0)
@@ -395,13 +359,9 @@ def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, flo
     return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
 
 
-def _factor(name: str, found: Sensitivity) -> str:
-    """A factor and its base value on two lines."""
-    return f"{_named(name)}\n(base: {_short(name, found.base[name])})"
-
-
-def _named(factor: str) -> str:
-    return WORDS.get(factor, factor.replace("_", " ").replace("hyper ", "hyper-prior: "))
+def _named(name: str) -> str:
+    """A measure or factor for people."""
+    return (MEASURES[name].words if name in MEASURES else name_of(name)).replace("_", " ")
 
 
 def _short(factor: str, value: object) -> str:

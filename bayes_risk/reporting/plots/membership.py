@@ -35,14 +35,7 @@ def plot_roc(
 ) -> Axes:
     """Members found against people outside the data who are taken for members.
 
-    On the line the release tells nothing.
-
-    Parameters
-    ----------
-    found : Membership
-        With people outside the data.
-    log : bool
-        Logarithmic axes, which show the small rates.
+    On the line the release tells nothing. Logarithmic axes show the small rates.
     """
     table = found.roc()
     rates = table["false_positive_rate"].to_numpy()
@@ -180,19 +173,7 @@ def plot_sweep(
     ax: Axes | None = None,
     **kwargs: Any,
 ) -> Axes:
-    """Draw a measure over one or two swept settings.
-
-    Parameters
-    ----------
-    measure : str
-        A variable of its dataset.
-    rule : {"pooled", "mean"}
-
-    Raises
-    ------
-    InputError
-        More than two settings, or more than four curves.
-    """
+    """Draw a variable of its dataset over one or two swept settings, of two at most four curves."""
     if not (over := curves_of(sweep)):
         raise InputError(
             f"{len(sweep.swept)} settings were swept ({', '.join(sweep.swept)}): a plot shows one, "

@@ -214,8 +214,7 @@ def settings_that_settle(
 ) -> dict[str, str]:
     """What the settings should be, given what they were.
 
-    ``target_mcse`` is half the error that 95 % of (record, guess) pairs are below, which takes four
-    times the draws.
+    ``target_mcse`` is half the error that 95 % of (record, guess) pairs are below.
     """
     draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
     error = np.zeros(0) if risk is None else risk.mcse_log_evidence

@@ -126,29 +126,18 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
         return
     names = known.columns[known.any(axis=0)].astype(str)
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
-    text = (
-        f"For {out_of(len(labels), len(known))} the release leaves only the true value of {which}"
-    )
-    text += f" possible; known for certain: {named(labels)}."
+    who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
+    text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
     yield against("certain disclosure", text)
 
 
-class Counted(NamedTuple):
-    """Records (n,) surely and perhaps above a limit under one prior.
+def _counted(
+    risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool
+) -> tuple[Flags, Flags, Flags, Flags]:
+    """Records (n,) whose odds the release raises by too much, or that it lifts above the level.
 
-    And those that are above it and do not count: without the release, or raised by little.
-    """
-
-    sure: Flags
-    maybe: Flags
-    before: Flags
-    little: Flags
-
-
-def _counted(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Counted:
-    """Records whose odds the release raises by too much, those that it lifts above the level.
-
-    What was not replaced has a reason of its own.
+    Surely and perhaps; and those that are above it and do not count: without the release, or raised
+    by little. What was not replaced has a reason of its own.
     """
     of = {str(name): column.to_numpy() for name, column in risk.records.items()}
     limit, change = limits.attribute_probability, limits.attribute_log_bayes_factor
@@ -164,7 +153,7 @@ def _counted(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bo
     sure = open_ & ~before & of["reliable"] & sure
     maybe = open_ & ~before & ~sure & maybe
     apart = open_ & ~sure & ~maybe & (of["probability"] > limit) & level
-    return Counted(sure, maybe, apart & before, apart & ~before)
+    return sure, maybe, apart & before, apart & ~before
 
 
 def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Reason:
@@ -172,11 +161,11 @@ def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: boo
 
     Of those above the level without the release the change is judged.
     """
-    found = {
-        name: _counted(one, limits, width, level=level)
-        for name, one in {"": risk, **risk.priors}.items()
-    }
-    name, marks = max(found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]])
+    every = {"": risk, **risk.priors}
+    found = {name: _counted(one, limits, width, level=level) for name, one in every.items()}
+    name, (sure, maybe, before, little) = max(
+        found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]]
+    )
     limit, factor = limits.attribute_probability, limits.attribute_odds_factor
     measure, verbs = "log Bayes factor", ("multiplies", "may multiply")
     by = times(limits.attribute_log_bayes_factor)
@@ -185,16 +174,15 @@ def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: boo
         measure, verbs = "probability of the truth", ("raises", "may raise")
         words = f"the release {{}} the probability of the true values above {limit:g}, and their "
         words += f"odds by more than a factor {factor:g}"
-    cure = _cure(risk, marks.maybe, width)
-    reason = limited(measure, marks.sure, marks.maybe, words, cure, verbs=verbs)
+    reason = limited(measure, sure, maybe, words, _cure(risk, maybe, width), verbs=verbs)
     said, prior = reason.sentence, f"under the {name or 'flat'} prior"
     if risk.priors:
         both = f"under the flat prior and under the {' and '.join(risk.priors)} one"
         which = both if reason.outcome == "within your thresholds" else prior
         said = f"{begun(which)}: {said[0].lower()}{said[1:]}"
     for those, words in (
-        (marks.before, f"above {limit:g} without the release: not attributable to it"),
-        (marks.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
+        (before, f"above {limit:g} without the release: not attributable to it"),
+        (little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
     ):
         if count := int(those.sum()):
             who = f"{prior} " * bool(risk.priors) + out_of(count, len(those))
