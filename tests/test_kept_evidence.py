@@ -12,7 +12,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import with_targets
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.regression.prior import RegressionPrior
-from bayes_risk.risk.posterior import PosteriorSums, weigh
+from bayes_risk.risk.posterior import weigh
 from tests.oracles import simulate
 
 M, G, U, B = 3, 4, 2, 8
@@ -40,7 +40,7 @@ def made_up(seed=0):
 def weighed(found, prior):
     nothing = np.full(U, -np.inf)
     truth, disclosed = np.zeros(U, dtype=np.int64), np.zeros(U, dtype=bool)
-    return weigh(found, PosteriorSums.from_evidence(found), prior, truth, nothing, disclosed)
+    return weigh(found, prior, truth, nothing, disclosed)
 
 
 def share_of(base, w):

@@ -22,7 +22,7 @@ from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
 from bayes_risk.risk.attribute import attribute_evidence
-from bayes_risk.risk.posterior import Limits, PosteriorSums, error_over_modes, reliable, weigh
+from bayes_risk.risk.posterior import Limits, error_over_modes, reliable, weigh
 from tests.fits import encoded
 
 COPIES = 4
@@ -402,8 +402,7 @@ def weighed(deviations, odds=0.0, led=True):
     )
     prior = PriorWeights(log_p=np.log(np.full((2, 1), 0.5)))
     truth, none = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool)
-    summed = PosteriorSums.from_evidence(found)
-    return found, weigh(found, summed, prior, truth, np.full(1, -np.inf), none)
+    return found, weigh(found, prior, truth, np.full(1, -np.inf), none)
 
 
 LIMITS = Limits(log_odds=10.0, khat=0.7, ess=0.0)

@@ -20,7 +20,7 @@ from bayes_risk.models.regression.posterior import (
     log_prior_of,
 )
 from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
-from bayes_risk.risk.attribute import attribute_evidence, gather
+from bayes_risk.risk.attribute import attribute_evidence
 from tests.fits import encoded
 from tests.oracles import simulate
 
@@ -215,7 +215,7 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
     """Level probabilities are integrated out, so that one class knows nothing but its counts."""
     fit, release = fitted(br.models.DPMPM(n_classes=1), tune=0, thin=1)
     other = br.models.DPMPM(n_classes=1, level_prior=2.5)
-    kept = gather(fit, release, under=fit.under(other), random_seed=3)
+    kept = attribute_evidence(fit, release, under=fit.under(other), random_seed=3)
     again, _ = fitted(other, tune=0, thin=1)
     direct = attribute_evidence(again, release, random_seed=3)
     assert np.allclose(kept.found.log_evidence, direct.found.log_evidence, atol=1e-8)
@@ -237,7 +237,7 @@ def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):
     fit, release = fitted(br.models.DPMPM(n_classes=3), columns=columns, m=1, **length)
     other = br.models.DPMPM(n_classes=3, **changed)
     how = {"random_seed": 3, "refit_budget": 0}
-    ours = gather(fit, release, under=fit.under(other), **how).found
+    ours = attribute_evidence(fit, release, under=fit.under(other), **how).found
     again, _ = fitted(other, columns=columns, **length)
     theirs = attribute_evidence(again, release, **how).found
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)
@@ -541,7 +541,7 @@ def test_sampled_regressions_are_reweighted_as_a_new_fit_would_have_it():
     release = fit.synthesize(m=1, random_seed=2)
     how = {"guesses": br.Grid(bounds=(0, 9), n=10, truth="add"), "random_seed": 3}
     how |= {"refit_budget": 0}
-    ours = gather(fit, release, under=fit.under(again.model), **how).found
+    ours = attribute_evidence(fit, release, under=fit.under(again.model), **how).found
     theirs = attribute_evidence(again, release, **how).found
     assert (ours.khat < 0.7).mean() > 0.8
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)

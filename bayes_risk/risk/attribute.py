@@ -40,7 +40,6 @@ from .posterior import (
     MAX_LEFT_OUT,
     MAX_MCSE_LOG_ODDS,
     Limits,
-    PosteriorSums,
     at_truth,
     before_release,
     certain,
@@ -117,12 +116,12 @@ class AttributeEvidence(Shown):
         -----
         Cost: a pass over (G, n_cases), no draw.
         """
-        summed = PosteriorSums.from_evidence(self.found)
-        risk = self._risk("uniform" if prior is None else prior, summed)
+        mcse = self.found.mcse()
+        risk = self._risk("uniform" if prior is None else prior, mcse)
         if prior is None:  # the predictive one beside it, or why it is not there
             own = risk.assumptions["prior"]
             try:
-                beside = {SECOND: self._risk(SECOND, summed)}
+                beside = {SECOND: self._risk(SECOND, mcse)}
                 said = f"flat: {own}; and beside it {SECOND}: {beside[SECOND].assumptions['prior']}"
             except InputError as error:
                 why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
@@ -172,8 +171,8 @@ class AttributeEvidence(Shown):
         """
         if not isinstance(given, Mapping) or not given:
             raise InputError('give priors by name: {"uniform": "uniform", "margins": "marginal"}')
-        summed = PosteriorSums.from_evidence(self.found)
-        return {name: self._risk(prior, summed) for name, prior in given.items()}
+        mcse = self.found.mcse()
+        return {name: self._risk(prior, mcse) for name, prior in given.items()}
 
     def compare(self, given: Mapping[str, priors.Prior]) -> pd.DataFrame:
         """Compare priors: one row a prior: measures of `AttributeRisk.summary`, and the gain."""
@@ -207,7 +206,7 @@ class AttributeEvidence(Shown):
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
 
-    def _risk(self, prior: priors.Prior, summed: PosteriorSums) -> AttributeRisk:
+    def _risk(self, prior: priors.Prior, mcse: Array) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
@@ -218,8 +217,8 @@ class AttributeEvidence(Shown):
         context = PriorContext(self.microdata, self.cases, self.encoded, found.base)
         weights = prior_weights(prior, context)
         how = weights, guesses.truth, self.log_rest, self.disclosed
-        posterior = weigh(found, summed, *how)
-        apart = [weigh(one, PosteriorSums.from_evidence(one), *how) for one in found.apart]
+        posterior = weigh(found, *how)
+        apart = [weigh(one, *how) for one in found.apart]
         trusted = reliable(found, posterior, self.limits, apart)
         factors: Any = self.factors
         if not isinstance(factors, str):  # the evidence by column, or why it is not there
@@ -235,7 +234,7 @@ class AttributeEvidence(Shown):
             log_evidence=found.log_evidence,
             log_prior=weights.log_p,
             log_probability=posterior.log_p,
-            mcse_log_evidence=summed.mcse,
+            mcse_log_evidence=mcse,
             deviations=posterior.deviations,
             mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
@@ -398,36 +397,11 @@ def attribute_risk(
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}
     del how["prior"]
-    return gather(**how).risk(prior)  # all other arguments as they came
+    return attribute_evidence(**how).risk(prior)  # all other arguments as they came
 
 
 @shows_progress
 def attribute_evidence(
-    fit: Fit, release: Release, *, search_prior: priors.Prior = "uniform", **options: Any
-) -> AttributeEvidence:
-    """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
-
-    ``attribute_risk(..., prior=p)`` is ``attribute_evidence(..., search_prior=p).risk(p)``.
-
-    Parameters
-    ----------
-    fit, release
-        As in `attribute_risk`.
-    search_prior : as ``prior`` in `attribute_risk`
-        Guides the search of a joint grid that is too large to be listed; no other prior can be used
-        on its guesses. Without such a grid it is not looked at.
-    **options
-        Further arguments of `attribute_risk`, which cost the same.
-
-    Returns
-    -------
-    AttributeEvidence
-        ``.risk(prior)``, or ``.risks({"name": prior, ...})``.
-    """
-    return gather(fit, release, search_prior=search_prior, **options)
-
-
-def gather(
     fit: Fit,
     release: Release,
     *,
@@ -446,7 +420,26 @@ def gather(
     memory: Memory | None = None,
     under: Under | None = None,
 ) -> AttributeEvidence:
-    """`attribute_evidence`; audits of a sweep share a memory, and may re-weight the draws."""
+    """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
+
+    ``attribute_risk(..., prior=p)`` is ``attribute_evidence(..., search_prior=p).risk(p)``, for
+    ``.risk(prior)``, or ``.risks({"name": prior, ...})``; other arguments are those of
+    `attribute_risk`, and cost the same.
+
+    Parameters
+    ----------
+    fit, release, intruder, guesses
+        As in `attribute_risk`.
+    search_prior : as ``prior`` in `attribute_risk`
+        Guides the search of a joint grid that is too large to be listed; no other prior can be used
+        on its guesses. Without such a grid it is not looked at.
+    targets, evidence, target_mcse, max_doublings, refit_budget, before
+        As in `attribute_risk`.
+    random_seed, n_jobs, progress
+        As in `attribute_risk`.
+    memory, under
+        Of a sweep: what its audits share, and draws to re-weight (`Under`).
+    """
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:

@@ -91,21 +91,8 @@ def certain(found: Evidence, unchanged: Flags, truth: Ints) -> Evidence:
     return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
 
 
-class PosteriorSums(NamedTuple):
-    """What every prior needs of the evidence: its sum over releases, and the error, (G, U) each."""
-
-    log_evidence: Array
-    mcse: Array
-
-    @classmethod
-    def from_evidence(cls, found: Evidence) -> "PosteriorSums":
-        """Computed once, whatever the number of priors."""
-        return cls(found.log_evidence.sum(axis=0), found.mcse())
-
-
 def weigh(
     found: Evidence,
-    summed: PosteriorSums,
     prior: PriorWeights,
     truth: Ints,
     log_rest: Array,
@@ -117,14 +104,15 @@ def weigh(
     left out, relative to the truth's share; ``disclosed`` (U,): released unchanged, and known
     whatever was believed.
     """
-    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + summed.log_evidence)
+    log_evidence = found.log_evidence.sum(axis=0)
+    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + log_evidence)
     known = np.flatnonzero(disclosed)
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
     refuted = ~(log_p > -np.inf).any(axis=0)
     if refuted.any():
         count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
-        if (summed.log_evidence[:, refuted] > -np.inf).any(axis=0).all():
+        if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
             raise InputError(
                 f"{count} the release rules out every guess that the prior allows; give a prior "
                 'with some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'

@@ -240,21 +240,24 @@ class Unknown:
         """`tune` sweeps thrown away, then draws, and where the chain stopped."""
         y, codes, X = (x.copy() for x in state)
         state, kept = (y, codes, X), list[Draw]()
-        for _ in range(tune):
-            self.sweep(state, rng)
-        for _ in range(draws):
-            for _ in range(THIN):
-                self.sweep(state, rng)
-            kept.append((y.copy(), [(f.V, f.mean, f.a, f.b) for f in self.fits(state)]))
-            tick(1)
+        found = self.fits(state)
+        for step in range(1 - tune, 1 + THIN * draws):
+            found = self.sweep(state, found, rng)
+            if step > 0 and step % THIN == 0:
+                kept.append((y.copy(), [(f.V, f.mean, f.a, f.b) for f in found]))
+                tick(1)
         return kept, state
 
-    def sweep(self, state: State, rng: np.random.Generator) -> None:
-        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
+    def sweep(
+        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
+    ) -> list[NormalInverseGamma]:
+        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one.
+
+        ``found``: the posteriors given all rows; returned are those given the rows then.
+        """
         y, codes, X = state
         if not y.shape[1]:
-            return
-        found = self.fits(state)
+            return found
         (new_y, new_codes, new_X), log_ratio = self._proposed(state, found, rng)
         before, tables, power = y.copy(), self._padded(state, found), 1.0 - self.m
         proper = (tables[3] > 0.0).all()
@@ -265,6 +268,7 @@ class Unknown:
             )
         taken = (y != before).any(axis=0)
         codes[taken] = new_codes[taken]
+        return self.fits(state)
 
     def width(self, c: int) -> int:
         """Number of coefficients of a regression."""
@@ -438,7 +442,10 @@ class ImputedPredictive:
             rows = part.rows(codes.reshape(-1, p), SOURCE)
             pair = rows.X.reshape(G, U, -1), rows.y.reshape(G, U)
             posteriors = V, mean, a[0], b
-            out, more = tempered(posteriors, powers, self._own_rows(c, own), pair, normed=normed)
+            X = unknown.predictors(c, own.reshape(-1, p) if unknown.moves(c) else own[0])
+            X = np.broadcast_to(X.reshape(-1, U, unknown.width(c)), (H, U, unknown.width(c)))
+            own_rows = X, part.inside(own[:, :, part.column])
+            out, more = tempered(posteriors, powers, own_rows, pair, normed=normed)
             norm += more
             if positive:
                 out -= pair[1] * part.scaling.by + part.scaling.at
@@ -455,10 +462,3 @@ class ImputedPredictive:
         for c, part in enumerate(self.unknown.parts):
             codes[:, hidden, part.column] = outside(part, self.y[:, c, place])
         return codes
-
-    def _own_rows(self, c: int, own: Codes) -> tuple[Array, Array]:
-        """Of regression c: predictors (H, U, k) and outcomes (H, U)."""
-        (H, U, p), part, k = own.shape, self.unknown.parts[c], self.unknown.width(c)
-        rows = own.reshape(-1, p) if self.unknown.moves(c) else own[0]
-        X = self.unknown.predictors(c, rows).reshape(-1, U, k)
-        return np.broadcast_to(X, (H, U, k)), part.inside(own[:, :, part.column])

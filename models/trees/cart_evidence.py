@@ -5,9 +5,11 @@ the records of a node, which a guess puts the target into or takes it out of; wi
 n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.md`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
@@ -21,7 +23,7 @@ from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import log_p_of_guesses
 
 from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
-from .tree import PLAIN, Moves, Tree, grow
+from .tree import PLAIN, Tree, grow
 
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 
@@ -108,26 +110,6 @@ class LeafCounts(NamedTuple):
         keys = nodes * len(self.values) + np.searchsorted(self.values, z)
         return np.searchsorted(self.keys, keys)
 
-    def held(self, node: Ints, value: Ints) -> tuple[Array, Ints]:
-        """n and r of values in nodes, by their place among all values."""
-        keys = node * len(self.values) + value
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        there = (value >= 0) & (self.keys[place] == keys)
-        return np.where(there, self.n[place], 0.0), np.where(there, self.r[place], 0)
-
-    def gains(self, kind: int, node: Ints, old: Ints, new: Ints, w: Array) -> Array:
-        """Change of log p when a record of weight w takes a value from a node, brings another one.
-
-        Places of values, -1: none. Minus infinity where nobody is left who holds a released one.
-        """
-        (n_old, r_old), (n_new, r_new) = self.held(node, old), self.held(node, new)
-        N, R, taken, put = self.N[node], self.R[node], old >= 0, new >= 0
-        out = np.where(put, _step(kind, n_new, r_new, w), 0.0)
-        out -= np.where(taken, _step(kind, n_old - w, r_old, w), 0.0)
-        out -= np.where(put & ~taken, _step(kind, N, R, w), 0.0)
-        out += np.where(taken & ~put & (N > w), _step(kind, N - w, R, w), 0.0)
-        return np.where(old == new, 0.0, out)
-
     @property
     def n_strange(self) -> int:
         """Number of released values that no record of their node holds."""
@@ -146,17 +128,72 @@ class LeafCounts(NamedTuple):
         return float(total + (gammaln(n[held] + r[held]) - gammaln(n[held])).sum())
 
 
-def _step(kind: int, n: Array, r: Ints, w: Array) -> Array:
+@numba.njit(cache=True, nogil=True)
+def _held(shown, node, value):
+    """n and r of a value in a node, by its place among all values; of no value (-1) none."""
+    key, place = node * len(shown.values) + value, len(shown.keys)
+    if value >= 0:
+        place = np.searchsorted(shown.keys, key)
+    if place < len(shown.keys) and shown.keys[place] == key:
+        return shown.n[place], shown.r[place]
+    return 0.0, 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _step(kind, n, r, w):
     """log f(n + w) / f(n), f(n) = n^r of plain draws, Gamma(n + r) / Gamma(n) of the bootstrap."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if kind == PLAIN:
-            out = r * np.log((n + w) / n)
-        else:
-            out = np.log((n + r) / n)
-            if (w != 1.0).any():
-                more = gammaln(n + w + r) - gammaln(n + w) - (gammaln(n + r) - gammaln(n))
-                out = np.where(w == 1.0, out, more)
-    return np.where(r > 0, out, 0.0)
+    if r == 0:
+        return 0.0
+    if n <= 0:
+        return np.inf
+    if kind == PLAIN:
+        return r * np.log((n + w) / n)
+    if w == 1.0:
+        return np.log((n + r) / n)
+    return math.lgamma(n + w + r) - math.lgamma(n + w) - (math.lgamma(n + r) - math.lgamma(n))
+
+
+@numba.njit(cache=True, nogil=True)
+def _gain(shown, kind, floored, node, old, new, w):
+    """Change of log p when a record of weight w takes a value from a node, brings another one."""
+    (n_old, r_old), (n_new, r_new) = _held(shown, node, old), _held(shown, node, new)
+    N, R, (floor, left, sums) = shown.N[node], shown.R[node], floored
+    if sums.shape[1] == 0:
+        gain = _step(kind, n_new, r_new, w) - _step(kind, n_old - w, r_old, w)
+        if old < 0:
+            return gain - _step(kind, N, R, w)
+        return gain + _step(kind, N - w, R, w) if new < 0 and N > w else gain
+    change = (1 if new >= 0 else 0) - (1 if old >= 0 else 0)
+    gain, N = sums[1 + change, node] - sums[1, node], N + change
+    if N > 0:  # of an empty node all values are alike
+        for n, r, step in ((n_old, r_old, -1), (n_new, r_new, 1)):
+            then = np.log(floor + left * max(n + step, 0.0) / N)
+            gain += r * (then - np.log(floor + left * n / N))
+    return gain
+
+
+@numba.njit(cache=True, nogil=True)
+def _gains(tree, shown, kind, floored, own, guess, weight, out):
+    """log p(Z | y*, y_-i) less that of the truth for each target, shape (G, U).
+
+    Minus infinity where nobody is left who holds a released value. ``own`` (U,), ``guess`` (G, U):
+    leaves and values of the targets as they are, and of the guesses; ``floored``: a floor, and
+    log p of nodes (3, nodes) with one record less, as they are, with one more; (3, 0): no floor.
+    """
+    parent, begin, end = tree
+    for u in range(out.shape[1]):
+        for g in range(out.shape[0]):
+            leaf, total = (guess[0][g, u], own[0][u]), 0.0
+            for way in range(2):  # nodes above the guess, then those above the truth alone
+                node, other = leaf[way], begin[leaf[1 - way]]
+                while node >= 0:
+                    both = begin[node] <= other and other < end[node]
+                    old = own[1][u] if both or way == 1 else -1
+                    new = guess[1][g, u] if way == 0 else -1
+                    if shown.R[node] > 0 and old != new and not (both and way == 1):
+                        total += _gain(shown, kind, floored, node, old, new, weight[u])
+                    node = parent[node]
+            out[g, u] = total
 
 
 class Floor(NamedTuple):
@@ -173,19 +210,6 @@ class Floor(NamedTuple):
         p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
         log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
         return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
-
-    def gains(self, shown: LeafCounts, node: Ints, old: Ints, new: Ints) -> Array:
-        """Change of log p when a value goes from a node, another comes, or both; -1: none."""
-        change = 1 * (new >= 0) - (old >= 0)
-        sums = np.stack([self.sums(shown, more) for more in (-1, 0, 1)])
-        N = np.maximum(shown.N[node] + change, 1)  # of an empty node all values are alike
-        out = sums[change + 1, node] - sums[1, node]
-        for value, step in ((old, -1), (new, 1)):
-            n, r = shown.held(node, value)
-            then = np.log(self.floor + self.left * np.maximum(n + step, 0) / N)
-            moved = r * (then - np.log(self.floor + self.left * n / N))
-            out += np.where((value >= 0) & (shown.N[node] + change > 0), moved, 0.0)
-        return np.where(old == new, 0.0, out)
 
 
 def known_splits(
@@ -258,21 +282,20 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     if not shown.R.any():
         return np.zeros(guesses.shape[:2])
     floored = _floor(leaves, tree)
+    given = 0.0, 1.0, np.empty((3, 0))
     if floored is None:
         check_made(leaves.data, tree, shown.n_strange)
+    else:
+        sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
+        given = floored.floor, floored.left, sums
     leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
     held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
     for block in blocks(len(targets), 4 * len(guesses)):
         at, value, cell = rows_of(tree, targets, block)
-        moves = Moves.of(tree, shown.R > 0, leaf[block], at)
-        node, taken, put, g, u = moves
-        old = np.where(taken, held[block][u], -1)
-        new = np.where(put, np.searchsorted(shown.values, value)[g, u], -1)
-        if floored is None:
-            gain = shown.gains(leaves.kind, node, old, new, targets.weight[block][u])
-        else:
-            gain = floored.gains(shown, node, old, new)
-        out[:, block] = moves.summed(gain, at.shape)[cell]
+        own, guess = (leaf[block], held[block]), (at, np.searchsorted(shown.values, value))
+        gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
+        _gains(place, shown, leaves.kind, given, own, guess, targets.weight[block], gain)
+        out[:, block] = gain[cell]
     return out
 
 

@@ -106,7 +106,10 @@ def fill(kind, node, types, wanted, table):
         _log_terms(kind, counts[k], weights[k], r[k], log_p[k])
     tilt = _tilt(log_p, times, n_unknown)
     p, add, drop = _terms(kind, log_p, counts, weights, r, tilt)
-    powers = _powers(p, times)
+    powers = np.empty((2, *p.shape))  # each type as often as it occurs, and once less
+    for k in range(len(p)):
+        powers[1, k] = _power(p[k], times[k] - 1)
+        powers[0, k] = _times(powers[1, k], p[k])
     sides, at = _sides(powers[0]), (kind, R, tilt)
     here = _log_at(at, sides[0][T + 1], n_known, n_unknown)
     for row in range(T + 3):
@@ -247,16 +250,6 @@ def _power(x, times):
         times //= 2
         if times:
             x = _times(x, x)
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _powers(p, times):
-    """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D + 1)."""
-    out = np.empty((2, *p.shape))
-    for k in range(len(p)):
-        out[1, k] = _power(p[k], times[k] - 1)
-        out[0, k] = _times(out[1, k], p[k])
     return out
 
 

@@ -22,7 +22,7 @@ from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.risk.full_table.likeliest import best_first
 from bayes_risk.risk.full_table.tables import Table, draws_by_fit, tabulated
-from bayes_risk.risk.posterior import PosteriorSums, weigh
+from bayes_risk.risk.posterior import weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS, M = 30, 2, 5
@@ -69,7 +69,7 @@ def two_changes(fit, release, posteriors, distance=2):
     context = PriorContext(fit.microdata, cases, problem.release, found.base)
     prior = prior_weights("uniform", context)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)
-    weigh(found, PosteriorSums.from_evidence(found), prior, cases.guesses.truth, nothing, none)
+    weigh(found, prior, cases.guesses.truth, nothing, none)
     shape = cases.guesses.codes.shape
     print(f"  {len(rows):,} records, {shape[1]:,} distinct, {shape[0]} guesses each: {clock}")
 

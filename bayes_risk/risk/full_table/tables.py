@@ -139,7 +139,9 @@ class _Walk:
             entropy -= float((np.exp(log_p) * log_p).sum())
         se = float(standard_error(moved[..., None], led=self.led)[0])
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
-        best = _largest(flat, keep)
+        keep = min(keep, len(flat))
+        best = np.argpartition(flat, len(flat) - keep)[len(flat) - keep :]
+        best = best[np.lexsort((best, -flat[best]))]  # largest first
 
         best_prior, width = np.empty(len(best)), self.log_post.shape[1]
         for row in np.unique(best // width):
@@ -182,13 +184,6 @@ class _Walk:
 
 def _log_total(log_norm: Array) -> Any:
     return np.logaddexp.reduce(log_norm, axis=-1)
-
-
-def _largest(values: npt.NDArray[np.float32], k: int) -> Ints:
-    """Places of the k largest values, largest first."""
-    k = min(k, len(values))
-    found = np.argpartition(values, len(values) - k)[len(values) - k :]
-    return found[np.lexsort((found, -values[found]))].astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

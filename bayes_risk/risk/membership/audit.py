@@ -336,7 +336,36 @@ def membership(
     at_least("refit_budget", refit_budget, 0)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
-    problem = membership_problem(fit, release, intruder, records, choose, knowing)
+    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
+    unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
+    if kept or unchanged:
+        what = f"columns {kept} are released as they are"
+        raise InputError(
+            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
+            "themselves who may be in the data; membership is for releases with every column of "
+            "every record synthesised: ask attribute_risk"
+        )
+    if fit.weights is not None:
+        raise InputError("membership is not offered for a fit with record weights; fit without")
+    problem = AuditProblem.prepare(
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
+    )
+    who, m = problem.intruder, problem.release.m
+    if who.is_competitor or who.knows_columns:
+        raise InputError(
+            "an intruder who asks about membership has a whole record in mind; give "
+            "knows_records alone: all-but-target, none, a fraction, a mask or labels"
+        )
+    if who.knows_less and m > 1:
+        raise InputError(
+            f"knows_records with m = {m} data sets is not offered for membership; give "
+            '"all-but-target", or a release of one data set'
+        )
+    if "predictive" not in problem.capabilities.methods:
+        raise InputError(
+            f"{type(fit).__name__} offers no predictives for this release and intruder; "
+            "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
+        )
     # whole records are guessed, in the order of the table's columns
     whole, case = np.arange(len(fit.microdata.columns)), problem.case
     guesses = GuessSet.of(problem.cases.profiles[None])
@@ -405,45 +434,3 @@ def membership(
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
-
-
-def membership_problem(
-    fit: Fit,
-    release: Release,
-    intruder: Intruder | None,
-    records: Any,
-    choose: np.random.Generator,
-    knowing: np.random.Generator,
-) -> AuditProblem:
-    """The audit, if the model and the release can answer it at all."""
-    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
-    unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
-    if kept or unchanged:
-        what = f"columns {kept} are released as they are"
-        raise InputError(
-            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
-            "themselves who may be in the data; membership is for releases with every column of "
-            "every record synthesised: ask attribute_risk"
-        )
-    if fit.weights is not None:
-        raise InputError("membership is not offered for a fit with record weights; fit without")
-    problem = AuditProblem.prepare(
-        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
-    )
-    who, m = problem.intruder, problem.release.m
-    if who.is_competitor or who.knows_columns:
-        raise InputError(
-            "an intruder who asks about membership has a whole record in mind; give "
-            "knows_records alone: all-but-target, none, a fraction, a mask or labels"
-        )
-    if who.knows_less and m > 1:
-        raise InputError(
-            f"knows_records with m = {m} data sets is not offered for membership; give "
-            '"all-but-target", or a release of one data set'
-        )
-    if "predictive" not in problem.capabilities.methods:
-        raise InputError(
-            f"{type(fit).__name__} offers no predictives for this release and intruder; "
-            "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
-        )
-    return problem
