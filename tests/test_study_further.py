@@ -212,7 +212,7 @@ def test_a_run_asks_who_is_in_the_data(line, tmp_path, source):
     assert rows["log_bayes_factor"].to_numpy() == pytest.approx(found.log_bayes_factor)
     assert "records.csv" not in os.listdir(tmp_path / "out")
     text = "\n".join(screen(result, 100))
-    said = "change by at most the factor" if source == "nobody" else "times in 100"
+    said = "largest" if source == "nobody" else "how often the release points to the member"
     assert "Membership: " in text and said in text
     report = (tmp_path / "out" / "report.html").read_text()
     assert '<h2 id="membership">' in report and "Members asked about" in report
@@ -281,7 +281,9 @@ def test_the_worst_records_are_asked_about_in_the_full_table(people, tmp_path):
     assert summary["measures"]["targets"]["value"] == 3
     table = pd.read_csv(tmp_path / "out" / "full_table.csv", index_col="record")
     assert table["rank"].to_numpy() == pytest.approx(found.records["rank"].to_numpy())
-    assert "Full table: of 3 records" in "\n".join(screen(result, 100))
+    assert "Full table: share of records whose truth is the likeliest value" in "\n".join(
+        screen(result, 100)
+    )
     assert '<h2 id="full-table">' in (tmp_path / "out" / "report.html").read_text()
     for l, made in enumerate(result.release.datasets, start=1):
         written = pd.read_csv(tmp_path / "out" / f"synthetic-{l}.csv", dtype=str)
