@@ -69,7 +69,7 @@ def only_possible(gathered, region):
     """The same evidence for an intruder who weighs no impossible guess."""
     cases, data = gathered.cases, replace(gathered.microdata, impossible=region)
     kept = possible(cases.guesses, data, cases.profiles, cases.columns)
-    return replace(gathered, cases=cases.with_guesses(kept))
+    return replace(gathered, cases=replace(cases, guesses=kept))
 
 
 def figures(risk, broken):

@@ -145,22 +145,17 @@ def fill_weights(n, alpha, pi, integrated, order, out):
     weights = np.empty(K)
     for h in range(H):
         for s in range(S + 1):
-            removed = order[h, s] if s < S else K
-            none = integrated and removed < K and n[h, removed] == 0.0  # has no target to take out
-            if integrated and not none:
-                class_weights(n[h], alpha[h], removed, weights)
+            if integrated:
+                class_weights(n[h], alpha[h], order[h, s] if s < S else K, weights)
             rest = 0.0
-            for k in range(K if integrated and not none else 0):
+            for k in range(K if integrated else 0):
                 if n[h, k] == 0.0:
                     rest += weights[k]
             for t in range(S):
                 k = order[h, t]
-                if none or not integrated:
-                    out[h, s, t] = 0.0 if none else pi[h, k]
-                elif n[h, k] == 0.0:
-                    out[h, s, t], rest = rest, 0.0
-                else:
-                    out[h, s, t] = max(weights[k], TINY)
+                out[h, s, t] = max(weights[k], TINY) if integrated else pi[h, k]
+                if integrated and n[h, k] == 0.0:
+                    out[h, s, t], rest = max(rest, 0.0), 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
