@@ -204,9 +204,8 @@ def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArra
         place = np.full((H, K + 1), S, np.int16)
         np.put_along_axis(place, order, np.arange(K, dtype=np.int16)[None], axis=1)
         label = np.take_along_axis(place, label.astype(np.int64), axis=1)
-        M, phi = (
-            np.take_along_axis(x, order[:, None, :S], axis=2) for x in (sums.M, sums.draws.phi)
-        )
+        some = order[:, None, :S]
+        M, phi = (np.take_along_axis(x, some, axis=2) for x in (sums.M, sums.draws.phi))
         sums = replace(sums, M=M, draws=replace(sums.draws, phi=phi))
     order, draws = np.ascontiguousarray(order[:, :S]), sums.draws
     weights = np.empty((H, S + 1, S))

@@ -327,8 +327,7 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
     (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
     D = all_M.shape[2] - 2 * p - r
     P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
-    weights, order = np.empty((B, K + 1, K)), np.empty((B, K), np.int64)
-    order[:] = np.arange(K)
+    weights, order = np.empty((B, K + 1, K)), np.arange(B * K).reshape(B, K) % K
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
     room, terms, rest, L, _, _, masses = found
