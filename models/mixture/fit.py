@@ -119,8 +119,9 @@ class MixtureFit(Shown):
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws."""
-        return self.posterior.n_draws
+        """Number H of draws, of led chains those on y and a data set, the fewest."""
+        steps = self.lengths
+        return self.posterior.n_draws if steps is None else self.n_chains * steps.augmented
 
     @property
     def n_chains(self) -> int:
@@ -425,18 +426,19 @@ class MixtureFit(Shown):
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> MixturePosterior:
-        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
+        """p(Theta | y, Z^(l)), all data sets of draw l."""
         how = Mechanism.of_draw(release, l, self.columns, self.prior)
         base = self.whole or self.posterior
         posterior = base.refitted(
             how.units(None, self.weights, self.known),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
+            n_draws=None if self.lengths is None else self.lengths.augmented,
             rng=rng,
             n_jobs=n_jobs,
             linked=how.linked,
             conditional=how.conditional,
-            tick=ticker(progress, f"release {l + 1}", base.n_draws),
+            tick=ticker(progress, f"release {l + 1}", self.n_draws),
         )
         return replace(posterior, shown=self.posterior.shown)
 
@@ -474,8 +476,9 @@ class MixtureFit(Shown):
         rng: np.random.Generator,
     ) -> MixturePosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
+        size = self.posterior.n_draws // self.posterior.n_chains
         how: Any = {
-            "n_draws": max(start.n_draws // start.n_chains // 2, 4),
+            "n_draws": max(size // 2, 4),
             "thin": max(start.thin // 8, 1),
             "tune": max(start.n_sweeps // 100, 100),
             "rng": rng,

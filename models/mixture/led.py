@@ -38,7 +38,7 @@ class Lengths:
 
     ``chains`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
     ``short`` draws, by which they are observed apart; those that are carried on keep ``draws``
-    each, ``thin`` sweeps apart.
+    each, ``thin`` sweeps apart, and ``augmented`` ones on y and a data set.
     """
 
     chains: int
@@ -46,22 +46,27 @@ class Lengths:
     settle: int
     short: int
     draws: int
+    augmented: int
     thin: int
 
     @classmethod
-    def of(cls, posterior: MixturePosterior, moves: bool = True) -> "Lengths":
+    def of(cls, posterior: MixturePosterior, m: int = 1, moves: bool = True) -> "Lengths":
         """In proportion to a posterior's own chains: twice as many, each with half the draws.
 
         Errors are between chains, and many short ones tell them better than a few long ones. Where
         classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
+        The error of the fit to y counts as often as there are data sets: of 2 m draws m are on y,
+        one on each data set, and the error is as of m + 1 on each.
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
+        size = max(draws // 2, 4)
         return cls(
             chains=2 * max(posterior.n_chains, CHAINS),
             find=max(sweeps // 4, SHORTEST),
             settle=max(sweeps // 20, SHORTEST),
             short=max(draws // 4, 4),
-            draws=max(draws // 2, 4),
+            draws=size,
+            augmented=min(max(2 * size // (m + 1), size // 3, 4), size),
             thin=max(posterior.thin // 2, 1) if moves else posterior.thin,
         )
 
@@ -84,7 +89,7 @@ def led_by(
     """
     hows = [Mechanism.of(release, l, base.columns, base.prior) for l in range(release.m)]
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())
-    steps = Lengths.of(base, moves=whole)
+    steps = Lengths.of(base, len(release.by_draw), moves=whole)
     if whole:
         rows = rows.below(*(how.z.take(how.rows) for how in hows))
     more = np.ones(len(rows.positions) - len(hows[0].replaced))
@@ -132,14 +137,15 @@ def lengthened(
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> MixturePosterior:
-    """Chains so many times as long, in as many draws, that stay in the mode of the release.
+    """Chains so many times as long, in 2 m / (m + 1) times as many draws, that stay in the mode.
 
     On y alone chains leave it, and the sooner the longer they run: what they say then is not
     p(. | y, k). One that has left in a round goes back to where it began, and where it has to leave
     from there, a round further.
     """
     size = begun.n_draws // begun.n_chains
-    each = -(-size // rounds)
+    m = len(release.by_draw)
+    each = -(-2 * m * size // ((m + 1) * rounds))
     some = (np.arange(1, each + 1) * size) // each - 1
     tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
