@@ -11,9 +11,11 @@ from bayes_risk.models.mixture.families import (
     draw_parameters,
     exponentials,
     log_class_masses,
+    log_top,
     tables_of,
 )
 from bayes_risk.models.mixture.masses import log_poisson
+from bayes_risk.models.mixture.mixed_terms import fill_reals
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
 from bayes_risk.models.mixture.state import Rows
@@ -103,12 +105,26 @@ def test_log_poisson_against_sixty_digits(x, off):
     assert log_poisson(float(x), mean) == pytest.approx(exact, rel=1e-12, abs=1e-12)
 
 
-def test_exponentials_are_right_to_ten_digits():
-    gaps = np.append(np.linspace(0, -39.99, 5001), [-41.0, -1e5, -np.inf])
+def test_exponentials_are_right_to_twelve_digits_where_they_matter():
+    gaps = np.concatenate([np.linspace(0, -40, 5001), np.linspace(-41, -639, 99)])
+    gaps = np.append(gaps, [-641.0, -1e5, -np.inf])
     out = gaps + 3.0
     exponentials(3.0, out)
-    assert np.allclose(out[:-3], np.exp(gaps[:-3]), rtol=1e-10, atol=0)
+    assert np.allclose(out[:5001], np.exp(gaps[:5001]), rtol=1e-12, atol=0)
+    assert np.allclose(out[5001:-3], np.exp(gaps[5001:-3]), rtol=1e-4, atol=0)
     assert (out[-3:] == 0).all()
+
+
+@pytest.mark.parametrize("q", [1e-12, 1e-3, 0.3, 0.499, 0.501, 40.0])
+def test_densities_of_reals_from_tables_are_student_s(q):
+    m, kappa, a, b, x = 1.5, 7.5, 31.0, 12.0, np.empty(1)
+    S = np.array([[0.5 * kappa / ((kappa + 1.0) * b)], [m], [0.0], [a + 0.5]])
+    value = m + np.sqrt(q / S[0, 0])
+    scale = np.sqrt(b * (kappa + 1.0) / (a * kappa))
+    S[2] = stats.t.logpdf(m, 2 * a, m, scale)
+    fill_reals(value, 0.25, S, x)
+    assert x[0] == pytest.approx(stats.t.logpdf(value, 2 * a, m, scale) + 0.25, rel=1e-12)
+    assert log_top(kappa, a, b, 1.0) == pytest.approx(S[2, 0], rel=1e-13)
 
 
 # --- labels, sums, rates ----------------------------------------------------------------------

@@ -129,7 +129,9 @@ def level_powers(M, w, gone=(0.0, 0)):
     d, K = M.shape
     layout = (np.array([0, d]), 0.8, *NO_NUMBERS)
     taken = np.array([[gone[0], gone[1], 0.0, 0.0]])
-    draw, room = (M, M, np.empty((0, K, 5)), np.empty(M.shape), layout), np.empty(5)
+    total = np.zeros((1, K, 5))
+    total[0, :, 0] = (M + 0.8).sum(axis=0)
+    draw, room = (M, M, total, np.empty(M.shape), layout), np.empty(5)
 
     def log_value(row, k):
         given = float(row), 1.0, True, taken, w, np.zeros(2)

@@ -39,12 +39,12 @@ def fill(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums
     ``sums``: room of the same shape, 0, and what these are relative to, minus infinity as ``out``.
     """
     all_n, all_alpha, all_pi, order, all_M, all_phi, all_weights, integrated = tables
-    (nothing, P, T), found = room
+    (nothing, numbers, S, P, T), found = room
     spare, terms, rest, L, _, _, masses = found
     any_given = targets[6].any() or targets[7].any()
     for h in range(all_n.shape[0]):
         M, phi, pi = all_M[h], all_phi[h], all_pi[h, : 0 if integrated else all_n.shape[1]]
-        fill_draw(M, phi, layout, fixed, nothing, P, T)
+        fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T)
         draw = all_n[h], all_alpha[h], pi, order[h], M, phi, P, T, all_weights[h]
         for u in range(targets[0].shape[1]):
             if guesses is None:
@@ -150,7 +150,7 @@ class Cases:
         return self.table.log_volume(x, v - p) if p <= v < p + r else np.zeros(x.shape)
 
     def arrays(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
-        """What the kernels take after labels and structural zeros."""
+        """What the kernels take after labels and structural zeros, but for rows of T."""
         x, z, w = self.values[block], self.linked[block], self.targets.weight[block]
         p, constants, of_z = self.prior.n_counts, *(np.zeros((*x.shape, 2)) for _ in range(2))
         for u in range(len(x)):
@@ -167,7 +167,7 @@ class Cases:
         own, guessed = self.values[block][:, columns], targets.guesses.codes[:, block]
         every = np.concatenate([self.table.points(guessed, targets.columns, self.prior), own[None]])
         G, U, q = len(guessed), *own.shape
-        cells, found, highest = np.empty((U, G + 1, q), np.int32), [], 0.0
+        cells, found = np.empty((U, G + 1, q), np.int32), []
         for u in range(U):
             for i in range(q):
                 values, cells[u, :, i] = np.unique(
@@ -184,12 +184,41 @@ class Cases:
                 count_constants(x, w[u], constants[u, i])
             else:
                 constants[u, i, : len(x), 0] = self.log_volume(x, columns[i])
-                highest = max(highest, constants[u, i].max())
         true, chosen = np.ascontiguousarray(cells[:, -1:]), np.ascontiguousarray(cells[:, :-1])
         first = np.zeros((U, G), np.int64)  # the first column in which a guess is not as the last
         changed = chosen[:, 1:, : q - 1] != chosen[:, :-1, : q - 1]
         first[:, 1:] = np.where(changed.any(axis=2), changed.argmax(axis=2), q - 1) if q > 1 else 0
-        return columns, values, constants, n_points, true, chosen, float(highest) * q, first
+        return columns, values, constants, n_points, true, chosen, first
+
+    def numbers(
+        self, block: slice, D: int, guesses: tuple[Any, ...] | None
+    ) -> tuple[tuple[npt.NDArray[Any], ...], Ints, Ints]:
+        """Distinct values of numbers; rows of T, of which D are levels', of own values and points.
+
+        Of the values: variable, value and exposure, constants.
+        """
+        x, e, p = self.values[block], self.exposure[block], self.prior.n_counts
+        asked = self.columns.tolist() if guesses else []
+        rows = np.zeros(x.shape, np.int64)
+        at = np.zeros(guesses[1].shape if guesses else (0, 0, 0), np.int64)
+        found = [(np.zeros(0, np.int64), np.zeros((0, 2)), np.zeros((0, 2)))]
+        for v in range(self.prior.n_numbers):
+            every = x[:, v, None]
+            if v in asked:
+                every = np.concatenate([every, guesses[1][:, asked.index(v)]], axis=1)
+            value, place = np.unique(every + 1j * e[:, v, None], return_inverse=True)
+            place = place.reshape(every.shape) + D
+            rows[:, v], constants = place[:, 0], np.zeros((len(value), 2))
+            if v in asked:
+                at[:, asked.index(v)] = place[:, 1:]
+            if v < p:
+                count_constants(value.real, 1.0, constants)
+            elif v in self.columns:
+                constants[:, 0] = self.log_volume(value.real, v)
+            both = np.stack([value.real, value.imag], axis=1)
+            found.append((np.full(len(value), v), both, constants))
+            D += len(value)
+        return tuple(np.concatenate(part) for part in zip(*found, strict=True)), rows, at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -236,10 +265,14 @@ class MixedPredictive:
         """``out``, with room for a draw and a target made here: the kernels allocate nothing."""
         s, d, cases = self.sums, self.sums.draws, self.cases
         (D, S), V = d.phi.shape[1:], cases.values.shape[1]
-        of_draw = np.zeros((0, 4)), np.empty((V, S, PARAMETERS)), np.zeros((D, S))
+        numbers, rows, at = cases.numbers(block, D, guesses)
+        T = np.zeros((D + len(numbers[0]), S))
+        of_draw = np.zeros((0, 4)), numbers, np.empty((4, S)), np.empty((V, S, PARAMETERS)), T
         room = of_draw, room_of(guesses, V, S, s.n.shape[1])
         tables = s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
         own = (np.ascontiguousarray(x[:, block]) for x in (self.label, self.structural))
-        given = tables, cases.prior.layout, s.fixed, (*own, *cases.arrays(block)), guesses
+        guesses = None if guesses is None else (*guesses, at)
+        targets = *own, *cases.arrays(block), rows
+        given = tables, cases.prior.layout, s.fixed, targets, guesses
         fill(*given, log_weights, self.batch, room, sums, out)
         return out

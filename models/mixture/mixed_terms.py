@@ -3,18 +3,21 @@
 A guess is one of a few points in every guessed column, so each point meets each class once a draw,
 and a guess is a product of what was found. The sum over classes runs over probabilities, those of
 the likeliest guess being 1, and over logs for guesses below 1e-200: masses may differ by factors of
-exp(1e6). Sums over draws are kept as (sum, what it is relative to, log of what is too small for
-it). Kernels with ``_nrt=False`` allocate nothing, and do not count references to arrays at each
-call: that took three quarters of the time.
+exp(1e6). Log masses of levels, and of the distinct values of numbers in a block of targets, are
+tabulated once a draw, class by class; the target's own class comes after. Sums over draws are kept
+as (sum, what it is relative to, log of what is too small for it). Kernels with ``_nrt=False``
+allocate nothing, and do not count references to arrays at each call: that took three quarters of
+the time.
 
 Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha
 and pi of all classes; and of those that `sampler.occupied` leaves, K in number, which they are, M,
-phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out, and log weights of
-classes without a record of each (K + 1, K).
+phi, P (V, K, 5), parameters of numbers and totals of levels, T (D + N, K), logs of levels and of
+distinct values, nobody taken out, and log weights of classes without a record of each (K + 1, K).
 ``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
 exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
-there are none, which values are given (own, synthetic), weights (U,), and constants (U, V, 2) of
-values and of synthetic values.
+there are none, which values are given (own, synthetic), weights (U,), constants (U, V, 2) of
+values and of synthetic values, and rows of T (U, V) that own values of numbers have, or -1.
+``numbers``: of distinct values the variable (N,), value and exposure (N, 2), constants (N, 2).
 """
 
 import math
@@ -22,8 +25,8 @@ import math
 import numba
 
 from .families import (
-    FAR,
-    HALF_LOG_2PI,
+    exponentials,
+    largest,
     log_add,
     log_number,
     log_rise,
@@ -32,8 +35,8 @@ from .families import (
 )
 from .sweep import TINY
 
-LOG_RANGE = 500.0
-SMALL = 1e-200  # of the likeliest guess; exp(-LOG_RANGE) is far below
+SMALL = 1e-200  # of the likeliest guess; the exponentials go far below
+LEAST = -1e300  # instead of the log of no probability, of which nothing is taken
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -67,21 +70,62 @@ def class_powers(n, alpha, pi, order, k0, w, every, out):
             out[t], rest = rest, -math.inf
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, _nrt=False)
+def fill_reals(x, constant, S, out):
+    """out[k] = log of a Student density of x, ``S``: factor of its square, mean, log top, power.
+
+    log(1 + q) = 2 atanh(q / (2 + q)), to the last digit up to q = 1/2.
+    """
+    for k in range(out.shape[0]):
+        q = S[0, k] * (x - S[1, k]) * (x - S[1, k])
+        r = q / (2.0 + q)
+        s = r * r
+        t = 1.0 / 17.0 + s * (1.0 / 19.0 + s / 21.0)
+        t = 1.0 / 11.0 + s * (1.0 / 13.0 + s * (1.0 / 15.0 + s * t))
+        t = 1.0 / 5.0 + s * (1.0 / 7.0 + s * (1.0 / 9.0 + s * t))
+        t = 1.0 + s * (1.0 / 3.0 + s * t)
+        out[k] = constant + S[2, k] - S[3, k] * (2.0 * r * t)
+    for k in range(out.shape[0]):
+        q = S[0, k] * (x - S[1, k]) * (x - S[1, k])
+        if q > 0.5:
+            out[k] = constant + S[2, k] - S[3, k] * math.log1p(q)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill_draw(M, phi, layout, fixed, nothing, P, T):
-    """Parameters of all numbers and logs of all levels, ``nothing`` (0, 4) taken out."""
-    starts, p_r = layout[0], layout[2].shape[0] + layout[6].shape[0]
+def fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T):
+    """Parameters of all numbers, logs of all levels and of distinct values of numbers.
+
+    ``nothing`` (0, 4) is taken out; ``S`` (4, K): room.
+    """
+    (variables, values, constants), last = numbers, -1
+    starts, p, p_r = layout[0], layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    D, K = phi.shape
     for v in range(p_r):
-        for k in range(phi.shape[1]):
+        for k in range(K):
             number_parameters(M, phi, layout, fixed[v], v, k, nothing, P[v, k])
     for q in range(starts.shape[0] - 1):
-        for k in range(phi.shape[1]):
+        for k in range(K):
             total = 0.0
             for row in range(starts[q], starts[q + 1]):
                 total += M[row, k] + layout[1] if not fixed[p_r + q] else phi[row, k]
+            P[p_r + q, k, 0] = total
             for row in range(starts[q], starts[q + 1]):
                 here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout[1]
                 T[row, k] = math.log(max(here, TINY) / total)
+    for i in range(variables.shape[0]):
+        v, x, e = variables[i], values[i, 0], values[i, 1]
+        if v < p or fixed[v] or x - x != 0.0:
+            for k in range(K):
+                of = P[v, k]
+                T[D + i, k] = log_number(x, e, of, v >= p, layout[4], 1.0, constants[i])
+            continue
+        if v != last:
+            last = v
+            for k in range(K):
+                kappa = P[v, k, 1]
+                S[0, k] = 0.5 * kappa / ((kappa + 1.0) * P[v, k, 3])
+                S[1, k], S[2, k], S[3, k] = P[v, k, 0], P[v, k, 4], P[v, k, 2] + 0.5
+        fill_reals(x, constants[i, 0], S, T[D + i])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -118,14 +162,12 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
     """
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     if v >= p_r:
-        row, starts = int(x), layout[0]
+        row = int(x)
         if w == 1.0 and not changed:
             return T[row, k]
         if fixed:
             return w * math.log(max(phi[row, k], TINY))
-        here, total = M[row, k] + layout[1], 0.0
-        for other in range(starts[v - p_r], starts[v - p_r + 1]):
-            total += M[other, k] + layout[1]
+        here, total = M[row, k] + layout[1], P[v, k, 0]
         for i in range(gone.shape[0]):
             if gone[i, 0] != 0.0:
                 total -= gone[i, 0]
@@ -142,13 +184,17 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants, gone, of, out):
-    """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target."""
-    p_r, e = layout[2].shape[0] + layout[6].shape[0], told[3]
-    changed, K = set_gone(told, False, given_z, gone), out.shape[0]
+def add_value(
+    M, phi, P, T, layout, fixed, v, told, k0, x, row, given_z, w, constants, gone, of, out
+):
+    """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target.
+
+    ``row``: where it stands in T, or -1.
+    """
+    e, K = told[3], out.shape[0]
+    changed = set_gone(told, False, given_z, gone)
     mine = out[k0] if k0 < K else 0.0
-    if v >= p_r and w == 1.0 and not changed:
-        row = int(x)
+    if row >= 0 and w == 1.0 and not changed:
         for k in range(K):
             out[k] += T[row, k]
     else:
@@ -197,10 +243,11 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     ``which``: 0 all values, 1 all but those of variables that are guessed, 2 those that are given.
     """
     label, flags, values, exposure, linked, held = targets[:6]
-    given, given_z, power, constants, z_constants = targets[6:11]
+    given, given_z, power, constants, z_constants, rows = targets[6:12]
     n, alpha, pi, order, M, phi, P, T, weights = draw
     guessed, gone, of, every = room
     k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
+    p_r = p + layout[6].shape[0]
     if w == 1.0:
         for k in range(out.shape[0]):
             out[k] = weights[k0, k]
@@ -215,8 +262,8 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
         anything |= take or take_z
         if take_z:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, z, False, 1.0, z_constants[u, v],
-                gone, of[0], out,
+                M, phi, P, T, layout, fixed[v], v, told, k0, z, int(z) if v >= p_r else -1, False,
+                1.0, z_constants[u, v], gone, of[0], out,
             )  # fmt: skip
         if take and take_z and layout[4] and v < p and z == 0.0 and not fixed[v]:
             for k in range(out.shape[0]):
@@ -224,68 +271,33 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
                 out[k] += log_of_both(share, x, told[3], of, w, constants[u, v])
         elif take:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, x, take_z, w, constants[u, v],
-                gone, of[0], out,
+                M, phi, P, T, layout, fixed[v], v, told, k0, x,
+                int(x) if v >= p_r else rows[u, v], take_z, w, constants[u, v], gone, of[0], out,
             )  # fmt: skip
     return anything
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def bounds(rest, L, n_points, u, k):
-    """Largest and smallest log mass that any guess can have in a class."""
-    most, least = rest[k], rest[k]
-    for i in range(L.shape[0]):
-        high, low = L[i, 0, k], L[i, 0, k]
-        for c in range(1, n_points[u, i]):
-            high, low = max(high, L[i, c, k]), min(low, L[i, c, k])
-        most, least = most + high, least + low
-    return most, least
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
-    """L[i, c, k] of the classes that matter; minus infinity of those that cannot.
-
-    A class whose ``rest`` and highest density are far below the least that another class gives to
-    any guess adds nothing to any. The class that the rest points to is looked at first.
-    """
-    columns, points, constants, n_points = guesses[:4]
+def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
+    """L[i, c, k]: log masses of the points that guesses have in each guessed variable."""
+    columns, points, constants, n_points, _, _, _, rows = guesses
     label, flags, _, exposure, linked, held = targets[:6]
     _, _, _, _, M, phi, P, T, _ = draw
     _, gone, of, _ = room
-    power, p, r = targets[8], layout[2].shape[0], layout[6].shape[0]
-    cut, first, least = power[u] == 1.0, 0, -math.inf
-    for v in columns:
-        cut &= linked[u, v] != linked[u, v]
+    power, p, r, k0, K = targets[8], layout[2].shape[0], layout[6].shape[0], label[h, u], L.shape[2]
     for i in range(columns.shape[0]):
-        if columns[i] >= p + r:  # levels of all classes at once; what is taken out comes below
-            for c in range(n_points[u, i]):
-                for k in range(rest.shape[0]):
-                    L[i, c, k] = T[int(points[u, i, c]), k]
-    for k in range(rest.shape[0]):
-        first = k if rest[k] > rest[first] else first
-    for t in range(rest.shape[0]):
-        k = first if t == 0 else t - (t <= first)
-        if rest[k] == -math.inf:
-            L[:, :, k] = -math.inf
-            continue
-        own = k == label[h, u]
-        if t > 0 and cut and not own:
-            highest = 0.0  # log density of any guess, at most; masses are below 1
-            for v in columns:
-                if p <= v < p + r and P[v, k, 1] == 0.0:
-                    highest += 0.5 * math.log(P[v, k, 2]) - HALF_LOG_2PI
-                elif p <= v < p + r:
-                    highest += P[v, k, 4]
-            if rest[k] + highest + guesses[6] < least + FAR:
-                L[:, :, k] = -math.inf
-                continue
-        for i in range(columns.shape[0]):
-            v, some = columns[i], n_points[u, i]
-            if v >= p + r and cut and not own:
-                continue
-            told = told_of(held, linked, exposure, flags, power, h, u, v, p)
-            w, _, z, e, _, _ = told
+        v, some = columns[i], n_points[u, i]
+        told = told_of(held, linked, exposure, flags, power, h, u, v, p)
+        w, _, z, e, _, _ = told
+        first, last = k0, min(k0 + 1, K)
+        if w != 1.0 or set_gone(told, False, True, gone):
+            first, last = 0, K
+        for c in range(some):
+            row = int(points[u, i, c]) if v >= p + r else rows[u, i, c]
+            for k in range(K):
+                L[i, c, k] = T[row, k]
+        for k in range(first, last):
+            own = k == k0
             changed, share = set_gone(told, own, True, gone), -1.0
             plain = v >= p + r or fixed[v] or not changed
             if not plain and layout[4] and v < p and z == 0.0:
@@ -302,8 +314,6 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
                     L[i, c, k] = log_of_both(share, x, e, of, w, of_x)
                 else:
                     L[i, c, k] = log_number(x, e, of[0], v >= p, layout[4], w, of_x)
-        if t == 0:
-            least = bounds(rest, L, n_points, u, first)[1]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -319,21 +329,21 @@ def log_guess(rest, L, cells, u, g, terms):
 @numba.njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, _nrt=False
 )
-def guess_masses(R, cells, u, first, kept, products, masses):
+def guess_masses(R, cells, u, first, products, masses):
     """Masses of guesses over the likeliest; products of what a guess shares with the one before.
 
-    ``products[i, t]``: base and the first i columns' points in class t. ``first``: the first column
+    ``products[i, k]``: base and the first i columns' points in class k. ``first``: the first column
     in which a guess differs from the one before.
     """
-    q = cells.shape[2]
+    q, K = cells.shape[2], products.shape[1]
     for g in range(cells.shape[1]):
         for i in range(first[u, g], q - 1):
             c = cells[u, g, i]
-            for t in range(kept):
-                products[i + 1, t] = products[i, t] * R[i, c, t]
+            for k in range(K):
+                products[i + 1, k] = products[i, k] * R[i, c, k]
         mass, c = 0.0, cells[u, g, q - 1]
-        for t in range(kept):
-            mass += products[q - 1, t] * R[q - 1, c, t]
+        for k in range(K):
+            mass += products[q - 1, k] * R[q - 1, c, k]
         masses[g] = mass
 
 
@@ -350,29 +360,32 @@ def put_aside(sums, relative, small):
 def points_of(draw, layout, fixed, targets, guesses, h, u, found):
     """Masses of all guesses by a draw; log of what they are over, and log of the truth's.
 
-    They are products of probabilities of points over the likeliest, for the classes that matter to
-    some guess: ``R[i, c, t]`` belongs to the t-th class kept, ``products[0, t]`` to its likeliest.
+    They are products of ``R[i, c, k]``, the probability of a point over the likeliest of its
+    variable in the class, and of ``products[0, k]``, the likeliest guess of the class over that of
+    all.
     """
     room, terms, rest, L, R, products, masses = found
-    _, _, _, n_points, truth_at, cells, _, first = guesses
+    _, _, _, n_points, truth_at, cells, first, _ = guesses
     rest_terms(draw, layout, fixed, targets, h, u, 1, room, rest)
-    point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L)
-    top, low, kept = -math.inf, -math.inf, 0
+    point_terms(draw, layout, fixed, targets, guesses, h, u, room, L)
+    most = products[0]
     for k in range(rest.shape[0]):
-        most, least = bounds(rest, L, n_points, u, k)
-        top, low = max(top, most), max(low, least)
-    reach = max(top - LOG_RANGE, low + FAR)
-    for k in range(rest.shape[0]):
-        most = bounds(rest, L, n_points, u, k)[0]
-        if most < reach or most == -math.inf:
-            continue
-        products[0, kept] = math.exp(most - top)
-        for i in range(L.shape[0]):
-            high = L[i, 0, k]
-            for c in range(1, n_points[u, i]):
-                high = max(high, L[i, c, k])
-            for c in range(n_points[u, i]):
-                R[i, c, kept] = math.exp(L[i, c, k] - high)
-        kept += 1
-    guess_masses(R, cells, u, first, kept, products, masses)
+        most[k] = rest[k]
+    for i in range(L.shape[0]):
+        some = n_points[u, i]
+        for k in range(rest.shape[0]):
+            terms[k] = L[i, 0, k]
+        for c in range(1, some):
+            for k in range(rest.shape[0]):
+                terms[k] = max(terms[k], L[i, c, k])
+        for k in range(rest.shape[0]):
+            most[k] += terms[k]
+            terms[k] = max(terms[k], LEAST)
+        for c in range(some):
+            for k in range(rest.shape[0]):
+                R[i, c, k] = L[i, c, k] - terms[k]
+            exponentials(0.0, R[i, c])
+    top = largest(most)
+    exponentials(top, most)
+    guess_masses(R, cells, u, first, products, masses)
     return top, log_guess(rest, L, truth_at, u, 0, terms)

@@ -196,7 +196,7 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """log of the acceptance ratio of a split of class k, ``classes`` as before it.
 
     p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A). Counts of classes and sides are weighted
-    where records are; members are chosen among individuals. ``slots`` are filled for side 1.
+    where records are; members are chosen among individuals. ``slots``: chances of side 1.
     """
     S, n2, size2 = sides[:3]
     n, size, _ = classes
@@ -271,9 +271,7 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
             for t in range(count):
                 z[members[t]] = k
         elif taken:
-            top = slots.max()
-            for c in range(slots.shape[0]):  # an empty slot, in proportion to p(z | alpha)
-                slots[c] = math.exp(slots[c] - top)
+            # an empty slot, in proportion to p(z | alpha), as `log_split_ratio` has left it
             cumulate(slots)
             e = draw_class(rng, slots)
             n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]

@@ -297,13 +297,13 @@ class Imputed:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def case_of(targets, x, constants, held, h, b):
+def case_of(targets, x, constants, held, rows, h, b):
     """Targets of one set with these values; ``held`` stands in the tables."""
-    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _ = targets
+    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _, _ = targets
     v = min(b, linked.shape[0] - 1)
     return (
         label[h], flags[h], x, exposure, linked[v], held, given, given_z, w, constants,
-        z_constants[v],
+        z_constants[v], rows,
     )  # fmt: skip
 
 
@@ -314,19 +314,20 @@ def log_joint(log_p, tilt, m):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
+def densities(tables, layout, numbers, targets, guesses, log_weights, batch, found, out):
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
     stands in the tables is ``held``: the truth, or an imputed row.
     """
-    truth, constants, known, imputed, free = (
-        targets[2], targets[4], targets[7], targets[8], targets[12],
+    truth, constants, known, imputed, free, rows = (
+        targets[2], targets[4], targets[7], targets[8], targets[12], targets[13],
     )  # fmt: skip
     all_n, all_M, all_alpha, all_pi, fixed, m = tables
     (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
-    D = all_M.shape[2] - 2 * p - r
-    P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
+    D, elsewhere = all_M.shape[2] - 2 * p - r, np.full(rows.shape, -1)
+    P, S = np.empty((B, fixed.shape[1], K, PARAMETERS)), np.empty((4, K))
+    T = np.zeros((B, D + numbers[0].shape[0], K))
     weights, order = np.empty((B, K + 1, K)), np.arange(B * K).reshape(B, K) % K
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
@@ -340,7 +341,8 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
         weights[:] = np.log(weights)
         for b in range(B):
             here = fixed[int(b >= m)]
-            fill_draw(all_M[h, b], all_M[h, b, :D], layout, here, nothing, P[b], T[b])
+            M = all_M[h, b]
+            fill_draw(M, M[:D], layout, here, nothing, numbers, S, P[b], T[b])
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
@@ -352,7 +354,7 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
                 draw = (
                     all_n[h, b], all_alpha[h, b], pi, order[b], M, M[:D], P[b], T[b], weights[b],
                 )  # fmt: skip
-                case = case_of(targets, truth, constants, held, h, b)
+                case = case_of(targets, truth, constants, held, rows, h, b)
                 if guesses is None:
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)
                     log_p[b] = log_sum_of(terms)
@@ -365,7 +367,7 @@ def densities(tables, layout, targets, guesses, log_weights, batch, found, out):
                             of_guesses[g, b] = log_guess(rest, L, guesses[5], u, g, terms)
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
-                    case = case_of(targets, held, of_held, held, h, b)
+                    case = case_of(targets, held, of_held, held, elsewhere, h, b)
                     rest_terms(draw, layout, here, case, b, u, 0, room, terms)
                     tilt[b] = log_sum_of(terms)
                     if b < m:
@@ -436,14 +438,16 @@ class ImputedPredictive:
         return self._filled(block, guesses, weights, out)
 
     def _filled(self, block: slice, guesses: Any, log_weights: Array | None, out: Array) -> Array:
-        kept, problem, targets = self.kept, self.problem, self._targets(block)
+        kept, problem, prior = self.kept, self.problem, self.problem.prior
+        numbers, rows, at = self.cases[0].numbers(block, prior.width, guesses)
+        targets, guesses = self._targets(block, rows), guesses and (*guesses, at)
         tables = kept.n, kept.M, kept.alpha, kept.pi, problem.fixed, len(problem.hows)
         room = room_of(guesses, targets[2].shape[1], *kept.pi.shape[2:] * 2)
-        layout, batch = problem.prior.layout, self.batch
-        densities(tables, layout, targets, guesses, log_weights, batch, room, out)
+        given = tables, prior.layout, numbers, targets, guesses, log_weights, self.batch
+        densities(*given, room, out)
         return out
 
-    def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
+    def _targets(self, block: slice, rows: Ints) -> tuple[npt.NDArray[Any], ...]:
         """What the kernels take of the targets."""
         kept, p, column = self.kept, self.problem.prior.n_counts, self.column[block]
         N = int(self.problem.known.sum())
@@ -467,4 +471,5 @@ class ImputedPredictive:
             np.ones_like(given),
             power,
             self.problem.free,
+            rows,
         )

@@ -27,6 +27,7 @@ from .families import (
     exponentials,
     largest,
     log_number,
+    log_sum_of,
     number_parameters,
 )
 from .kept_columns import rows_of
@@ -116,11 +117,7 @@ def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
     for k in range(out.shape[0]):
         out[k] = start[k]
     add_terms(x, e, variables, n, P, T, sizes, first, out)
-    top, total = largest(out), 0.0
-    exponentials(top, out)
-    for k in range(out.shape[0]):
-        total += out[k]
-    return top + math.log(total)
+    return log_sum_of(out)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -335,9 +332,10 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     families, logs = layout
     alpha, log_left, pi, phi, n, M, label, flags = state
     (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
-    m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
-    P, T, log_pi = np.empty((B, p_r, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
-    fixed, nothing = np.ones(p_r + starts.shape[0] - 1, np.bool_), np.zeros((0, 4))
+    m, V = B - W, families[2].shape[0] + families[6].shape[0] + starts.shape[0] - 1
+    P, T, log_pi = np.empty((B, V, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
+    fixed, nothing, S = np.ones(V, np.bool_), np.zeros((0, 4)), np.empty((4, K))
+    numbers = np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2))
     out = (
         np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
         np.empty(1, np.int64),
@@ -353,7 +351,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
                 rng, units, given, None, (families, 0, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
-            fill_draw(M[0], phi[l], families, fixed, nothing, P[l], T[l])
+            fill_draw(M[0], phi[l], families, fixed, nothing, numbers, S, P[l], T[l])
             for k in range(K):
                 log_pi[l, k] = math.log(max(pi[l, k], TINY))
         for b in range(W):
