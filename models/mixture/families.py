@@ -190,24 +190,11 @@ def exponentials(top, out):
     for k in range(out.shape[0]):
         gap = out[k] - top
         r = max(gap, LOWEST) / 1024.0
-        t = 1.0 / 5040.0 + r / 40320.0
-        t = 1.0 / 720.0 + r * t
-        t = 1.0 / 120.0 + r * t
-        t = 1.0 / 24.0 + r * t
-        t = 1.0 / 6.0 + r * t
-        t = 0.5 + r * t
-        t = 1.0 + r * t
-        t = 1.0 + r * t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
+        t = 1.0 / 720.0 + r * (1.0 / 5040.0 + r / 40320.0)
+        t = 1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * t))
+        t = 1.0 + r * (1.0 + r * (0.5 + r * t))
+        for _ in range(10):
+            t *= t
         out[k] = t if gap > LOWEST else 0.0
 
 

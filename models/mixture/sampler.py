@@ -255,7 +255,7 @@ def at_means(sums: Sums, prior: Prior) -> Draws:
 
     Of sticks, rates, structural zeros, levels; reals at their means and mean precisions.
     """
-    draws, M, (H, D) = sums.draws, sums.M, sums.draws.phi.shape[:2]
+    draws, M, D = sums.draws, sums.M, sums.draws.phi.shape[1]
     p, r, phi = prior.n_counts, prior.n_reals, sums.draws.phi.copy()
     n, zero = M[:, D + 2 * p :], M[:, p : 2 * p]
     phi[:, :p] = (prior.shape[:, None] + M[:, :p]) / (prior.rate[:, None] + M[:, D : D + p])
@@ -272,11 +272,17 @@ def at_means(sums: Sums, prior: Prior) -> Draws:
     for begin, end in itertools.pairwise(prior.starts):
         some = M[:, begin:end] + prior.level
         phi[:, begin:end] = some / some.sum(axis=1, keepdims=True)
-    after = np.cumsum(sums.n[:, ::-1], axis=1)[:, ::-1] - sums.n
-    V = (1.0 + sums.n) / (1.0 + sums.n + draws.alpha[:, None] + after)
-    V[:, -1] = 1.0
-    left = np.concatenate([np.ones((H, 1)), np.cumprod(1.0 - V[:, :-1], axis=1)], axis=1)
-    return replace(draws, pi=V * left, phi=phi)
+    return replace(draws, pi=stick_breaking(sums.n, draws.alpha), phi=phi)
+
+
+def stick_breaking(n: Array, alpha: Array) -> Array:
+    """E[pi | labels] of classes with n (H, K) records: prod_{l<k} E[1 - V_l] times E[V_k]."""
+    after = n.sum(axis=1, keepdims=True) - n.cumsum(axis=1)
+    total = 1.0 + alpha[:, None] + n + after
+    weights: Array = (1.0 + n) / total
+    weights[:, -1] = 1.0
+    weights[:, 1:] *= ((alpha[:, None] + after) / total)[:, :-1].cumprod(axis=1)
+    return weights
 
 
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws:

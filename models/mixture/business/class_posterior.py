@@ -20,7 +20,7 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk.models.mixture.families import log_number
 from bayes_risk.models.mixture.masses import count_constant, deviance, stirling_error
-from bayes_risk.models.mixture.sampler import collapse
+from bayes_risk.models.mixture.sampler import collapse, stick_breaking
 from bayes_risk.models.mixture.state import Draws, Prior, Rows, Units
 
 
@@ -171,16 +171,6 @@ class Averaged(NamedTuple):
     def exact(cls, log_p: Array) -> "Averaged":
         """Without a Monte Carlo error."""
         return cls(log_p, np.zeros((2, log_p.shape[-1])), np.inf)
-
-
-def stick_breaking(n: Array, alpha: Array) -> Array:
-    """E[pi | labels] of classes with n (H, K) records: prod_{l<k} E[1 - V_l] times E[V_k]."""
-    after = n.sum(axis=1, keepdims=True) - n.cumsum(axis=1)
-    total = 1.0 + alpha[:, None] + n + after
-    weights: Array = (1.0 + n) / total
-    weights[:, -1] = 1.0
-    weights[:, 1:] *= ((alpha[:, None] + after) / total)[:, :-1].cumprod(axis=1)
-    return weights
 
 
 def same_class(n_classes: int, concentration: tuple[float, float]) -> float:
