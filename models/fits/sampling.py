@@ -28,12 +28,13 @@ class Length:
     thin: int = 1
 
     @classmethod
-    def checked(cls, *, draws: int, tune: int, chains: int) -> "Length":
+    def checked(cls, *, draws: int, tune: int, chains: int, thin: int = 1) -> "Length":
         """As a user asks for it."""
         return cls(
             draws=at_least("draws", draws, 4),
             tune=at_least("tune", tune, 0),
             chains=at_least("chains", chains, 1),
+            thin=at_least("thin", thin, 1),
         )
 
     @property
