@@ -6,7 +6,6 @@ X_ij | z_i = k ~ Multinomial(phi_kj),  z_i ~ Multinomial(pi),  phi_kj ~ Dirichle
 pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -36,11 +35,9 @@ class DPMPMFit(MixtureFit):
     """A fitted DPMPM; attributes as of `MixtureFit`."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         return replace(MixtureFit.capabilities(self, release, intruder), reweighted=self)
 
     def under(self, model: Any) -> HyperpriorReweighting | None:
-        """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
         plain = self.weights is None and self.known is None and self.model.impossible is None
         alike = same_but(self.model, model, "concentration_prior", "level_prior")
         return HyperpriorReweighting(model) if plain and alike else None
@@ -92,10 +89,6 @@ class DPMPM(MixtureModel[DPMPMFit]):
         level, _ = power_scaled_gamma("level_prior", (self.level_prior, 1.0), power)
         pair = power_scaled_gamma("concentration_prior", self.concentration_prior, power)
         return replace(self, concentration_prior=pair, level_prior=level)
-
-    def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
-        return list(columns)
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
         return Microdata.from_frame(df, **how)

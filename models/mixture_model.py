@@ -122,7 +122,6 @@ class Mixture(MixtureModel[MixtureFit]):
             positive(f"scale of {name!r}", scale)
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c != self.exposure]
 
     @shows_progress

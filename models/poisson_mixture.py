@@ -98,7 +98,6 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
             raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:

@@ -131,11 +131,9 @@ class DrawnPredictive(ABC):
         """log p(row | theta_h) of coded rows (R, p), shape (H, R)."""
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), shape (H, block)."""
         return self.log_density(self.targets.profiles[block]) * self.targets.weight[block]
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         t = self.targets
         codes, cell = t.rows(self.uses, block)
         (G, U, p), H = codes.shape, len(self.batch)

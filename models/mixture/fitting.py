@@ -14,13 +14,13 @@ from bayes_risk._compat import add_group
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError, TruncationWarning
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
+from bayes_risk.models.fits.synthesis import Declaration
 
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses
@@ -34,7 +34,7 @@ SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which n
 F = TypeVar("F")  # the fit
 
 
-class MixtureModel(Shown, ABC, Generic[F]):
+class MixtureModel(Declaration, ABC, Generic[F]):
     """What declarations of mixtures have in common: some priors, and how they are fitted."""
 
     __slots__ = ()

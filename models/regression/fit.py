@@ -106,7 +106,6 @@ class RegressionFit(Synthesis):
     known: KnownRecords | None = None
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
         may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
@@ -178,11 +177,9 @@ class RegressionFit(Synthesis):
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws."""
         return self.posterior.n_draws
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         order = [p.part.name for p in self.made(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
@@ -313,7 +310,6 @@ class RegressionFit(Synthesis):
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
-        """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         which = np.arange(self.posterior.n_draws) if draws is None else draws
         parts = [(held.part, held.draws.take(which)) for held in self.made(release)]
         out = np.zeros((release.m, len(which)))

@@ -187,7 +187,6 @@ class CARTFit(Synthesis):
         return bool(getattr(self.microdata.variables[tree.column], "whole", False))
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         trees = self._made(release)
         order = dict.fromkeys(self.microdata.columns[tree.column] for tree in trees)
         bayesian = self._kind(drawn(self, release)) == BAYESIAN
@@ -253,12 +252,10 @@ class CARTFit(Synthesis):
 
     @property
     def of_files(self) -> bool:
-        """Whether the trees were not grown here: each file has its own."""
         return self.of_release is not None
 
     @property
     def floored(self) -> bool:
-        """Whether values that a leaf does not hold have a probability all the same."""
         return self.model.floor is not None
 
     def without_floor(self) -> "CARTFit":
