@@ -21,7 +21,7 @@ from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
-from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
+from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
@@ -397,7 +397,7 @@ def attribute_risk(
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}
     del how["prior"]
-    return attribute_evidence(**how).risk(prior)  # all other arguments as they came
+    return gathered(**how).risk(prior)  # all other arguments as they came
 
 
 @shows_progress
@@ -417,8 +417,6 @@ def attribute_evidence(
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Asked = None,
-    memory: Memory | None = None,
-    under: Under | None = None,
 ) -> AttributeEvidence:
     """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
 
@@ -437,9 +435,30 @@ def attribute_evidence(
         As in `attribute_risk`.
     random_seed, n_jobs, progress
         As in `attribute_risk`.
-    memory, under
-        Of a sweep: what its audits share, and draws to re-weight (`Under`).
     """
+    return gathered(**locals())
+
+
+def gathered(
+    fit: Fit,
+    release: Release,
+    *,
+    memory: Memory | None = None,
+    under: Under | None = None,
+    search_prior: priors.Prior = "uniform",
+    intruder: Intruder | None = None,
+    guesses: Any = None,
+    targets: Any = None,
+    evidence: str | None = None,
+    target_mcse: float | None = None,
+    max_doublings: int = 4,
+    refit_budget: int = 10,
+    before: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> AttributeEvidence:
+    """`attribute_evidence`; of a sweep, by what its audits share, and draws to re-weight."""
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:
