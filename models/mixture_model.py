@@ -145,18 +145,18 @@ class Mixture(MixtureModel[MixtureFit]):
         n_jobs: int = 1,
         progress: Asked = None,
     ) -> MixtureFit:
-        how = locals()
+        how: Any = locals()
         del how["self"]
         return self._fitted(**how)
 
-    def _coded(self, df: pd.DataFrame, *, missing_numbers: Any, **how: Any) -> Microdata:
+    def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
         checked_table(df)
         numbers = [c for c, family in self.families.items() if family != "category"]
         known_columns("families", list(self.families), list(df.columns))
         numbers += [] if self.exposure is None else [self.exposure]
         absent = stand_ins(df, numbers) if how["missing"] == "level" else {}
-        absent |= dict(missing_numbers or {})
-        return Microdata.from_frame(df, numbers=numbers, missing_numbers=absent, **how)
+        how["missing_numbers"] = absent | dict(how["missing_numbers"] or {})
+        return Microdata.from_frame(df, numbers=numbers, **how)
 
     def _read(
         self, data: Microdata, weights: Any

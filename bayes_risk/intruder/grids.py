@@ -299,7 +299,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointGrid:
+class JointGrid(Guesses):
     """Every combination of the guesses for several variables.
 
     Parameters
@@ -371,7 +371,6 @@ class JointGrid:
         return GuessSet(codes, place.astype(np.int64), kept, cells)
 
     def in_words(self) -> str:
-        """One phrase for reports."""
         return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
 
 

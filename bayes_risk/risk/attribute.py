@@ -25,7 +25,7 @@ from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
-from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
+from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
@@ -338,7 +338,7 @@ def attribute_risk(
         need a `Grid`; a mapping gives every combination of what it lists.
     prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
-        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights.log_prior`. By
+        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
         which is what an intruder who knows every other record would coherently believe; flat alone
         where the evidence has no base fit (the assumptions say so).
@@ -493,7 +493,8 @@ def gathered(
         )
     # a prior that does not suit is refused here
     base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
-    log_prior(search_prior, fit.microdata, problem.cases, problem.release, base)
+    context = PriorContext(fit.microdata, problem.cases, problem.release, base)
+    prior_weights(search_prior, context)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
@@ -502,7 +503,7 @@ def gathered(
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = search_prior
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
-        believed = log_prior(search_prior, fit.microdata, cases, encoded, coarse.base)
+        believed = prior_weights(search_prior, context._replace(base=coarse.base)).log_p
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)

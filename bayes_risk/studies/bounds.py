@@ -39,7 +39,6 @@ class InherentBounds(Result):
         return self.found
 
     def sentence(self) -> str:
-        """The result in plain words."""
         by = f"with the same {', '.join(self.patterns)}" if self.patterns else "of the whole file"
         told = [
             "The scale goes from values drawn uniformly (minimum) to values redrawn among records "

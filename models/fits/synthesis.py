@@ -44,6 +44,12 @@ class Fitted(Shown):
 
     __slots__ = ()
     records_differ: ClassVar[bool] = False  # records with the same values have the same evidence
+    posterior: Any
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return int(self.posterior.n_draws)
 
     def __init_subclass__(cls) -> None:
         for name, member in vars(cls).items():

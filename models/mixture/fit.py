@@ -117,10 +117,6 @@ class MixtureFit(Fitted):
         return [names[j] for j in np.unique(self.columns.order)]
 
     @property
-    def n_draws(self) -> int:
-        return self.posterior.n_draws
-
-    @property
     def n_chains(self) -> int:
         return self.posterior.n_chains
 

@@ -126,7 +126,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         record and class), plus a draw of a class a record, or K for 32 equal ones and more. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
-        how = locals()
+        how: Any = locals()
         del how["self"]
         return self._fitted(**how)
 
@@ -156,7 +156,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         chains: int,
         thin: int,
         **tables: Any,
-    ) -> Any:
+    ) -> F:
         """Sample; unless it is to be sampled, the fit has one start in the place of all draws."""
         from .pymc_model import draws_of
 
@@ -193,7 +193,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
             thin=thin,
             conditional=np.zeros(len(columns.order), dtype=bool),
         )
-        return self.FIT(
+        fit: F = self.FIT(
             model=self,
             microdata=data,
             idata=idata,
@@ -201,6 +201,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
             diagnostics=diagnose(idata, posterior) if sample else {},
             weights=alpha,
         )
+        return fit
 
 
 def _record(

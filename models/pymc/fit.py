@@ -376,11 +376,6 @@ class PyMCFit(Synthesis):
         self._synthesized(release)
         return self.posterior
 
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return self.posterior.n_draws
-
     def mechanism(self, release: EncodedRelease) -> str:
         order = " then ".join(self._synthesized(release))
         return (

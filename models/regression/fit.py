@@ -175,10 +175,6 @@ class RegressionFit(Synthesis):
             return "the records that are not known were imputed in all columns at once"
         return tuple(held.part.name for held in touched(self.made(release), targets))
 
-    @property
-    def n_draws(self) -> int:
-        return self.posterior.n_draws
-
     def mechanism(self, release: EncodedRelease) -> str:
         order = [p.part.name for p in self.made(release)]
         return (

@@ -232,7 +232,6 @@ class Likeliest(OfTargets):
         return likeliest_values(self, self.codes[u][:k], *logs, self.truth[u])
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table = self.records
         certain = int(table["found"].sum())
         at_most, seen = "at most ", ""

@@ -180,7 +180,6 @@ class FullTableRisk(OfTargets):
         return self.with_variables(data, {"guess": np.arange(1, len(self.best) + 1)})
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table = self.records
         worst = table.iloc[int(np.argmax(table["probability"]))]
         error = in_brackets(worst["mcse"], worst["probability"])
