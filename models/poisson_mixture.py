@@ -101,73 +101,44 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
-        return read_counts(df, self.covariates, self.exposure, **how)
+        known_columns("covariates", list(self.covariates), list(checked_table(df).columns))
+        numbers = [c for c in df.columns if c not in self.covariates]
+        return Microdata.from_frame(df, numbers=numbers, **how)
 
     def _read(
         self, data: Microdata, weights: Any
     ) -> tuple[Microdata, Columns, Prior, Array | None]:
-        data = check_counts(data, self.covariates, self.exposure)
+        names, exposure, covariates = data.columns, self.exposure, list(self.covariates)
+        known_columns("covariates", covariates, names)
+        known_columns("exposure", [] if exposure is None else [exposure], names)
+        if exposure in covariates:
+            raise InputError(f"column {exposure!r} is both exposure and covariate; it can be one")
+        counts = [c for c in names if c not in {*covariates, exposure}]
+        for j, v in enumerate(data.variables):
+            if isinstance(v, Number) and v.name in covariates:
+                raise InputError(
+                    f"covariate {v.name!r} is read as a number; read it as a category: leave it "
+                    "out of numbers="
+                )
+            if not isinstance(v, Number) and v.name not in covariates:
+                raise InputError(
+                    f"column {v.name!r} is a category, and PoissonMixture models counts; name it "
+                    "in covariates=, use models.Mixture, or drop it"
+                )
+            if v.name == exposure:
+                refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
+            elif isinstance(v, Number):
+                checked_count(v.name, data.codes[:, j])
+        if not counts:
+            raise InputError("the table has no column of counts; name fewer covariates")
         if self.kind != "MP":
             why = "the totals that it deals are the confidential ones, whatever the weights"
             no_weights(weights, f'PoissonMixture(kind="{self.kind}")', why)
-        columns = columns_of(data, self.covariates, self.exposure)
+        data = replace(data, variables=whole_from_zero(data, counts))
+        columns = Columns.of(
+            counts=[names.index(c) for c in counts],
+            levels=[names.index(c) for c in covariates],
+            exposure=None if exposure is None else names.index(exposure),
+        )
         alpha = powers_of(weights, data, "zeros" if self.zeros else "")
         return data, columns, prior_of(self, data, columns), alpha
-
-
-def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Columns:
-    """Which column is a count, a covariate, the exposure."""
-    names = data.columns
-    others = {*covariates, exposure}
-    return Columns.of(
-        counts=[j for j, c in enumerate(names) if c not in others],
-        levels=[names.index(c) for c in covariates],
-        exposure=None if exposure is None else names.index(exposure),
-    )
-
-
-def read_counts(
-    df: pd.DataFrame, covariates: Sequence[str], exposure: str | None, **how: object
-) -> Microdata:
-    """Counts as whole numbers from 0 on, the exposure as a positive number, covariates as levels.
-
-    Raises
-    ------
-    InputError
-        Columns that are absent or no counts; counts that are negative or fractional, exposures that
-        are not positive.
-    """
-    checked_table(df)
-    known_columns("covariates", list(covariates), list(df.columns))
-    if exposure is not None:
-        known_columns("exposure", [exposure], list(df.columns))
-    numbers = [c for c in df.columns if c not in covariates]
-    data = Microdata.from_frame(df, numbers=numbers, **how)  # type: ignore[arg-type]
-    return check_counts(data, covariates, exposure)
-
-
-def check_counts(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Microdata:
-    """The same table, its counts known to be whole and not negative."""
-    known_columns("covariates", list(covariates), data.columns)
-    known_columns("exposure", [] if exposure is None else [exposure], data.columns)
-    if exposure in covariates:
-        raise InputError(f"column {exposure!r} is both exposure and covariate; it can be one")
-    numbers = [c for c in data.numbers if c != exposure]
-    if not numbers:
-        raise InputError("the table has no column of counts; name fewer covariates")
-    for j, v in enumerate(data.variables):
-        if isinstance(v, Number) and v.name in covariates:
-            raise InputError(
-                f"covariate {v.name!r} is read as a number; read it as a category: leave it out of "
-                "numbers="
-            )
-        if not isinstance(v, Number) and v.name not in covariates:
-            raise InputError(
-                f"column {v.name!r} is a category, and PoissonMixture models counts; name it in "
-                "covariates=, use models.Mixture, or drop it"
-            )
-        if v.name == exposure:
-            refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
-        elif isinstance(v, Number):
-            checked_count(v.name, data.codes[:, j])
-    return replace(data, variables=whole_from_zero(data, numbers))
