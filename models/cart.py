@@ -18,8 +18,7 @@ from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Declaration
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
 from bayes_risk.models.trees.tree import grow

@@ -20,8 +20,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Declaration
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.trees.forest_fit import ForestFit
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
 from bayes_risk.release.release import Release

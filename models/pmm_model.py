@@ -21,13 +21,7 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.models.pmm.fit import PMMFit
-from bayes_risk.models.pmm.mechanism import (
-    KINDS,
-    allowed_rows,
-    cell_keys,
-    fit_mechanism,
-    sensitive,
-)
+from bayes_risk.models.pmm.mechanism import KINDS, allowed_rows, cell_keys, fit_mechanism, sensitive
 
 from .cart import column_order, microdata
 

@@ -12,9 +12,8 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.fits.synthesis import Declaration
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.pymc.density import Builder
 from bayes_risk.models.pymc.fit import PyMCFit, fitted
 

@@ -398,12 +398,7 @@ class TablePredictive(Predictive, Protocol):
         """Terms that a draw makes, at most."""
 
     def terms(
-        self,
-        u: int,
-        targets: Targets,
-        n_levels: Ints,
-        log_weights: Array,
-        draws: Ints,
+        self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
         """Terms of target u: those of the sums that `log_sums` gives, over some of the draws."""
 

@@ -108,11 +108,7 @@ METHODS = {
         ),
     )
 }
-RENAMED = {
-    "product": "independent-releases",
-    "reuse": "importance",
-    "simulated": "monte-carlo",
-}
+RENAMED = {"product": "independent-releases", "reuse": "importance", "simulated": "monte-carlo"}
 EVIDENCE = tuple(name for name in METHODS if name != "weaker")
 USUAL = tuple(name for name in EVIDENCE if METHODS[name].usual)
 

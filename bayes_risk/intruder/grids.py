@@ -35,11 +35,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        points: Sequence[Array],
-        counted: Sequence[Flags],
-        truth: Sequence[Ints],
-        budget: int,
+        self, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
     ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)

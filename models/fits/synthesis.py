@@ -216,6 +216,19 @@ def made_columns(
     return [c for c in modelled if c in names]
 
 
+def ticker(progress: Progress | None, stage: str, total: int) -> Callable[[int], None]:
+    """Turn steps of one stage into calls of ``progress(stage, done, total)``."""
+    done = 0
+
+    def tick(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(stage, done, total)
+
+    return tick
+
+
 def with_guess(codes: Codes, targets: Targets, g: int, u: int) -> Codes:
     """Coded rows of all records (n, ...), guess g in the place of target u."""
     out = codes.copy()
@@ -236,10 +249,10 @@ def log_p_of_guesses(
     fits.
     """
     out = np.empty((m, *targets.guesses.codes.shape[:2]))
+    tick = ticker(progress, "refits", len(targets))
     for u in range(len(targets)):
         for g in range(out.shape[1]):
             codes = with_guess(microdata.codes, targets, g, u)
             out[:, g, u] = log_p(replace(microdata, codes=codes))
-        if progress is not None:
-            progress("refits", u + 1, len(targets))
+        tick(1)
     return out

@@ -24,8 +24,7 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Fitted, Request
+from bayes_risk.models.fits.synthesis import Fitted, Request, ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns

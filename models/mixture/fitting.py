@@ -18,9 +18,8 @@ from bayes_risk._core.validate import at_least, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Declaration
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses

@@ -16,8 +16,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Fitted, Request, with_guess
+from bayes_risk.models.fits.synthesis import Fitted, Request, ticker, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import Mechanism, cell_keys, fit_mechanism

@@ -26,9 +26,8 @@ from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Capabilities, How, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .density import Builder, Engine, PyMCPredictive, Theta

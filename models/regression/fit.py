@@ -33,9 +33,8 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 

@@ -12,13 +12,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import (
-    Capabilities,
-    Simulated,
-    Targets,
-    drawn,
-    without_weights,
-)
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn, without_weights
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease, Release

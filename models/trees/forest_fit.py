@@ -14,8 +14,7 @@ from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Fitted, Request, log_p_of_guesses, made_columns
+from bayes_risk.models.fits.synthesis import Fitted, Request, log_p_of_guesses, made_columns, ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains

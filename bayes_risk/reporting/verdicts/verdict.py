@@ -14,16 +14,7 @@ from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.risk.result import AttributeRisk
 
-from .reason import (
-    CURES,
-    RISK,
-    USE,
-    Outcome,
-    Reason,
-    Thresholds,
-    Usefulness,
-    settings_that_settle,
-)
+from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle
 from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]

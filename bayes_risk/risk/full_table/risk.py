@@ -23,12 +23,7 @@ from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
 from bayes_risk.release.release import Release
-from bayes_risk.risk.posterior import (
-    MAX_MCSE,
-    MAX_MCSE_LOG_ODDS,
-    mcse_of_mean,
-    warn_of_unreliable,
-)
+from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS, mcse_of_mean, warn_of_unreliable
 
 from .tables import Table, tabulated
 
