@@ -427,11 +427,8 @@ class _Files:
     def __init__(
         self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
     ) -> None:
-        self.names, codes, levels = (
-            fit.microdata.columns,
-            fit.microdata.codes,
-            fit.microdata.n_levels,
-        )
+        codes, levels = fit.microdata.codes, fit.microdata.n_levels
+        self.names = fit.microdata.columns
         self.rows = release.rows
         self.original = codes[release.replaced]  # the other records say nothing
         self.made = [j for j, c in enumerate(self.names) if c in release.synthesized]

@@ -41,7 +41,7 @@ from bayes_risk.release.release import EncodedRelease
 from .families import CategoricalLogit
 from .glm import Nuts
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Part, Rows, n_outcomes
+from .part import Coefficients, Part, Rows, check_outcome, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -241,8 +241,8 @@ class RegressionFit(Synthesis):
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
-        for held in self.made(release):
-            held.part.check(codes, f"of release {l + 1}")
+        for part in (held.part for held in self.made(release)):
+            check_outcome(part.name, part.family, self.microdata, codes, f"of release {l + 1}")
         return codes
 
     def without(
@@ -256,11 +256,8 @@ class RegressionFit(Synthesis):
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
             shorter = 1 if held.part.family.exact else 2
-            parts.append(
-                held.with_rows(
-                    held.rows.only(np.arange(len(held.rows.y)) != row), shorter=shorter, rng=child
-                )
-            )
+            rows = held.rows.only(np.arange(len(held.rows.y)) != row)
+            parts.append(held.with_rows(rows, shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":

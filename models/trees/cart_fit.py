@@ -135,9 +135,7 @@ class CARTFit(Synthesis):
         may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
         if not intruder.knows_less:
             may = replace(may, any_rows=True)
-            ways = frozenset(
-                {self._way(release)} | ({"refit"} if self.of_release is None else set())
-            )
+            ways = frozenset([self._way(release), *["refit"] * (self.of_release is None)])
             return replace(may, methods=ways, computed=ways)
         if why := self._why_all_must_be_known(trees, intruder):
             return may.refused(why)
