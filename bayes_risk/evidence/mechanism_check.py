@@ -72,10 +72,8 @@ class _Cutter(NamedTuple):
 
 def decimals_of(numbers: Array) -> int | None:
     """The fewest decimals that numbers are written with; None: more than `DECIMALS`."""
-    for d in range(DECIMALS + 1):
-        if np.array_equal(np.round(numbers, d), numbers):
-            return d
-    return None
+    enough = (d for d in range(DECIMALS + 1) if np.array_equal(np.round(numbers, d), numbers))
+    return next(enough, None)
 
 
 def stands_out(
