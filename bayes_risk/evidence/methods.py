@@ -19,13 +19,18 @@ class EvidenceMethod:
     name: str  # As `attribute_risk` names it
     # evidence of cases by a runner, within a budget; None: only the model can compute it
     sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None = None
-    how: str  # For reports, behind the name
+    how: str  # In words
     cure: str  # What to do about records that it leaves unreliable
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
     usual: bool = True  # Whether it is taken without being asked for
     by_release: bool = True  # Whether its evidence comes release by release
     balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
+
+    @property
+    def in_words(self) -> str:
+        """For reports: name and way."""
+        return f"{self.name}: {self.how}"
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of every case."""

@@ -479,7 +479,7 @@ def gathered(
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(problem.release),
         "guesses": guesses_in_words(problem.guesses, names),
-        "evidence": problem.capabilities.in_words.get(method.name, f"{method.name}: {method.how}"),
+        "evidence": problem.capabilities.in_words.get(method.name, method.in_words),
         "releases": drawn_in_words(fit, problem.release),
     }
     if method.name == "weaker":
