@@ -70,7 +70,7 @@ class DPMPM(MixtureModel[DPMPMFit]):
     concentration_prior: tuple[float, float] = (0.25, 0.25)
     level_prior: float = 1.0
     impossible: Impossible | None = None
-    FIT: ClassVar[Any] = DPMPMFit
+    _FIT: ClassVar[Any] = DPMPMFit
 
     def __post_init__(self) -> None:
         MixtureModel.__post_init__(self)

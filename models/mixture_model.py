@@ -97,7 +97,7 @@ class Mixture(MixtureModel[MixtureFit]):
     rate_prior: RatePrior = None
     normal_prior: tuple[float, float, float, float] = (0.0, 0.1, 2.0, 0.5)
     zeros: tuple[float, float] | None = None
-    FIT: ClassVar[Any] = MixtureFit
+    _FIT: ClassVar[Any] = MixtureFit
 
     def __post_init__(self) -> None:
         if not isinstance(self.families, Mapping):

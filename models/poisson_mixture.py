@@ -77,7 +77,7 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
     covariates: Sequence[str] = ()
     exposure: str | None = None
     level_prior: float = 1.0
-    FIT: ClassVar[Any] = PoissonMixtureFit
+    _FIT: ClassVar[Any] = PoissonMixtureFit
 
     def __post_init__(self) -> None:
         MixtureModel.__post_init__(self)

@@ -37,7 +37,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
     """What declarations of mixtures have in common: some priors, and how they are fitted."""
 
     __slots__ = ()
-    FIT: ClassVar[Any]  # what is made of the draws
+    _FIT: ClassVar[Any]  # what is made of the draws
 
     def __post_init__(self) -> None:
         of: Any = self
@@ -192,7 +192,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
             thin=thin,
             conditional=np.zeros(len(columns.order), dtype=bool),
         )
-        fit: F = self.FIT(
+        fit: F = self._FIT(
             model=self,
             microdata=data,
             idata=idata,
