@@ -13,20 +13,19 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
 from bayes_risk.models.trees.tree import grow
 
 
 @dataclass(frozen=True, slots=True)
-class CART(Shown):
+class CART(Declaration):
     """Declaration of trees in sequence.
 
     Parameters
@@ -76,7 +75,6 @@ class CART(Shown):
                 )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.order)
 
     @shows_progress

@@ -17,11 +17,10 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.trees.forest_fit import ForestFit
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
 from bayes_risk.release.release import Release
@@ -34,7 +33,7 @@ MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Forest(Shown):
+class Forest(Declaration):
     """Declaration of random forests in sequence.
 
     Parameters
@@ -101,7 +100,6 @@ chain='all-others')
             )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return list(columns if self.order == "amount" else self.order)
 
     @shows_progress

@@ -12,20 +12,19 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn_in_words
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease
 
 EXACT = frozenset({"exact"})
 
 
 @dataclass(frozen=True, slots=True)
-class Marginals(Shown):
+class Marginals(Declaration):
     """Declaration of independent columns: the baseline at the lower end of a risk-utility map.
 
     `DPMPM` of one class, with exact evidence.
@@ -45,10 +44,6 @@ class Marginals(Shown):
 
     def __post_init__(self) -> None:
         positive("level_prior", self.level_prior)
-
-    def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
-        return list(columns)
 
     def fit(
         self,
@@ -97,7 +92,6 @@ class MarginalsFit(Synthesis):
     diagnostics: ClassVar[Mapping[str, Any]] = {}
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         return f"each column by itself, from its frequencies; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:

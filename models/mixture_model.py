@@ -13,16 +13,16 @@ Murray & Reiter (2016) without the hierarchy of classes.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
+from bayes_risk._core.validate import known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.models.mixture.columns import (
@@ -35,13 +35,14 @@ from bayes_risk.models.mixture.columns import (
     whole_from_zero,
 )
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
+from bayes_risk.models.mixture.fitting import SPLITS, MixtureModel
+from bayes_risk.models.mixture.state import Prior
 
 FAMILIES = ("category", "count", "normal", "lognormal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Mixture(Shown):
+class Mixture(MixtureModel[MixtureFit]):
     """Declaration of a truncated Dirichlet-process mixture of categories, counts and amounts.
 
     Parameters
@@ -96,6 +97,7 @@ class Mixture(Shown):
     rate_prior: RatePrior = None
     normal_prior: tuple[float, float, float, float] = (0.0, 0.1, 2.0, 0.5)
     zeros: tuple[float, float] | None = None
+    _FIT: ClassVar[Any] = MixtureFit
 
     def __post_init__(self) -> None:
         if not isinstance(self.families, Mapping):
@@ -105,11 +107,7 @@ class Mixture(Shown):
             )
         for name, family in self.families.items():
             one_of(f"families[{name!r}]", family, FAMILIES)
-        at_least("n_classes", self.n_classes, 1)
-        positive("level_prior", self.level_prior)
-        positives("concentration_prior", self.concentration_prior, (0.25, 0.25))
-        if self.zeros is not None:
-            positives("zeros", self.zeros, (1.0, 1.0))
+        MixtureModel.__post_init__(self)
         if len(self.normal_prior) != 4:
             raise InputError(
                 f"normal_prior={self.normal_prior!r}; give m, kappa, a, b: (0.0, 0.1, 2.0, 0.5)"
@@ -124,7 +122,6 @@ class Mixture(Shown):
             positive(f"scale of {name!r}", scale)
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c != self.exposure]
 
     @shows_progress
@@ -148,59 +145,22 @@ class Mixture(Shown):
         n_jobs: int = 1,
         progress: Asked = None,
     ) -> MixtureFit:
-        """Sample p(Theta | y) through PyMC.
+        how: Any = locals()
+        del how["self"]
+        return self._fitted(**how)
 
-        Parameters
-        ----------
-        df : DataFrame or Microdata
-            The confidential table; see `Microdata.from_frame` for ``missing``, ``missing_numbers``,
-            ``levels`` and ``releases``. With ``missing="level"`` numbers may be missing too.
-        weights : array (n,) or Series, optional
-            Record weights alpha_i in (0, 1], powers of the complete-data likelihood
-            (docs/sensitivity.md); not with ``zeros``.
-        draws, tune, chains, thin, splits, sampler, sample, random_seed, n_jobs, progress
-            As in `DPMPM.fit`.
+    def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
+        checked_table(df)
+        numbers = [c for c, family in self.families.items() if family != "category"]
+        known_columns("families", list(self.families), list(df.columns))
+        numbers += [] if self.exposure is None else [self.exposure]
+        absent = stand_ins(df, numbers) if how["missing"] == "level" else {}
+        how["missing_numbers"] = absent | dict(how["missing_numbers"] or {})
+        return Microdata.from_frame(df, numbers=numbers, **how)
 
-        Raises
-        ------
-        InputError
-            Tables that `Microdata.from_frame` refuses; columns that their family does not fit;
-            counts of draws out of range; weights of another length, missing or outside (0, 1].
-
-        Warns
-        -----
-        TruncationWarning
-            Every class is occupied in more than one draw in twenty: raise ``n_classes``.
-
-        Notes
-        -----
-        Cost of a sweep: U p K multiplications for U distinct records, and an exponential for each
-        record and class where there are numbers; five moves take half as long again.
-        """
-        how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}
-        run = Run.checked(draws=draws, tune=tune, chains=chains, thin=thin, sampler=sampler, **how)
-        if not isinstance(df, Microdata):
-            checked_table(df)
-            numbers = [c for c, family in self.families.items() if family != "category"]
-            known_columns("families", list(self.families), list(df.columns))
-            tables: Any = {"levels": levels, "releases": releases, "missing": missing}
-            numbers += [] if self.exposure is None else [self.exposure]
-            absent = stand_ins(df, numbers) if missing == "level" else {}
-            tables |= {"numbers": numbers, "missing_numbers": absent | dict(missing_numbers or {})}
-            df = Microdata.from_frame(df, **tables)
-        data, columns = self._read(df)
-        alpha = powers_of(self, weights, data)
-        prior = replace(
-            prior_of(self, data, columns),
-            splits=checked_splits(splits, None, sampler),
-            reals=np.tile(np.array(self.normal_prior, dtype=float), (len(columns.reals), 1)),
-        )
-        rng = np.random.default_rng(random_seed)
-        fit: MixtureFit = fitted(MixtureFit, self, data, columns, prior, alpha, run, rng)
-        return fit
-
-    def _read(self, data: Microdata) -> tuple[Microdata, Columns]:
-        """The table, its counts known to be counts, and which column is of which family."""
+    def _read(
+        self, data: Microdata, weights: Any
+    ) -> tuple[Microdata, Columns, Prior, Array | None]:
         names = data.columns
         places: dict[str, list[int]] = {family: [] for family in FAMILIES}
         known_columns("families", list(self.families), names)
@@ -243,7 +203,10 @@ class Mixture(Shown):
             missing=np.array([_missing(v) for v in numbers], dtype=float),
         )
         counts = [names[j] for j in places["count"]]
-        return replace(data, variables=whole_from_zero(data, counts)), columns
+        data = replace(data, variables=whole_from_zero(data, counts))
+        own = np.tile(np.array(self.normal_prior, dtype=float), (len(reals), 1))
+        prior = replace(prior_of(self, data, columns), splits=SPLITS, reals=own)
+        return data, columns, prior, powers_of(weights, data, "zeros" if self.zeros else "")
 
     def _step(self, v: Any) -> float:
         return float(self.rounded.get(v.name, 1.0 if v.whole else 0.0))

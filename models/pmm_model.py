@@ -15,25 +15,19 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
+from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.models.pmm.fit import PMMFit
-from bayes_risk.models.pmm.mechanism import (
-    KINDS,
-    allowed_rows,
-    cell_keys,
-    fit_mechanism,
-    sensitive,
-)
+from bayes_risk.models.pmm.mechanism import KINDS, allowed_rows, cell_keys, fit_mechanism, sensitive
 
 from .cart import column_order, microdata
 
 
 @dataclass(frozen=True, slots=True)
-class PMM(Shown):
+class PMM(Declaration):
     """Declaration of predictive mean matching.
 
     Parameters
@@ -100,7 +94,6 @@ class PMM(Shown):
         object.__setattr__(self, "constraints", tuple(self.constraints))
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.order)
 
     @shows_progress

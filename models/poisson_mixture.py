@@ -6,17 +6,15 @@ x_ij | z_i = k ~ Poisson(e_i lambda_kj),  lambda_kj ~ Gamma(shape_j, rate_j),  z
 pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
+from bayes_risk._core.validate import known_columns, one_of, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.models.mixture.business.totals import checked_quantile
@@ -29,14 +27,15 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
+from bayes_risk.models.mixture.fitting import MixtureModel
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
+from bayes_risk.models.mixture.state import Prior
 
 PAIR = (0.5, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonMixture(Shown):
+class PoissonMixture(MixtureModel[PoissonMixtureFit]):
     """Declaration of a truncated Dirichlet-process mixture of products of Poissons.
 
     Parameters
@@ -78,21 +77,18 @@ class PoissonMixture(Shown):
     covariates: Sequence[str] = ()
     exposure: str | None = None
     level_prior: float = 1.0
+    _FIT: ClassVar[Any] = PoissonMixtureFit
 
     def __post_init__(self) -> None:
-        at_least("n_classes", self.n_classes, 1)
+        MixtureModel.__post_init__(self)
         one_of("kind", self.kind, ("MP", "MM", "TCMM"))
         if self.quantile is not None:
             checked_quantile(self.kind, self.quantile)
-        positive("level_prior", self.level_prior)
-        positives("concentration_prior", self.concentration_prior, PAIR)
-        if self.zeros is not None:
-            positives("zeros", self.zeros, PAIR)
-            if self.kind != "MP":
-                raise InputError(
-                    f"zeros={self.zeros} goes with kind='MP': dealing the totals of kind="
-                    f"{self.kind!r} knows no structural zeros; leave zeros out"
-                )
+        if self.zeros is not None and self.kind != "MP":
+            raise InputError(
+                f"zeros={self.zeros} goes with kind='MP': dealing the totals of kind="
+                f"{self.kind!r} knows no structural zeros; leave zeros out"
+            )
         if isinstance(self.rate_prior, Mapping):
             for column, pair in self.rate_prior.items():
                 positives(f"rate_prior of column {column!r}", pair, PAIR)
@@ -102,131 +98,47 @@ class PoissonMixture(Shown):
             raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
 
-    @shows_progress
-    def fit(
-        self,
-        df: pd.DataFrame | Microdata,
-        draws: int = 250,
-        *,
-        tune: int = 500,
-        chains: int = 4,
-        thin: int = 5,
-        splits: int | None = None,
-        sampler: str = "gibbs",
-        missing: str = "error",
-        levels: Mapping[str, Iterable[Hashable]] | None = None,
-        releases: Sequence[pd.DataFrame] = (),
-        weights: Any = None,
-        sample: bool = True,
-        random_seed: int | np.random.Generator | None = None,
-        n_jobs: int = 1,
-        progress: Asked = None,
-    ) -> PoissonMixtureFit:
-        """Sample p(Theta | y) through PyMC.
+    def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
+        known_columns("covariates", list(self.covariates), list(checked_table(df).columns))
+        numbers = [c for c in df.columns if c not in self.covariates]
+        return Microdata.from_frame(df, numbers=numbers, **how)
 
-        Parameters
-        ----------
-        df : DataFrame or Microdata
-            The confidential table: covariates, the exposure, and counts, which are all other
-            columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
-        draws, tune, chains, thin, splits, sampler, sample, random_seed, n_jobs, progress
-            As in `DPMPM.fit`; ``splits`` 0 by default.
-        weights : array (n,) or Series, optional
-            kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
-            records' complete-data likelihood. Theta is drawn from the pseudo-posterior
-            (docs/sensitivity.md).
-
-        Raises
-        ------
-        InputError
-            Negative or fractional counts, exposures that are not positive, absent columns; counts
-            of draws out of range; weights of another length, missing or outside (0, 1], or of a
-            model that takes none.
-
-        Warns
-        -----
-        TruncationWarning
-            Every class is occupied in more than one draw in twenty: raise ``n_classes``.
-
-        Notes
-        -----
-        Cost of a sweep: 2 U p K multiplications for U distinct records, plus n draws of a class.
-        """
-        how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}
-        run = Run.checked(draws=draws, tune=tune, chains=chains, thin=thin, sampler=sampler, **how)
-        if isinstance(df, Microdata):
-            data = check_counts(df, self.covariates, self.exposure)
-        else:
-            tables = {"levels": levels, "releases": releases, "missing": missing}
-            data = read_counts(df, self.covariates, self.exposure, **tables)
+    def _read(
+        self, data: Microdata, weights: Any
+    ) -> tuple[Microdata, Columns, Prior, Array | None]:
+        names, exposure, covariates = data.columns, self.exposure, list(self.covariates)
+        known_columns("covariates", covariates, names)
+        known_columns("exposure", [] if exposure is None else [exposure], names)
+        if exposure in covariates:
+            raise InputError(f"column {exposure!r} is both exposure and covariate; it can be one")
+        counts = [c for c in names if c not in {*covariates, exposure}]
+        for j, v in enumerate(data.variables):
+            if isinstance(v, Number) and v.name in covariates:
+                raise InputError(
+                    f"covariate {v.name!r} is read as a number; read it as a category: leave it "
+                    "out of numbers="
+                )
+            if not isinstance(v, Number) and v.name not in covariates:
+                raise InputError(
+                    f"column {v.name!r} is a category, and PoissonMixture models counts; name it "
+                    "in covariates=, use models.Mixture, or drop it"
+                )
+            if v.name == exposure:
+                refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
+            elif isinstance(v, Number):
+                checked_count(v.name, data.codes[:, j])
+        if not counts:
+            raise InputError("the table has no column of counts; name fewer covariates")
         if self.kind != "MP":
             why = "the totals that it deals are the confidential ones, whatever the weights"
             no_weights(weights, f'PoissonMixture(kind="{self.kind}")', why)
-        power = powers_of(self, weights, data)
-        columns = columns_of(data, self.covariates, self.exposure)
-        prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
-        prior = replace(prior, splits=checked_splits(splits, None, sampler, 0))
-        args = (self, data, columns, prior, power, run, rng)
-        fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
-        return fit
-
-
-def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Columns:
-    """Which column is a count, a covariate, the exposure."""
-    names = data.columns
-    others = {*covariates, exposure}
-    return Columns.of(
-        counts=[j for j, c in enumerate(names) if c not in others],
-        levels=[names.index(c) for c in covariates],
-        exposure=None if exposure is None else names.index(exposure),
-    )
-
-
-def read_counts(
-    df: pd.DataFrame, covariates: Sequence[str], exposure: str | None, **how: object
-) -> Microdata:
-    """Counts as whole numbers from 0 on, the exposure as a positive number, covariates as levels.
-
-    Raises
-    ------
-    InputError
-        Columns that are absent or no counts; counts that are negative or fractional, exposures that
-        are not positive.
-    """
-    checked_table(df)
-    known_columns("covariates", list(covariates), list(df.columns))
-    if exposure is not None:
-        known_columns("exposure", [exposure], list(df.columns))
-    numbers = [c for c in df.columns if c not in covariates]
-    data = Microdata.from_frame(df, numbers=numbers, **how)  # type: ignore[arg-type]
-    return check_counts(data, covariates, exposure)
-
-
-def check_counts(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Microdata:
-    """The same table, its counts known to be whole and not negative."""
-    known_columns("covariates", list(covariates), data.columns)
-    known_columns("exposure", [] if exposure is None else [exposure], data.columns)
-    if exposure in covariates:
-        raise InputError(f"column {exposure!r} is both exposure and covariate; it can be one")
-    numbers = [c for c in data.numbers if c != exposure]
-    if not numbers:
-        raise InputError("the table has no column of counts; name fewer covariates")
-    for j, v in enumerate(data.variables):
-        if isinstance(v, Number) and v.name in covariates:
-            raise InputError(
-                f"covariate {v.name!r} is read as a number; read it as a category: leave it out of "
-                "numbers="
-            )
-        if not isinstance(v, Number) and v.name not in covariates:
-            raise InputError(
-                f"column {v.name!r} is a category, and PoissonMixture models counts; name it in "
-                "covariates=, use models.Mixture, or drop it"
-            )
-        if v.name == exposure:
-            refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
-        elif isinstance(v, Number):
-            checked_count(v.name, data.codes[:, j])
-    return replace(data, variables=whole_from_zero(data, numbers))
+        data = replace(data, variables=whole_from_zero(data, counts))
+        columns = Columns.of(
+            counts=[names.index(c) for c in counts],
+            levels=[names.index(c) for c in covariates],
+            exposure=None if exposure is None else names.index(exposure),
+        )
+        alpha = powers_of(weights, data, "zeros" if self.zeros else "")
+        return data, columns, prior_of(self, data, columns), alpha

@@ -9,12 +9,11 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.fits.synthesis import Declaration, ticker
 from bayes_risk.models.pymc.density import Builder
 from bayes_risk.models.pymc.fit import PyMCFit, fitted
 
@@ -22,7 +21,7 @@ from .cart import microdata
 
 
 @dataclass(frozen=True, slots=True)
-class PyMCModel(Shown):
+class PyMCModel(Declaration):
     """Declaration of a synthesis model that is written in PyMC.
 
     Parameters
@@ -66,7 +65,6 @@ class PyMCModel(Shown):
         object.__setattr__(self, "columns", tuple(columns))
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.columns)
 
     @shows_progress

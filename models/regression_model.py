@@ -14,12 +14,12 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.models.regression.families import (
     Binomial,
     Family,
@@ -36,7 +36,7 @@ SMALLEST = float(np.nextafter(0.0, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regression(Shown):
+class Regression(Declaration):
     """Declaration of regressions in sequence.
 
     Parameters
@@ -99,7 +99,6 @@ class Regression(Shown):
         return replace(self, prior=power_scaled_prior(self.prior, power), priors=priors)
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns that a release replaces unless some are named, of a table with these."""
         return list(self.formulas)
 
     @shows_progress

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.risk.result import AttributeRisk
 
 INCOME = Number("LogIncome", False, "float64")
@@ -62,3 +63,8 @@ def joint(seed=1, U=6):
     truth = rng.integers(len(cells), size=U)
     mcse = rng.uniform(0.01, 0.3, size=p.shape)
     return numeric(codes, p, prior, truth=truth, mcse=mcse, variables=variables)
+
+
+def log_prior(prior, microdata, cases, release=None, base=None):
+    """Log prior probabilities of the guesses, shape (G, U)."""
+    return prior_weights(prior, PriorContext(microdata, cases, release, base)).log_p

@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder import priors
+from tests.numeric_results import log_prior
 
 TABLE = pd.DataFrame({"w": [600, 500, 40], "v": [6.0, 5.5, 4.0]})
 DATA = br.Microdata.from_frame(TABLE, numbers=["w", "v"])
@@ -22,7 +22,7 @@ def prior(how, column="w", grid=None):
     cases = Targets(
         profiles=DATA.codes[:1], record=np.zeros(1, int), columns=np.array([j]), guesses=found
     )
-    return found.codes[:, 0, 0], np.exp(prior_weights.log_prior(how, DATA, cases))[:, 0]
+    return found.codes[:, 0, 0], np.exp(log_prior(how, DATA, cases))[:, 0]
 
 
 def test_log_uniform_density_at_whole_numbers():

@@ -339,9 +339,7 @@ def test_a_picture_is_drawn_of_every_kind(found, tmp_path):
 def test_what_is_shown(found):
     text = repr(found)
     assert text.startswith("Comparison: 7 candidates, 1 to 3 replicates")
-    assert (
-        "On the front of probability of the truth, mean over records against pMSE (a tree)" in text
-    )
+    assert "On the front of probability of the truth, mean over records against pMSE, tree" in text
     assert "Without the release this risk is 0.083 to 0.333" in text
     assert "elsewhere" not in text.split("\n\n")[1]  # it has no attribute risk
     assert "Without the release" not in hand_made([[[1, 3]] * 2, [[2, 2]] * 2]).sentence()

@@ -15,13 +15,13 @@ from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
-from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import AuditProblem, cases_of
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.levels import predictive as latent_predictive
 from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import best_first, searched
 from bayes_risk.risk.full_table.tables import Table, thinned
+from tests.numeric_results import log_prior
 
 pytestmark = pytest.mark.check
 

@@ -357,6 +357,20 @@ def test_docstrings_name_the_parameters_of_their_signatures():
     assert wrong == {}
 
 
+def test_methods_say_what_they_do_or_a_base_or_a_protocol_does():
+    modules = [importlib.import_module(m) for m in FILES if not m.endswith("__main__")]
+    classes = {c for m in modules for c in vars(m).values() if inspect.isclass(c)}
+    said = {name for c in classes if getattr(c, "_is_protocol", False) for name in vars(c)}
+    assert [
+        f"{cls.__module__}.{cls.__name__}.{name}"
+        for cls in classes
+        if cls.__module__ in FILES and not cls.__name__.startswith("_")
+        for name, member in vars(cls).items()
+        if not name.startswith("_") and (callable(member) or isinstance(member, property))
+        if not (inspect.getdoc(getattr(cls, name)) or name in said)
+    ] == []
+
+
 WITH_EXAMPLES = [m for m in FILES if ">>> " in TEXTS[m]]
 
 

@@ -17,7 +17,6 @@ from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.posterior import MixturePosterior
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
-from bayes_risk.models.poisson_mixture import columns_of, read_counts
 from tests.test_tree_calibration import z_scores
 
 pytestmark = [
@@ -64,8 +63,8 @@ def table_from_the_prior(rng, model):
 
 def fitted(model, table, rng):
     """The model's fit without PyMC's bookkeeping."""
-    data = read_counts(table, model.covariates, model.exposure)
-    columns = columns_of(data, model.covariates, model.exposure)
+    fit = model.fit(table, sample=False)
+    data, columns = fit.microdata, fit.columns
     prior = prior_of(model, data, columns)
     units = columns.rows(data.codes, prior).units()
     starts = [initial_state(prior, units, rng) for _ in range(2)]

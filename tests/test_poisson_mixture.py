@@ -16,7 +16,7 @@ from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.pymc_model import build
 from bayes_risk.models.mixture.state import Rows
-from bayes_risk.models.poisson_mixture import PoissonMixture, columns_of, read_counts
+from bayes_risk.models.poisson_mixture import PoissonMixture
 from tests.fits import encoded
 from tests.poisson_oracles import log_label_masses
 
@@ -95,8 +95,8 @@ def test_coded_tables_are_checked_too():
 
 def test_default_prior_says_an_order_of_magnitude_alone():
     table = pd.DataFrame({"a": [0, 0, 0], "b": [30, 40, 45], "c": [10, 10, 10]})
-    data = read_counts(table, (), None)
-    columns = columns_of(data, (), None)
+    fit = PoissonMixture(2).fit(table, sample=False)
+    data, columns = fit.microdata, fit.columns
     prior = prior_of(PoissonMixture(2), data, columns)
     assert (prior.shape == 0.5).all()
     assert np.allclose(prior.shape / prior.rate, [1.0, 100.0, 10.0])
@@ -114,8 +114,8 @@ def test_log_density_of_the_model_equals_numpy(zeros):
     table = plants(30, exposure=True, covariate=True)[["months", "wages", "region", "workers"]]
     table["wages"] %= 50
     model = PoissonMixture(3, zeros=zeros, exposure="months", covariates=["region"])
-    data = read_counts(table, ["region"], "months")
-    columns = columns_of(data, ["region"], "months")
+    fit = model.fit(table, sample=False)
+    data, columns = fit.microdata, fit.columns
     prior, rng = prior_of(model, data, columns), np.random.default_rng(2)
     found = columns.rows(data.codes, prior)
     made = build(data, columns, prior, found.units(), transformed=False)

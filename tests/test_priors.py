@@ -7,10 +7,10 @@ from scipy import stats
 from scipy.special import gammaln
 
 import bayes_risk as br
-from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder import priors
 from bayes_risk.release.release import EncodedRelease
+from tests.numeric_results import log_prior
 
 TABLE = pd.DataFrame({"a": list("xxxyz"), "b": list("uuvvv")})
 DATA = br.Microdata.from_frame(TABLE)
@@ -23,7 +23,7 @@ def prior(how, guesses=None):
     cases = Targets(
         profiles=DATA.codes, record=np.arange(len(DATA.codes)), columns=COLUMNS, guesses=found
     )
-    return found, np.exp(prior_weights.log_prior(how, DATA, cases))
+    return found, np.exp(log_prior(how, DATA, cases))
 
 
 def test_uniform():
@@ -95,7 +95,7 @@ def prior_with(how, guesses, **grounds):
     cases = Targets(
         profiles=DATA.codes, record=np.arange(len(DATA.codes)), columns=COLUMNS, guesses=found
     )
-    return found, np.exp(prior_weights.log_prior(how, DATA, cases, **grounds))
+    return found, np.exp(log_prior(how, DATA, cases, **grounds))
 
 
 def test_release_counts_the_released_values_and_adds_one():
@@ -130,13 +130,13 @@ def test_release_of_numbers_counts_by_cell_of_the_grid():
         guesses=grid.of(data, data.codes, columns),
     )
     shown = br.Release(datasets=[pd.DataFrame({"w": [1.4, 3.5, 4.9]})], synthesized=["w"])
-    p = np.exp(prior_weights.log_prior("release", data, cases, EncodedRelease.of(shown, data)))
+    p = np.exp(log_prior("release", data, cases, EncodedRelease.of(shown, data)))
     assert np.allclose(p, np.array([2, 1, 3])[:, None] / 6)
     far = br.Release(datasets=[pd.DataFrame({"w": [50.0, 60.0, 70.0]})], synthesized=["w"])
     with pytest.raises(br.InputError, match="no released value of 'w' lies in the grid"):
-        prior_weights.log_prior("release", data, cases, EncodedRelease.of(far, data))
+        log_prior("release", data, cases, EncodedRelease.of(far, data))
     with pytest.raises(br.InputError, match="'w' is a number"):
-        prior_weights.log_prior("release-joint", data, cases, EncodedRelease.of(shown, data))
+        log_prior("release-joint", data, cases, EncodedRelease.of(shown, data))
 
 
 def test_predictive_is_the_base_fit_normalised_over_the_guesses():
@@ -166,7 +166,7 @@ def test_densities_that_are_infinite_on_the_grid_are_improper():
     found = grid.of(data, data.codes, columns)
     cases = Targets(profiles=data.codes, record=np.arange(3), columns=columns, guesses=found)
     with pytest.raises(br.InputError, match="improper on this grid"):
-        prior_weights.log_prior(br.Density({"w": stats.gamma(0.5)}), data, cases)
+        log_prior(br.Density({"w": stats.gamma(0.5)}), data, cases)
 
 
 def test_new_priors_say_what_they_are():
@@ -224,7 +224,7 @@ def test_margins_are_predictives_of_a_flat_dirichlet(knows):
     cases = Targets(
         profiles=data.codes, record=np.arange(7), columns=COLUMNS, guesses=guesses, known=known
     )
-    p = np.exp(prior_weights.log_prior("marginal", data, cases))
+    p = np.exp(log_prior("marginal", data, cases))
 
     def log_b(values, d):
         return gammaln(np.bincount(values, minlength=d) + 1.0).sum() - gammaln(len(values) + d)

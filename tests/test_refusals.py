@@ -16,7 +16,6 @@ from bayes_risk._core.memory import bytes_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number
 from bayes_risk.demo import demo_data
-from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
@@ -28,7 +27,7 @@ from tests.edge_results import attribute
 from tests.fits import people
 from tests.forest_by_hand import MASK, table
 from tests.numeric_results import joint as joint_result
-from tests.numeric_results import numeric
+from tests.numeric_results import log_prior, numeric
 from tests.pmm_tables import IV, small_fit
 from tests.six_records import FIRST, ORIGINAL, SECOND, risk_of
 from tests.test_identification_choices import Own
@@ -65,7 +64,7 @@ def prior(how):
     columns = np.array([0, 1])
     guesses = br.Neighbourhood(1).of(LETTERS, LETTERS.codes, columns)
     targets = Targets(profiles=LETTERS.codes, record=np.arange(5), columns=columns, guesses=guesses)
-    return prior_weights.log_prior(how, LETTERS, targets)
+    return log_prior(how, LETTERS, targets)
 
 
 def known(intruder):

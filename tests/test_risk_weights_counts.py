@@ -216,7 +216,7 @@ GIVE = "give models.DPMPM, models.Regression, models.CART"
 BAD = {
     "MM": (br.models.PoissonMixture(kind="MM"), COUNTS, 'kind="MM"\\) takes no record weights'),
     "TCMM": (br.models.PoissonMixture(kind="TCMM", quantile=0.9), COUNTS, f"totals.*{GIVE}"),
-    "zeros": (br.models.PoissonMixture(zeros=(1.0, 1.0)), COUNTS, "leave zeros or weights out"),
+    "zeros": (br.models.PoissonMixture(zeros=(1.0, 1.0)), COUNTS, "zeros=.* leave one of them out"),
     "PMM": (br.models.PMM(["a"], identifying=["b"]), COUNTS, f"PMM takes no record w.*{GIVE}"),
     "Forest": (br.models.Forest(["a"]), COUNTS, f"Forest takes no record weights.*{GIVE}"),
 }

@@ -18,7 +18,7 @@ ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is tak
 LONG = 60  # levels of a category, above which most have few records
 NAMES_RECORDS = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
-    r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$",
+    r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$"
 )
 DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)

@@ -75,10 +75,7 @@ class Balance:
 
 
 def balance(
-    log_evidence: Array,
-    deviations: npt.NDArray[np.floating],
-    pairs: Flags,
-    of_case: Ints,
+    log_evidence: Array, deviations: npt.NDArray[np.floating], pairs: Flags, of_case: Ints
 ) -> Balance:
     """Balance of the evidence of independent releases: log ratios of guess and truth (m, G, U).
 

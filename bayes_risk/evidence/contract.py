@@ -195,7 +195,50 @@ class Fit(Conditioned, Protocol):
         """How the release was drawn, one phrase for reports."""
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
-        """Draw m synthetic data sets."""
+        """Draw m synthetic data sets; options are those that the fit's signature has.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Modelled columns to synthesise, all by default. Those drawn one after another, in the
+            model's order, are given the synthetic values of earlier ones; those of a mixture the
+            record's other values.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        n : int, optional
+            Number of rows, that of the table by default. Where everything is synthesised, of
+            mixtures with fresh classes, alone: then no row is a certain record's.
+        classes : {"new", "own"}, optional
+            Of mixtures: a fresh class given the unsynthesised values, p(k | y_us,i, Theta) (the
+            default), or one drawn given all of the record's own values, p(k | y_i, Theta), as
+            NPBayesImputeCat does. The second keeps more of the record, and more of its risk. Of
+            `models.PoissonMixture` with ``kind="MM"`` and ``"TCMM"`` always its own, for all
+            records.
+        quantile : float, optional
+            ``kind="TCMM"``: another one than the model declares.
+        parameters : {"one-mode", "independent", "shared", "plug-in"}, optional
+            How the parameters are drawn, as far as the fit's ``parameters`` offer it, by default
+            its first: for each data set anew, from one chain, as long as it stays in the mode that
+            made the first, or from all chains; once for all of them; or not at all, values coming
+            from an estimate. See `docs/evidence.md`.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+            Of totals that are kept (MM and TCMM) with ``groups``.
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; columns that are not modelled, unknown labels
+            or mechanism; own classes of a fit with record weights or structural zeros; a quantile
+            outside (0, 1), or none for TCMM; ``n`` with anything that stays.
+        ModelError
+            Values that are none of their column, or too large to be numbers.
+        """
 
 
 class ClosedForm(Protocol):
@@ -355,12 +398,7 @@ class TablePredictive(Predictive, Protocol):
         """Terms that a draw makes, at most."""
 
     def terms(
-        self,
-        u: int,
-        targets: Targets,
-        n_levels: Ints,
-        log_weights: Array,
-        draws: Ints,
+        self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
         """Terms of target u: those of the sums that `log_sums` gives, over some of the draws."""
 

@@ -123,11 +123,7 @@ def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
 
 
 def _loo_block(
-    predictive: Predictive,
-    block: slice,
-    reff: float,
-    fitted: Flags,
-    to_truth: bool,
+    predictive: Predictive, block: slice, reff: float, fitted: Flags, to_truth: bool
 ) -> Ratio:
     log_p = predictive.log_truth(block)  # shape (H, U)
     log_w, khat = left_out(log_p, fitted, reff)

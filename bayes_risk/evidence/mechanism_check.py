@@ -72,10 +72,8 @@ class _Cutter(NamedTuple):
 
 def decimals_of(numbers: Array) -> int | None:
     """The fewest decimals that numbers are written with; None: more than `DECIMALS`."""
-    for d in range(DECIMALS + 1):
-        if np.array_equal(np.round(numbers, d), numbers):
-            return d
-    return None
+    enough = (d for d in range(DECIMALS + 1) if np.array_equal(np.round(numbers, d), numbers))
+    return next(enough, None)
 
 
 def stands_out(
@@ -427,11 +425,8 @@ class _Files:
     def __init__(
         self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
     ) -> None:
-        self.names, codes, levels = (
-            fit.microdata.columns,
-            fit.microdata.codes,
-            fit.microdata.n_levels,
-        )
+        codes, levels = fit.microdata.codes, fit.microdata.n_levels
+        self.names = fit.microdata.columns
         self.rows = release.rows
         self.original = codes[release.replaced]  # the other records say nothing
         self.made = [j for j, c in enumerate(self.names) if c in release.synthesized]

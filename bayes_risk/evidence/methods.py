@@ -18,14 +18,19 @@ class EvidenceMethod:
 
     name: str  # As `attribute_risk` names it
     # evidence of cases by a runner, within a budget; None: only the model can compute it
-    sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None
-    in_words: str  # For reports
+    sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None = None
+    how: str  # In words
     cure: str  # What to do about records that it leaves unreliable
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
     usual: bool = True  # Whether it is taken without being asked for
     by_release: bool = True  # Whether its evidence comes release by release
     balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
+
+    @property
+    def in_words(self) -> str:
+        """For reports: name and way."""
+        return f"{self.name}: {self.how}"
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of every case."""
@@ -40,16 +45,12 @@ METHODS = {
     method.name: method
     for method in (
         EvidenceMethod(
-            name="exact",
-            sample=None,
-            in_words="exact: in closed form",
-            cure="look at the worst records",
-            balanced=True,
+            name="exact", how="in closed form", cure="look at the worst records", balanced=True
         ),
         EvidenceMethod(
             name="predictive",
             sample=EvidenceRunner.predictive,
-            in_words="predictive: leave-one-out predictives before and after seeing the release",
+            how="leave-one-out predictives before and after seeing the release",
             cure=_MORE,
             balanced=True,
             based=True,
@@ -57,8 +58,8 @@ METHODS = {
         EvidenceMethod(
             name="imputed",
             sample=EvidenceRunner.imputed,
-            in_words="imputed: predictives before and after seeing all releases, the records that "
-            "are not known imputed in the sampler",
+            how="predictives before and after seeing all releases, the records that are not "
+            "known imputed in the sampler",
             cure=_LONGER,
             by_release=False,
             based=True,
@@ -66,17 +67,15 @@ METHODS = {
         EvidenceMethod(
             name="independent-releases",
             sample=EvidenceRunner.predictive,
-            in_words="independent-releases: predictives before and after seeing each release, "
-            "multiplied as if the releases did not share the records that are not known (an "
-            "approximation)",
+            how="predictives before and after seeing each release, multiplied as if the releases "
+            "did not share the records that are not known (an approximation)",
             cure=_MORE,
             based=True,
         ),
         EvidenceMethod(
             name="monte-carlo",
-            sample=None,
-            in_words="monte-carlo: in closed form but for the bootstrap within leaves, which is "
-            "integrated by simulation",
+            how="in closed form but for the bootstrap within leaves, which is integrated by "
+            "simulation",
             cure="look at the worst records: the leaves they stand in show many values",
             min_ess=10.0,
             by_release=False,
@@ -84,7 +83,7 @@ METHODS = {
         EvidenceMethod(
             name="refit",
             sample=EvidenceRunner.refit,
-            in_words="refit: models fitted anew, without the target or for each of its guesses",
+            how="models fitted anew, without the target or for each of its guesses",
             cure=_LONGER,
             balanced=True,
             based=True,
@@ -92,8 +91,7 @@ METHODS = {
         EvidenceMethod(
             name="importance",
             sample=EvidenceRunner.importance,
-            in_words="importance: the published importance sampler over draws given the "
-            "confidential table",
+            how="the published importance sampler over draws given the confidential table",
             cure='use evidence="predictive"',
             min_ess=100.0,
             usual=False,
@@ -101,18 +99,14 @@ METHODS = {
         EvidenceMethod(
             name="weaker",
             sample=EvidenceRunner.weaker,
-            in_words="",
+            how="",
             cure="give a fit with more draws, or more classes where all are occupied",
             min_ess=10.0,
             by_release=False,
         ),
     )
 }
-RENAMED = {
-    "product": "independent-releases",
-    "reuse": "importance",
-    "simulated": "monte-carlo",
-}
+RENAMED = {"product": "independent-releases", "reuse": "importance", "simulated": "monte-carlo"}
 EVIDENCE = tuple(name for name in METHODS if name != "weaker")
 USUAL = tuple(name for name in EVIDENCE if METHODS[name].usual)
 

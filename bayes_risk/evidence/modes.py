@@ -138,11 +138,7 @@ class Modes:
 
 
 def told_apart(
-    value: Array,
-    error: Array,
-    log_release: Array,
-    chains: int,
-    carried: Ints = NOBODY,
+    value: Array, error: Array, log_release: Array, chains: int, carried: Ints = NOBODY
 ) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 

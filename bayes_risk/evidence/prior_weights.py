@@ -58,27 +58,16 @@ class PriorWeights(NamedTuple):
     from_base: Array | None = None
 
 
-def log_prior(
-    prior: Prior,
-    microdata: Microdata,
-    cases: Targets,
-    release: EncodedRelease | None = None,
-    base: Array | None = None,
-) -> Array:
-    """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
+def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
+    """Prior probabilities of the guesses, normalised for each target, and what was estimated.
 
     ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
     each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
     model; ``"release"``: product of the margins of the released files, with one added to every
     level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`; a
     `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the DataFrame
-    of a target's guesses to weights. The rest: see `PriorContext`.
+    of a target's guesses to weights.
     """
-    return prior_weights(prior, PriorContext(microdata, cases, release, base)).log_p
-
-
-def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
-    """The same, with what was estimated."""
     if not isinstance(prior, Mixture):
         raw = np.where(context.cases.guesses.counted, _raw(prior, context), -np.inf)
         estimated = isinstance(prior, str) and prior == "predictive"

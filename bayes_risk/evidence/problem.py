@@ -100,11 +100,7 @@ class AuditProblem:
 
 
 def rows_of(
-    targets: Any,
-    release: EncodedRelease,
-    intruder: Intruder,
-    rng: np.random.Generator,
-    asked: str,
+    targets: Any, release: EncodedRelease, intruder: Intruder, rng: np.random.Generator, asked: str
 ) -> Ints:
     """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)

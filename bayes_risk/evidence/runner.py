@@ -28,13 +28,7 @@ from .contract import (
     Under,
 )
 from .diagnostics import khat_threshold
-from .evidence import (
-    Evidence,
-    combined,
-    importance_evidence,
-    known_evidence,
-    refitted,
-)
+from .evidence import Evidence, combined, importance_evidence, known_evidence, refitted
 from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
 from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem

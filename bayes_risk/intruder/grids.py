@@ -35,11 +35,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        points: Sequence[Array],
-        counted: Sequence[Flags],
-        truth: Sequence[Ints],
-        budget: int,
+        self, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
     ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)
@@ -299,7 +295,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointGrid:
+class JointGrid(Guesses):
     """Every combination of the guesses for several variables.
 
     Parameters
@@ -371,7 +367,6 @@ class JointGrid:
         return GuessSet(codes, place.astype(np.int64), kept, cells)
 
     def in_words(self) -> str:
-        """One phrase for reports."""
         return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
 
 

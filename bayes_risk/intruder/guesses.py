@@ -70,27 +70,23 @@ class Guesses(Protocol):
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
-        ...
 
     def in_words(self) -> str:
         """One sentence for reports."""
-        ...
 
 
-class Itself:
+class Itself(Guesses):
     """The target's own values, the only guess: where guesses are made otherwise."""
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
-        """One guess for each of the profiles (U, p)."""
         return GuessSet.of(profiles[None][:, :, columns])
 
     def in_words(self) -> str:
-        """One sentence for reports."""
         return "the target's own values"
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class Neighbourhood(Guesses):
     """All values that differ from the truth in at most ``distance`` variables.
 
     With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter
@@ -126,7 +122,6 @@ class Neighbourhood:
         return GuessSet.of(codes, cells=shifts)
 
     def in_words(self) -> str:
-        """One sentence for reports."""
         return (
             f"every value that differs from the truth in at most {self.distance} variable"
             f"{'s' if self.distance > 1 else ''} (centred on the truth: compare with the prior)"
@@ -137,7 +132,7 @@ Hamming = Neighbourhood
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listed:
+class Listed(Guesses):
     """The same listed guesses for every target.
 
     Parameters
@@ -158,7 +153,6 @@ class Listed:
     add_truth: bool = False
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
-        """Guesses for profiles (U, p)."""
         names = [microdata.columns[j] for j in columns]
         listed = np.unique(microdata.encode(self.table, "the listed guesses", names), axis=0)
         own = profiles[:, columns]  # shape (U, q)
@@ -179,7 +173,6 @@ class Listed:
         return replace(GuessSet.of(codes, cells=cells), truth=same.argmax(axis=0))
 
     def in_words(self) -> str:
-        """One sentence for reports."""
         added = ", the truth added where it is missing" if self.add_truth else ""
         return f"{len(self.table)} listed guesses, the same for every target{added}"
 

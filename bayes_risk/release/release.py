@@ -223,16 +223,10 @@ class Release(Shown):
         codes[:, np.isin(microdata.columns, there)] = microdata.encode(rows, source, there)
         kept = ~self.replaced(len(codes))
         differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
-        for wrong, what in (
-            (
-                made & differs[kept].any(axis=0),
-                " for records that `records` says were released unchanged; mend `records`",
-            ),
-            (
-                ~made & differs.any(axis=0),
-                "; name it in synthesized=, or give the records the original's order or index",
-            ),
-        ):
+        mend = " for records that `records` says were released unchanged; mend `records`"
+        name_it = "; name it in synthesized=, or give the records the original's order or index"
+        wrongs = (made & differs[kept].any(axis=0), mend), (~made & differs.any(axis=0), name_it)
+        for wrong, what in wrongs:
             if wrong.any():
                 name = microdata.columns[int(np.argmax(wrong))]
                 raise InputError(f"column {name!r} of {source} differs from the original{what}")

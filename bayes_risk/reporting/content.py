@@ -7,14 +7,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from bayes_risk._core.formats import (
-    PLUS_MINUS,
-    counted,
-    number,
-    toml_key,
-    toml_pair,
-    toml_value,
-)
+from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release

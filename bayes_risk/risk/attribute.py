@@ -21,11 +21,11 @@ from bayes_risk._core.validate import at_least, positive
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
-from bayes_risk.evidence.contract import Fit, Targets, Under, drawn_in_words
+from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
-from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
+from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
@@ -338,7 +338,7 @@ def attribute_risk(
         need a `Grid`; a mapping gives every combination of what it lists.
     prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
-        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights.log_prior`. By
+        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
         which is what an intruder who knows every other record would coherently believe; flat alone
         where the evidence has no base fit (the assumptions say so).
@@ -397,7 +397,7 @@ def attribute_risk(
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}
     del how["prior"]
-    return attribute_evidence(**how).risk(prior)  # all other arguments as they came
+    return gathered(**how).risk(prior)  # all other arguments as they came
 
 
 @shows_progress
@@ -417,8 +417,6 @@ def attribute_evidence(
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Asked = None,
-    memory: Memory | None = None,
-    under: Under | None = None,
 ) -> AttributeEvidence:
     """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
 
@@ -437,9 +435,30 @@ def attribute_evidence(
         As in `attribute_risk`.
     random_seed, n_jobs, progress
         As in `attribute_risk`.
-    memory, under
-        Of a sweep: what its audits share, and draws to re-weight (`Under`).
     """
+    return gathered(**locals())
+
+
+def gathered(
+    fit: Fit,
+    release: Release,
+    *,
+    memory: Memory | None = None,
+    under: Under | None = None,
+    search_prior: priors.Prior = "uniform",
+    intruder: Intruder | None = None,
+    guesses: Any = None,
+    targets: Any = None,
+    evidence: str | None = None,
+    target_mcse: float | None = None,
+    max_doublings: int = 4,
+    refit_budget: int = 10,
+    before: bool = False,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> AttributeEvidence:
+    """`attribute_evidence`; of a sweep, by what its audits share, and draws to re-weight."""
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:
@@ -474,7 +493,8 @@ def attribute_evidence(
         )
     # a prior that does not suit is refused here
     base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
-    log_prior(search_prior, fit.microdata, problem.cases, problem.release, base)
+    context = PriorContext(fit.microdata, problem.cases, problem.release, base)
+    prior_weights(search_prior, context)
     begin_work()
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
@@ -483,7 +503,7 @@ def attribute_evidence(
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = search_prior
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
-        believed = log_prior(search_prior, fit.microdata, cases, encoded, coarse.base)
+        believed = prior_weights(search_prior, context._replace(base=coarse.base)).log_p
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)

@@ -278,7 +278,6 @@ class GuessPosterior(OfTargets):
         if not low <= high:
             raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
         j = number_among(self, variable)
-
         m = _marginal(self, [j], self.case[[self.position(label)]])
         values = m.values[..., 0].astype(float)
         found = expected("probability", ((values >= low) & (values <= high)).astype(float), m)

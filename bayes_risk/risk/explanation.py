@@ -114,7 +114,6 @@ class Explanation(Result):
         return pd.concat([self.contributions, pd.DataFrame(rest)], axis=1)
 
     def sentence(self) -> str:
-        """The result in plain words."""
         error, said = in_brackets(float(self.mcse[ALL]), self.total, 2), self.most_in_words()
         shares = ": shares in ruling out every other guess" * bool(np.isinf(self.total))
         most = f" Most comes from {said}{shares}." * bool(said)

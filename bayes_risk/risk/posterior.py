@@ -92,11 +92,7 @@ def certain(found: Evidence, unchanged: Flags, truth: Ints) -> Evidence:
 
 
 def weigh(
-    found: Evidence,
-    prior: PriorWeights,
-    truth: Ints,
-    log_rest: Array,
-    disclosed: Flags,
+    found: Evidence, prior: PriorWeights, truth: Ints, log_rest: Array, disclosed: Flags
 ) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
 
@@ -248,10 +244,7 @@ def _unless_settled(error: Array, log_truth: Array) -> Array:
 
 
 def reliable(
-    found: Evidence,
-    posterior: PosteriorWeights,
-    limits: Limits,
-    apart: Sequence[PosteriorWeights],
+    found: Evidence, posterior: PosteriorWeights, limits: Limits, apart: Sequence[PosteriorWeights]
 ) -> Flags:
     """Which cases can be trusted, shape (U,).
 

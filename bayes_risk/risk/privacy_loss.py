@@ -149,7 +149,6 @@ class PrivacyLoss(OfTargets):
         return self.decoded(codes, pd.Index(["most", "least"]))
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table = self.records
         top = table.iloc[int(np.argmax(table["privacy_loss"]))]
         if ruled := int((table["ruled_out"] > 0).sum()):

@@ -357,7 +357,6 @@ class AttributeRisk(GuessPosterior):
         return self.with_variables(data, coords, levels=confidential)
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table, rows = self.records, self.summary()["value"]
         worst = table.iloc[int(np.argmax(table["probability"]))]
         error, before = in_brackets(worst["mcse"], worst["probability"]), ""

@@ -8,12 +8,12 @@ import pandas as pd
 
 from bayes_risk._core.formats import begun, number, significant
 from bayes_risk.data.base_result import Result, Table, spread, value
+from bayes_risk.utilities.bounds import PLACES
 from bayes_risk.utilities.context_result import MEANINGS
 
 from .compare import Number, of_identification, of_utility
 from .comparison import MEASURES
 
-PLACES = ("minimum", "release", "maximum", "unchanged")
 CONTEXT = ("repu", "disco", "dcap", "tcap")  # shares that a release without distances has
 HEADLINES = ("expected_match_risk", "pmse_cart", "repu")  # the first of each kind
 
@@ -39,7 +39,6 @@ class InherentBounds(Result):
         return self.found
 
     def sentence(self) -> str:
-        """The result in plain words."""
         by = f"with the same {', '.join(self.patterns)}" if self.patterns else "of the whole file"
         told = [
             "The scale goes from values drawn uniformly (minimum) to values redrawn among records "

@@ -234,12 +234,8 @@ def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> O
 
 def sorted_keys(options: Options, made: Collection[str]) -> dict[str, Any]:
     """Keys as a release has them: those that it synthesised, and the others."""
-    keys = _keys(options)
-    of = {
-        "known": [k for k in keys if k not in made],
-        "synthesized": [k for k in keys if k in made],
-    }
-    return {**options, **of}
+    kept, own = ([k for k in _keys(options) if (k in made) is its] for its in (False, True))
+    return {**options, "known": kept, "synthesized": own}
 
 
 def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from bayes_risk._core.formats import (
 )
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw
+from bayes_risk.utilities.result import WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,22 +41,6 @@ class Measure(NamedTuple):
 
 
 _TRUTH = "probability of the truth"
-_MODELS = {
-    "main": "main effects",
-    "interactions": "main effects and interactions",
-    "cart": "a tree",
-}
-_PROPENSITY = {
-    "pmse": "pMSE",
-    "ratio": "ratio of pMSE to chance",
-    "standardized": "standardised pMSE",
-    "specks": "SPECKS",
-}
-_DISTANCES = {
-    "total_variation": "total variation",
-    "hellinger": "Hellinger distance",
-    "worst_ratio": "worst ratio of pMSE to chance",
-}
 _MATCHES = {
     "expected_match_risk": "expected correct matches",
     "true_match_rate": "true match rate",
@@ -74,16 +59,7 @@ _WORDS = {
     },
     IDENTIFICATION: _MATCHES
     | {f"mean_{k}": f"{v}, mean over data sets" for k, v in _MATCHES.items()},
-    UTILITY: {
-        **{f"{k}_{m}": f"{v} ({of})" for k, v in _PROPENSITY.items() for m, of in _MODELS.items()},
-        **{f"margins_{k}": f"{v} of single columns" for k, v in _DISTANCES.items()},
-        **{f"pairs_{k}": f"{v} of pairs of columns" for k, v in _DISTANCES.items()},
-        "pairs_mutual_information": "largest difference of mutual information",
-        "pairs_correlation": "largest difference of correlations",
-        "interval_overlap": "overlap of confidence intervals, mean",
-        "lowest_interval_overlap": "overlap of confidence intervals, lowest",
-        "largest_standardized_difference": "largest standardised difference of estimates",
-    },
+    UTILITY: WORDS,
 }
 _HIGHER = ("mean_rank", "false_match_rate", "interval_overlap")  # is better, or ends so
 MEASURES: dict[str, Measure] = {

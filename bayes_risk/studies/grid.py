@@ -20,7 +20,7 @@ from bayes_risk.evidence.runner import Memory, needed
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
-from bayes_risk.risk.attribute import AttributeEvidence, attribute_evidence
+from bayes_risk.risk.attribute import AttributeEvidence, gathered
 
 Dimensions = dict[str, list[tuple[Any, Any]]]  # label and value of every setting, by what is varied
 
@@ -323,11 +323,11 @@ class Declarations:
         """Evidence under these hyper-parameters."""
         model = self.changed(hyper)
         if model is None:
-            found = attribute_evidence(self.fit, release, memory=self.memory, **how)
+            found = gathered(self.fit, release, memory=self.memory, **how)
             return Gathered(found, np.nan, False)
         khat, under = np.nan, self._under(model, release, how)
         if under is not None:
-            found = attribute_evidence(self.fit, release, memory=self.memory, under=under, **how)
+            found = gathered(self.fit, release, memory=self.memory, under=under, **how)
             can = self.fit.capabilities(found.encoded, Intruder())
             posterior = needed(can.sampled).informed(found.encoded)
             few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
@@ -338,7 +338,7 @@ class Declarations:
             if khat <= limit and float((found.found.khat <= limit).mean()) >= ENOUGH:
                 return Gathered(found, khat, False)
         fit, memory = self._fitted(model)
-        return Gathered(attribute_evidence(fit, release, memory=memory, **how), khat, True)
+        return Gathered(gathered(fit, release, memory=memory, **how), khat, True)
 
     def _under(self, model: Any, release: Release, how: dict[str, Any]) -> Under | None:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""

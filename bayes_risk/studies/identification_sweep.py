@@ -192,7 +192,6 @@ class IdentificationSweep(Varied):
         return frame[[*first, *(c for c in COLUMNS if c not in first), "n"]]
 
     def sentence(self) -> str:
-        """The result in plain words."""
         worst = self.worst()
         at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
         return (

@@ -153,7 +153,6 @@ class Reweighting(Drawn):
         return table.rename(columns={"max_mcse": "mcse_max"})
 
     def sentence(self) -> str:
-        """The result in plain words."""
         rows = self.summary()
         first, last = rows.iloc[0], rows.iloc[-1]
         names = ("mean_probability", "max_probability", "margins", "pairs")

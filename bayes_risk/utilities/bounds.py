@@ -17,6 +17,7 @@ from bayes_risk.data.variables import looks_continuous
 from bayes_risk.release.release import Release
 
 Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]
+PLACES = ("minimum", "release", "maximum", "unchanged")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,13 +66,8 @@ class ReleaseBounds(Shown):
         >>> ends.between(ends.maximum, kept)["position"].tolist()
         [1.0]
         """
-        four = {
-            "minimum": self.minimum,
-            "release": release,
-            "maximum": self.maximum,
-            "unchanged": self.unchanged,
-        }
-        table = pd.DataFrame({name: _by_name(measure(one)) for name, one in four.items()})
+        four = zip(PLACES, (self.minimum, release, self.maximum, self.unchanged), strict=True)
+        table = pd.DataFrame({name: _by_name(measure(one)) for name, one in four})
         span = table["maximum"] - table["minimum"]
         table["position"] = (table["release"] - table["minimum"]) / span.where(span != 0)
         return table.rename_axis("measure")

@@ -304,7 +304,6 @@ class ContextMeasures(Drawn):
         }
 
     def sentence(self) -> str:
-        """The result in plain words."""
         share = dict(zip(self.rows, self.value.mean(axis=0).tolist(), strict=True))
         told = [
             f"By {', '.join(map(str, self.keys))}, {percent(share['', 'repu'])} of the original's "

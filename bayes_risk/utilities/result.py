@@ -11,7 +11,7 @@ import xarray as xr
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, number, plain
+from bayes_risk._core.formats import NONE, begun, number, plain
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Drawn, Public, Table, span, value
 from bayes_risk.release.release import Release
@@ -29,25 +29,24 @@ from .tables import (
 )
 
 ROWS = 10  # pairs, columns and estimates, the worst first
-WORDS = {
-    "ratio_main": "pMSE over chance, logistic model",
-    "ratio_interactions": "pMSE over chance, with interactions",
-    "ratio_cart": "pMSE over chance, tree",
-    "specks_main": "SPECKS, logistic model",
-    "specks_interactions": "SPECKS, with interactions",
-    "specks_cart": "SPECKS, tree",
-    "margins_total_variation": "Total variation of single columns, mean",
+_SCORES = {"pmse": "pMSE", "ratio": "pMSE over chance"}
+_SCORES |= {"standardized": "standardised pMSE", "specks": "SPECKS"}
+_OF = dict(zip(MODELS, ("logistic model", "with interactions", "tree"), strict=True))
+WORDS = {  # of all measures, in a sentence
+    **{f"{k}_{model}": f"{v}, {of}" for k, v in _SCORES.items() for model, of in _OF.items()},
+    "margins_total_variation": "total variation of single columns, mean",
     "margins_hellinger": "Hellinger distance of single columns, mean",
     "margins_worst_ratio": "pMSE over chance, worst column",
-    "pairs_total_variation": "Total variation of pairs, mean",
+    "pairs_total_variation": "total variation of pairs, mean",
     "pairs_hellinger": "Hellinger distance of pairs, mean",
     "pairs_worst_ratio": "pMSE over chance, worst pair",
-    "pairs_mutual_information": "Mutual information, largest difference",
-    "pairs_correlation": "Correlation, largest difference",
-    "interval_overlap": "Interval overlap, mean",
-    "lowest_interval_overlap": "Interval overlap, lowest",
-    "largest_standardized_difference": "Standardised difference of estimates, largest",
+    "pairs_mutual_information": "mutual information, largest difference",
+    "pairs_correlation": "correlation, largest difference",
+    "interval_overlap": "interval overlap, mean",
+    "lowest_interval_overlap": "interval overlap, lowest",
+    "largest_standardized_difference": "standardised difference of estimates, largest",
 }
+UNSAID = ("pmse", "standardized")  # in reports
 PUBLIC = {
     "ratio_main": "Propensity score, ratio to what chance gives: main effects",
     "ratio_cart": "Propensity score, ratio to what chance gives: tree",
@@ -215,7 +214,7 @@ class Utility(Drawn):
                 note=HOW_TO_READ,
                 caption=f"{what}, {of_all:,} records of the original.",
                 frame=rows.dropna(subset="value"),
-                labels=WORDS,
+                labels={k: begun(v) for k, v in WORDS.items() if not k.startswith(UNSAID)},
                 columns=[
                     ("Value", value()),
                     ("By chance alone", value("null")),
@@ -293,7 +292,6 @@ class Utility(Drawn):
         return out if np.isnan(value) else ""
 
     def sentence(self) -> str:
-        """The result in plain words."""
         ratio, specks = self.summary().loc[["ratio_cart", "specks_cart"], "value"]
         which = "the release" if self.m == 1 else f"each of {self.m} releases"
         told = f"A tree cannot tell {which} from the original."

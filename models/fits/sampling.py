@@ -28,12 +28,13 @@ class Length:
     thin: int = 1
 
     @classmethod
-    def checked(cls, *, draws: int, tune: int, chains: int) -> "Length":
+    def checked(cls, *, draws: int, tune: int, chains: int, thin: int = 1) -> "Length":
         """As a user asks for it."""
         return cls(
             draws=at_least("draws", draws, 4),
             tune=at_least("tune", tune, 0),
             chains=at_least("chains", chains, 1),
+            thin=at_least("thin", thin, 1),
         )
 
     @property
@@ -130,11 +131,9 @@ class DrawnPredictive(ABC):
         """log p(row | theta_h) of coded rows (R, p), shape (H, R)."""
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), shape (H, block)."""
         return self.log_density(self.targets.profiles[block]) * self.targets.weight[block]
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         t = self.targets
         codes, cell = t.rows(self.uses, block)
         (G, U, p), H = codes.shape, len(self.batch)

@@ -7,7 +7,7 @@ data sets are the same however many follow.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -17,15 +17,50 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence import contract
 from bayes_risk.evidence.contract import Fit, Progress, Targets
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
+WORDS = {  # of the contract, by the method's name
+    name: member.__doc__
+    for protocol in vars(contract).values()
+    if Protocol in getattr(protocol, "__mro__", ())
+    for name, member in vars(protocol).items()
+}
 
-class Synthesis(Shown, ABC):
-    """Synthesis of a fit that knows how one table is drawn, or several together."""
+
+class Declaration(Shown):
+    """What declarations have alike."""
+
+    __slots__ = ()
+
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(columns)
+
+
+class Fitted(Shown):
+    """What fits have alike: the contract's words for methods that have none of their own."""
 
     __slots__ = ()
     records_differ: ClassVar[bool] = False  # records with the same values have the same evidence
+    posterior: Any
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return int(self.posterior.n_draws)
+
+    def __init_subclass__(cls) -> None:
+        for name, member in vars(cls).items():
+            if callable(member) or isinstance(member, property):
+                member.__doc__ = member.__doc__ or WORDS.get(name)
+
+
+class Synthesis(Fitted, ABC):
+    """Synthesis of a fit that knows how one table is drawn, or several together."""
+
+    __slots__ = ()
 
     def synthesize(
         self,
@@ -37,34 +72,6 @@ class Synthesis(Shown, ABC):
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        """Draw m synthetic data sets, the columns one after another in the model's order.
-
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Modelled columns to synthesise, all of them by default; later ones are given the
-            synthetic values of earlier ones.
-        records : mask, or list of record labels, optional
-            Records to synthesise, all by default.
-        n : int, optional
-            Number of rows, that of the table by default; where everything is synthesised alone:
-            then no row is a certain record's.
-        parameters : {"independent", "shared", "plug-in"}, optional
-            How the parameters are drawn, as far as the fit's ``parameters`` offer it, by default
-            its first: for each data set anew, once for all of them, or not at all, values coming
-            from an estimate. See `docs/evidence.md`.
-        random_seed : int, Generator or None
-
-        Raises
-        ------
-        InputError
-            m below 1 or above the number of draws; columns that are not modelled, unknown labels;
-            ``n`` with anything that stays.
-        ModelError
-            Values that are none of their column, or too large to be numbers.
-        """
         fit: Any = self
         request = Request.of(
             fit, self._modelled, m, columns, records, parameters=parameters, random_seed=random_seed
@@ -209,6 +216,19 @@ def made_columns(
     return [c for c in modelled if c in names]
 
 
+def ticker(progress: Progress | None, stage: str, total: int) -> Callable[[int], None]:
+    """Turn steps of one stage into calls of ``progress(stage, done, total)``."""
+    done = 0
+
+    def tick(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(stage, done, total)
+
+    return tick
+
+
 def with_guess(codes: Codes, targets: Targets, g: int, u: int) -> Codes:
     """Coded rows of all records (n, ...), guess g in the place of target u."""
     out = codes.copy()
@@ -229,10 +249,10 @@ def log_p_of_guesses(
     fits.
     """
     out = np.empty((m, *targets.guesses.codes.shape[:2]))
+    tick = ticker(progress, "refits", len(targets))
     for u in range(len(targets)):
         for g in range(out.shape[1]):
             codes = with_guess(microdata.codes, targets, g, u)
             out[:, g, u] = log_p(replace(microdata, codes=codes))
-        if progress is not None:
-            progress("refits", u + 1, len(targets))
+        tick(1)
     return out

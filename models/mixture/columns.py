@@ -211,11 +211,12 @@ def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
     )
 
 
-def powers_of(model: Any, weights: Any, data: Microdata) -> Array | None:
-    """Record weights (n,), None where all are 1; an InputError where there are structural zeros."""
+def powers_of(weights: Any, data: Microdata, zeros: str) -> Array | None:
+    """Record weights (n,), None where all are 1; not beside the argument ``zeros``, if any."""
     alpha = checked_weights(weights, data.index)
-    if alpha is not None and model.zeros is not None:
+    if alpha is not None and zeros:
         raise InputError(
-            f"weights with zeros={model.zeros} are not offered; leave zeros or weights out"
+            f"weights are not offered together with {zeros}=: records that fell into structural "
+            "zeros have no weight; leave one of them out"
         )
     return alpha

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
@@ -25,8 +24,7 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Request
+from bayes_risk.models.fits.synthesis import Fitted, Request, ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
@@ -52,7 +50,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MixtureFit(Shown):
+class MixtureFit(Fitted):
     """A fitted mixture.
 
     Attributes
@@ -125,23 +123,15 @@ class MixtureFit(Shown):
 
     @property
     def n_chains(self) -> int:
-        """Number C of chains."""
         return self.posterior.n_chains
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
         if self.posterior.prior.zeros is None:
             return "one-mode", "independent", "shared"
         return "independent", "shared"
 
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values have the same evidence."""
-        return False
-
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         self.check(release)
         may = Capabilities(
             sampled=self,
@@ -234,11 +224,9 @@ class MixtureFit(Shown):
         return replace(fit, posterior=replace(posterior, shown=shown))
 
     def informed(self, release: EncodedRelease) -> MixturePosterior:
-        """p(Theta | y): every release informs all of it."""
         return self.posterior
 
     def led(self, release: EncodedRelease, **how: Any) -> Any:
-        """The same fit with short chains, each led by the release from a start of its own."""
         led = partial(led_by, self.posterior, release, self.weights, **how)
         posterior, lengths = stage("starts led by the release", led)
         return replace(self, posterior=posterior, lengths=lengths)
@@ -249,11 +237,9 @@ class MixtureFit(Shown):
         return Lengths.of(self.posterior).chains
 
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        """Log probability of each data set given some draws of each chain, (m, C, n)."""
         return scores(self.posterior, release, rng)
 
     def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
-        """The same fit with draws of some of these chains."""
         assert self.lengths is not None
         carried = partial(carried_on, self.posterior, which, self.lengths, release, **how)
         posterior, limit = stage("base fit in the mode", carried)
@@ -264,17 +250,14 @@ class MixtureFit(Shown):
         return lengthened(self.posterior, release, self.limit, rounds, **how)
 
     def of_chains(self, posterior: MixturePosterior, which: Ints) -> MixturePosterior:
-        """Some of the chains of a posterior."""
         return posterior.of_chains(which)
 
     def tabulated(
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> Any:
-        """The predictive of a posterior, a mixture of products over all cells of a table."""
         return posterior.predictives(targets, rng=rng)[0]
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         return f"{self.ABOUT}{self.CLASSES[release.classes]}{in_words(self.weights)}"
 
     def synthesize(
@@ -288,40 +271,6 @@ class MixtureFit(Shown):
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        """Draw m synthetic data sets.
-
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Columns to synthesise, all by default. Given a record's other values.
-        records : mask, or list of record labels, optional
-            Records to synthesise, all by default.
-        n : int, optional
-            Number of rows, that of the table by default. Where everything is synthesised with fresh
-            classes alone: then no row is a certain record's.
-        classes : {"new", "own"}
-            A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given
-            all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
-            keeps more of the record, and more of its risk.
-        parameters : {"one-mode", "independent", "shared"}, optional
-            How Theta is drawn: for each data set anew from one chain, as long as it stays in the
-            mode that made the first (the default without structural zeros), from all chains, or
-            once for all.
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        Release
-
-        Raises
-        ------
-        InputError
-            m below 1 or above the number of draws; unknown columns, labels or mechanism; own
-            classes of a fit with record weights or structural zeros; ``n`` with anything that
-            stays.
-        """
         one_of("classes", classes, ("new", "own"))
         self._check_classes(classes)
         request = self._request(m, columns, records, parameters, random_seed).of_rows(n, classes)
@@ -426,7 +375,6 @@ class MixtureFit(Shown):
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> MixturePosterior:
-        """p(Theta | y, Z^(l)), all data sets of draw l."""
         how = Mechanism.of_draw(release, l, self.columns, self.prior)
         base = self.whole or self.posterior
         posterior = base.refitted(
@@ -475,7 +423,6 @@ class MixtureFit(Shown):
         start: MixturePosterior,
         rng: np.random.Generator,
     ) -> MixturePosterior:
-        """The posterior ``start`` again, with the confidential values of one record left out."""
         size = self.posterior.n_draws // self.posterior.n_chains
         how: Any = {
             "n_draws": max(size // 2, 4),
@@ -499,7 +446,6 @@ class MixtureFit(Shown):
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
-        """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
         return self.posterior.log_release(release, draws)
 
     def _units_before(self, left_out: int | None = None) -> Units:

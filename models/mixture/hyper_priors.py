@@ -68,7 +68,6 @@ class HyperpriorReweighting:
     def predictives(
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
-        """Predictives, with the log ratio of priors of each draw (H,)."""
         other = self.started(posterior)
         parts = other.predictives(targets, rng=rng)
         return [(part, _log_ratio(part, posterior, other.prior)) for part in parts]

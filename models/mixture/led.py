@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism

@@ -254,7 +254,6 @@ class MixedPredictive:
         return self._filled(block, None, None, None, out)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         guesses = self.cases.points(block)
         shape = self.label[:, block].shape[1], int(self.batch.max()) + 1, guesses[5].shape[1]
         sums, out = (np.zeros(shape), np.full(shape[:2], -np.inf)), np.full(shape, -np.inf)

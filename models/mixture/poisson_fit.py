@@ -41,13 +41,11 @@ class PoissonMixtureFit(MixtureFit):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
         if self.model.kind == "MP":
             return "one-mode", "independent", "shared"
         return "independent", "one-mode"
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         if release.groups is not None:
             what = "component and column"
             if (np.asarray(release.groups) == -1).any():
@@ -67,35 +65,6 @@ class PoissonMixtureFit(MixtureFit):
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        """Draw m synthetic data sets.
-
-        Parameters
-        ----------
-        m, parameters, random_seed
-            As of `MixtureFit.synthesize`; by default MM and TCMM draw Theta anew from all chains.
-        columns : list of str, optional
-            Counts to synthesise, all by default.
-        records : mask, or list of record labels, optional
-            MP: records to synthesise, all by default.
-        n : int, optional
-            MP: number of rows, that of the table by default, as of `MixtureFit.synthesize`.
-        classes : {"new", "own"}, optional
-            MP: a fresh component for each record given what stays (the default), or the one that
-            its own values were drawn to. MM and TCMM: always its own.
-        quantile : float, optional
-            TCMM: another one than the model declares.
-
-        Returns
-        -------
-        Release
-            Of MM and TCMM with ``groups``.
-
-        Raises
-        ------
-        InputError
-            m below 1 or above the number of draws; unknown columns; a mechanism that the model does
-            not have; a quantile outside (0, 1), or none for TCMM.
-        """
         kind = self.model.kind
         if quantile is None:
             quantile = self.model.quantile
@@ -166,7 +135,6 @@ class PoissonMixtureFit(MixtureFit):
         return pd.DataFrame(rows, columns=["release", "column", "record", "members"])
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         keeps_totals = self.model.kind != "MP" or release.groups is not None
         if not intruder.is_competitor and not keeps_totals:
             return MixtureFit.capabilities(self, release, intruder)

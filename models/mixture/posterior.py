@@ -55,12 +55,10 @@ class MixturePosterior:
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws kept."""
         return len(self.draws)
 
     @property
     def n_chains(self) -> int:
-        """Number C of chains."""
         return self.draws.n_chains
 
     @property
@@ -114,7 +112,6 @@ class MixturePosterior:
         return part
 
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
-        """Some of the chains."""
         chains = self.draws.chains()
         return replace(self, draws=joined([chains[c] for c in which]))
 
@@ -163,7 +160,6 @@ class MixturePosterior:
         )
 
     def log_release(self, release: EncodedRelease, which: npt.NDArray[np.integer] | None) -> Array:
-        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some draws or all."""
         draws, prior, out = self.draws, self.prior, []
         draws = draws if which is None else draws.take(which, 1)
 

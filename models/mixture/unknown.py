@@ -276,7 +276,6 @@ class Imputed:
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws kept."""
         return len(self.kept.alpha)
 
     def predictives(

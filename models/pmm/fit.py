@@ -11,14 +11,12 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Request, with_guess
+from bayes_risk.models.fits.synthesis import Fitted, Request, ticker, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import Mechanism, cell_keys, fit_mechanism
@@ -33,12 +31,11 @@ _Other = tuple[int, int, Flags, Codes, list[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PMMFit(Shown):
+class PMMFit(Fitted):
     """Predictive mean matching, ready to synthesise."""
 
     n_draws: ClassVar[int] = 0
     parameters: ClassVar[tuple[str, ...]] = ("plug-in",)
-    records_differ: ClassVar[bool] = False
     weights: ClassVar[None] = None
     model: Any
     microdata: Microdata
@@ -59,13 +56,11 @@ class PMMFit(Shown):
         return self.base.notes
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered."""
         self._check(release)
         ways = frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
         return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         chosen = {
             "known": "which records were synthesised is known",
             "hidden": "which records were synthesised is not known, only the rule",

@@ -224,9 +224,8 @@ def _columns_in(
     from pytensor.tensor.shape import Shape, Shape_i
 
     def inputs(x: Any) -> Any:
-        return (
-            None if x.owner is None or isinstance(x.owner.op, Shape | Shape_i) else x.owner.inputs
-        )
+        size = x.owner is None or isinstance(x.owner.op, Shape | Shape_i)
+        return None if size else x.owner.inputs
 
     above = set(walk(list(outputs), inputs))
     return {c for found in (held, observed) for c, x in found.items() if x in above}

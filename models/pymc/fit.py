@@ -26,9 +26,8 @@ from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Capabilities, How, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .density import Builder, Engine, PyMCPredictive, Theta
@@ -277,7 +276,6 @@ class PyMCPosterior:
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws kept."""
         return len(next(iter(self.theta.values())))
 
     def chains(self) -> list[Theta]:
@@ -365,11 +363,9 @@ class PyMCFit(Synthesis):
 
     @property
     def weights(self) -> Array | None:
-        """Record weights (n,), powers of the likelihood; None: all 1."""
         return self.posterior.condition.power
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         self._synthesized(release)
         ways = frozenset({"predictive", "refit", "importance"})
         return Capabilities(methods=ways, sampled=self, importance=self, any_rows=True)
@@ -379,13 +375,7 @@ class PyMCFit(Synthesis):
         self._synthesized(release)
         return self.posterior
 
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return self.posterior.n_draws
-
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         order = " then ".join(self._synthesized(release))
         return (
             "the model and its priors are known, not its parameters; drawn from the user's PyMC "
@@ -422,7 +412,6 @@ class PyMCFit(Synthesis):
     def without(
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any
     ) -> PyMCPosterior:
-        """The posterior ``start`` again, with the confidential values of one record left out."""
         condition = self.posterior.condition if release is None else self._condition(release, l)
         draws = max(start.n_draws // start.n_chains // 2, 4)
         again: PyMCPosterior = start.given(replace(condition, left_out=record), draws, rng=rng)

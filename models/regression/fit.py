@@ -33,16 +33,15 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
 from .families import CategoricalLogit
 from .glm import Nuts
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Part, Rows, n_outcomes
+from .part import Coefficients, Part, Rows, check_outcome, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -106,7 +105,6 @@ class RegressionFit(Synthesis):
     known: KnownRecords | None = None
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered for a release and an intruder."""
         made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
         may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
@@ -176,13 +174,7 @@ class RegressionFit(Synthesis):
             return "the records that are not known were imputed in all columns at once"
         return tuple(held.part.name for held in touched(self.made(release), targets))
 
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return self.posterior.n_draws
-
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         order = [p.part.name for p in self.made(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
@@ -249,8 +241,8 @@ class RegressionFit(Synthesis):
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
-        for held in self.made(release):
-            held.part.check(codes, f"of release {l + 1}")
+        for part in (held.part for held in self.made(release)):
+            check_outcome(part.name, part.family, self.microdata, codes, f"of release {l + 1}")
         return codes
 
     def without(
@@ -264,11 +256,8 @@ class RegressionFit(Synthesis):
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
             shorter = 1 if held.part.family.exact else 2
-            parts.append(
-                held.with_rows(
-                    held.rows.only(np.arange(len(held.rows.y)) != row), shorter=shorter, rng=child
-                )
-            )
+            rows = held.rows.only(np.arange(len(held.rows.y)) != row)
+            parts.append(held.with_rows(rows, shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":
@@ -313,7 +302,6 @@ class RegressionFit(Synthesis):
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
-        """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         which = np.arange(self.posterior.n_draws) if draws is None else draws
         parts = [(held.part, held.draws.take(which)) for held in self.made(release)]
         out = np.zeros((release.m, len(which)))

@@ -370,7 +370,6 @@ class ImputedPosterior:
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws."""
         return sum(map(len, self.draws))
 
     def predictives(
@@ -404,13 +403,11 @@ class ImputedPredictive:
     batch: Ints  # shape (H,)
 
     def log_truth(self, block: slice) -> Array:
-        """log p_h(y_i), shape (H, block)."""
         rows = self.targets.profiles[block].astype(float)[None]  # shape (1, U, p)
         found, norm = self._masses(block, [rows] * len(self.tables), normed=True)
         return np.asarray(np.sum(found, axis=0)[:, 0] - norm)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         truth = self.targets.profiles[block].astype(float)[None]
         asked = [self.targets.rows(part.uses, block) for part in self.unknown.parts]
         codes = [np.concatenate([rows, truth]) for rows, _ in asked]  # distinct, the truth last

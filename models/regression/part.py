@@ -15,7 +15,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
+from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.variables import is_numeric
 
 from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogit, trials_column
@@ -49,19 +49,12 @@ def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.D
         variable, values = microdata.variables[j], codes[:, j]
         if isinstance(variable, Number):
             frame[name] = values.astype(float)
-        elif _numeric(variable):
+        elif is_numeric(variable.dtype) and not variable.missing:
             frame[name] = np.array(variable.levels, dtype=float)[values.astype(np.int64)]
         else:
             levels = pd.Index(variable.labels)
             frame[name] = pd.Categorical.from_codes(values.astype(np.int64), levels)
     return pd.DataFrame(frame, index=pd.RangeIndex(len(codes)))
-
-
-def _numeric(variable: Variable) -> bool:
-    """Whether a category is stored as numbers, so that a formula may use it as one."""
-    if variable.missing or isinstance(variable.dtype, pd.CategoricalDtype):
-        return False
-    return is_numeric(variable.dtype)
 
 
 class Rows(NamedTuple):
@@ -232,10 +225,6 @@ class Part:
         """Numbers of all columns that its density depends on."""
         names = [*self.columns, self.name, *trials_column(self.family)]
         return frozenset(self.microdata.columns.index(c) for c in names)
-
-    def check(self, codes: Codes, source: str) -> None:
-        """Outcomes that the family cannot have are an error."""
-        check_outcome(self.name, self.family, self.microdata, codes, source)
 
     def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
         """Coded rows (R, p) on the scale that is sampled."""

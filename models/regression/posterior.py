@@ -389,7 +389,6 @@ class RegressionPosterior:
 
     @property
     def n_draws(self) -> int:
-        """Number H of draws."""
         return min(len(part.draws) for part in self.parts)
 
     def predictives(

@@ -18,9 +18,8 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
-from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import blocks
-from bayes_risk.models.fits.synthesis import log_p_of_guesses
+from bayes_risk.models.fits.synthesis import log_p_of_guesses, ticker
 
 from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
 from .tree import PLAIN, Tree, grow

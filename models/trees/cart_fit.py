@@ -12,13 +12,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import (
-    Capabilities,
-    Simulated,
-    Targets,
-    drawn,
-    without_weights,
-)
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn, without_weights
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
@@ -141,9 +135,7 @@ class CARTFit(Synthesis):
         may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
         if not intruder.knows_less:
             may = replace(may, any_rows=True)
-            ways = frozenset(
-                {self._way(release)} | ({"refit"} if self.of_release is None else set())
-            )
+            ways = frozenset([self._way(release), *["refit"] * (self.of_release is None)])
             return replace(may, methods=ways, computed=ways)
         if why := self._why_all_must_be_known(trees, intruder):
             return may.refused(why)
@@ -187,7 +179,6 @@ class CARTFit(Synthesis):
         return bool(getattr(self.microdata.variables[tree.column], "whole", False))
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         trees = self._made(release)
         order = dict.fromkeys(self.microdata.columns[tree.column] for tree in trees)
         bayesian = self._kind(drawn(self, release)) == BAYESIAN
@@ -253,12 +244,10 @@ class CARTFit(Synthesis):
 
     @property
     def of_files(self) -> bool:
-        """Whether the trees were not grown here: each file has its own."""
         return self.of_release is not None
 
     @property
     def floored(self) -> bool:
-        """Whether values that a leaf does not hold have a probability all the same."""
         return self.model.floor is not None
 
     def without_floor(self) -> "CARTFit":

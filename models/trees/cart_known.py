@@ -19,7 +19,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import ticker
 
 from .cart_evidence import LeafCounts, Leaves, check_made, rows_of
 from .tree import PLAIN, Moves, Tree

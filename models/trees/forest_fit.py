@@ -11,12 +11,10 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
-from bayes_risk._core.shown import Shown
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Request, log_p_of_guesses, made_columns
+from bayes_risk.models.fits.synthesis import Fitted, Request, log_p_of_guesses, made_columns, ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
@@ -27,7 +25,7 @@ SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ForestFit(Shown):
+class ForestFit(Fitted):
     """Forests in sequence."""
 
     n_draws: ClassVar[int] = 0
@@ -57,7 +55,6 @@ class ForestFit(Shown):
         return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
 
     def mechanism(self, release: EncodedRelease) -> str:
-        """How the release was drawn, one phrase for reports."""
         order = [self.microdata.columns[trees.column] for trees in self._made(release)]
         smoothed = f", smoothed by Dirichlet({self.model.dirichlet:g})"
         return (

@@ -68,7 +68,6 @@ class RpartTree(Tree):
     majority: Ints  # shape (nodes,): the side with more records, 0: none, or not asked for
 
     def outcome(self, values: npt.NDArray[np.generic]) -> Array:
-        """What the tree is of, of coded values of its column."""
         return self.of.encoded(values)
 
     def leaf(self, codes: Codes) -> Ints:
@@ -187,11 +186,9 @@ class Columns:
     def place(self, name: str) -> int:
         """Number of a column, whatever synthpop has added to its name."""
         columns = self.data.columns
-        if name in columns:
-            return columns.index(name)
-        for ending in (VALUE, APART):
-            if name.endswith(ending) and name.removesuffix(ending) in columns:
-                return columns.index(name.removesuffix(ending))
+        for known in (name, name.removesuffix(VALUE), name.removesuffix(APART)):
+            if known in columns:
+                return columns.index(known)
         raise InputError(
             f"the trees know a column {name!r} that the original lacks; it has {columns}: give the "
             "table that syn() was given, with all columns that it used"

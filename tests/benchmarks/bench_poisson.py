@@ -13,7 +13,6 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.sampler import initial_state, run_chain
-from bayes_risk.models.poisson_mixture import columns_of, read_counts
 
 CLASSES, COUNTS, TRADES = 20, 4, 16
 BLOCKS, SWEEPS = 40, 5
@@ -45,8 +44,8 @@ def trades(n, *, seed):
 def sweeping(n, largest, zeros=None):
     """Milliseconds a sweep, the best block of processor time of a warm chain; distinct records."""
     model = br.models.PoissonMixture(CLASSES, zeros=zeros)
-    data = read_counts(establishments(n, largest, seed=1), (), None)
-    columns = columns_of(data, (), None)
+    fit = model.fit(establishments(n, largest, seed=1), sample=False)
+    data, columns = fit.microdata, fit.columns
     prior = prior_of(model, data, columns)
     units = columns.rows(data.codes, prior).units()
     rng = np.random.default_rng(2)

@@ -52,9 +52,9 @@ class Case(NamedTuple):
     attribute: AttributeRisk | None
     identification: IdentificationRisk | None
     exposure: Exposure | None
-    rows: RowCorrespondence | None
-    membership: Membership | None
-    utility: Utility | None
+    rows: RowCorrespondence | None = None
+    membership: Membership | None = None
+    utility: Utility | None = None
 
     @property
     def width(self) -> float:

@@ -10,23 +10,11 @@ from typing import Any
 
 from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
-from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.utilities.result import Utility
 
-from .reason import (
-    CURES,
-    RISK,
-    USE,
-    Outcome,
-    Reason,
-    Thresholds,
-    Usefulness,
-    settings_that_settle,
-)
+from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle
 from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
@@ -92,12 +80,12 @@ def judge(
     thresholds: Thresholds | None = None,
     *,
     diagnostics: Mapping[str, Any] | None = None,
-    membership: Membership | None = None,
-    utility: Utility | None = None,
     exposure: Exposure | None = None,
-    rows: RowCorrespondence | None = None,
+    **others: Any,
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
+
+    ``others``: ``rows``, ``membership`` and ``utility``, as of `Case`.
 
     A record is above a threshold when its value less two Monte Carlo standard errors is, and may be
     above when its value plus two is; more than two where the chains of the fit disagree. A record
@@ -109,9 +97,7 @@ def judge(
         attribute=attribute,
         identification=identification,
         exposure=exposure or exposure_of(identification, attribute),  # matching names the keys
-        rows=rows,
-        membership=membership,
-        utility=utility,
+        **others,
     )
     settings = settings_that_settle(attribute, diagnostics or {})
     reasons = [

@@ -31,13 +31,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import (
-    Fit,
-    TablePredictive,
-    Targets,
-    Terms,
-    drawn_in_words,
-)
+from bayes_risk.evidence.contract import Fit, TablePredictive, Targets, Terms, drawn_in_words
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import in_words
@@ -232,7 +226,6 @@ class Likeliest(OfTargets):
         return likeliest_values(self, self.codes[u][:k], *logs, self.truth[u])
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table = self.records
         certain = int(table["found"].sum())
         at_most, seen = "at most ", ""

@@ -23,12 +23,7 @@ from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
 from bayes_risk.release.release import Release
-from bayes_risk.risk.posterior import (
-    MAX_MCSE,
-    MAX_MCSE_LOG_ODDS,
-    mcse_of_mean,
-    warn_of_unreliable,
-)
+from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS, mcse_of_mean, warn_of_unreliable
 
 from .tables import Table, tabulated
 
@@ -180,7 +175,6 @@ class FullTableRisk(OfTargets):
         return self.with_variables(data, {"guess": np.arange(1, len(self.best) + 1)})
 
     def sentence(self) -> str:
-        """The result in plain words."""
         table = self.records
         worst = table.iloc[int(np.argmax(table["probability"]))]
         error = in_brackets(worst["mcse"], worst["probability"])

@@ -231,7 +231,6 @@ class Membership(OfRecords):
         return draw("plot_roc", self, log=log, ax=ax)
 
     def sentence(self) -> str:
-        """The result in plain words."""
         bad, told = int((~self.reliable).sum()), ""
         if self.has_others:
             auc = 100 * self.measures[0]

@@ -17,7 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import ticker
 from bayes_risk.models.mixture.fitting import truncation_binds
 from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease

@@ -98,11 +98,9 @@ class Terms:
     batch: Ints
 
     def sums(self, cut: int) -> "CellSums":
-        """The sums of all cells; the first ``cut`` guessed variables make the rows."""
         return CellSums(self, cut)
 
     def log_at(self, codes: Ints) -> Array:
-        """Log of the sum for cells (G, q), shape (G,)."""
         logs = np.log(self.factor)
         out = [log_sum(self.log_weight + logs[self.start[:-1] + row].sum(axis=0)) for row in codes]
         return np.array(out, dtype=float)
@@ -229,7 +227,6 @@ class LatentPredictive:
         )
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
         sums = self._pass(block, np.exp(log_weights - top[self.batch]))[1]
         logs: Array = np.log(np.maximum(sums, FLOOR)) + top[:, None]
@@ -243,7 +240,6 @@ class LatentPredictive:
         return int(self.batch.max()) + 1
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h without i), shape (H, block)."""
         logs, zeros = self._pass(block, None)[0], self.cases.prior.zeros
         if zeros is None:
             return logs
