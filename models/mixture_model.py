@@ -11,9 +11,10 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 Murray & Reiter (2016) without the hierarchy of classes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,10 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import known_columns, one_of, positive, positives
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
+from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -35,10 +37,119 @@ from bayes_risk.models.mixture.columns import (
     whole_from_zero,
 )
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import SPLITS, MixtureModel
+from bayes_risk.models.mixture.fitting import SPLITS, fitted
 from bayes_risk.models.mixture.state import Prior
 
 FAMILIES = ("category", "count", "normal", "lognormal")
+F = TypeVar("F")  # the fit
+
+
+class MixtureModel(Declaration, ABC, Generic[F]):
+    """What declarations of mixtures have in common: some priors, and how they are fitted."""
+
+    __slots__ = ()
+    _FIT: ClassVar[Any]  # what is made of the draws
+
+    def __post_init__(self) -> None:
+        of: Any = self
+        at_least("n_classes", of.n_classes, 1)
+        positive("level_prior", of.level_prior)
+        positives("concentration_prior", of.concentration_prior, (0.25, 0.25))
+        if getattr(of, "zeros", None) is not None:
+            positives("zeros", of.zeros, (1.0, 1.0))
+
+    @shows_progress
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        draws: int = 250,
+        *,
+        weights: Any = None,
+        tune: int = 500,
+        chains: int = 4,
+        thin: int = 5,
+        splits: int | None = None,
+        sampler: str = "gibbs",
+        missing: str = "error",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        sample: bool = True,
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Asked = None,
+    ) -> F:
+        """Sample p(Theta | y) through PyMC.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table; see `Microdata.from_frame` for ``missing``, ``levels``,
+            ``releases``, and ``missing_numbers`` of `models.Mixture`, of which numbers may be
+            missing too with ``missing="level"``.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1]: Theta is drawn from the pseudo-posterior
+            ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/sensitivity.md). Not with
+            ``impossible`` or ``zeros``; of `PoissonMixture` with ``kind="MP"`` alone.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1. An audit led by the release
+            takes twice the chains, half as long (docs/modes.md): the defaults are made for it, and
+            more of either make it more precise.
+        thin : int
+            Sweeps between kept draws.
+        splits : int
+            How often each sweep proposes to split a latent class in two, or to merge two: moves
+            that plain sweeps make slowly (docs/mixtures.md). By default 5; 0 of `PoissonMixture`,
+            and where there are no such moves (``impossible``, ``sampler="nuts"``). With the fit,
+            all that is sampled later from the table or from it and a release takes them; except
+            where a release was drawn given columns that stay, and where unknown records are
+            imputed.
+        sampler : {"gibbs", "nuts"}
+            Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        sample : bool
+            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
+        random_seed : int, Generator or None
+            Same seed, same draws, for any ``n_jobs``.
+        n_jobs : int
+            Processes for the chains.
+        progress : callable or bool, optional
+            Called as ``progress(stage, done, total)``.
+            By default a bar in terminals and notebooks; False: none.
+
+        Raises
+        ------
+        InputError
+            Tables that `Microdata.from_frame` refuses; columns that the model does not fit:
+            numbers that are no counts, exposures that are not positive; counts of draws out of
+            range; weights of another length, missing or outside (0, 1]; structural zeros that the
+            table contradicts; splits with ``impossible`` or ``sampler="nuts"``.
+
+        Warns
+        -----
+        TruncationWarning
+            Every class is occupied in more than one draw in twenty: raise ``n_classes``.
+
+        Notes
+        -----
+        Cost of a sweep: at most U p K multiplications for U distinct profiles, which share products
+        of equal first levels (twice as many of counts alone; with numbers an exponential for each
+        record and class), plus a draw of a class a record, or K for 32 equal ones and more. A
+        split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
+        """
+        how: Any = locals()
+        del how["self"]
+        found: F = fitted(self, **how)
+        return found
+
+    @abstractmethod
+    def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
+        """The table, coded."""
+
+    @abstractmethod
+    def _read(
+        self, data: Microdata, weights: Any
+    ) -> tuple[Microdata, Columns, Prior, Array | None]:
+        """Table and weights as the sampler takes them, columns, priors with the usual splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -27,9 +27,9 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.fitting import MixtureModel
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.state import Prior
+from bayes_risk.models.mixture_model import MixtureModel
 
 PAIR = (0.5, 0.5)
 
