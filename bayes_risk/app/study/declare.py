@@ -23,8 +23,8 @@ from bayes_risk.studies.bounds import InherentBounds, numbers_of
 from bayes_risk.studies.grid import SHARES, taken
 
 from .keys import FunctionName
-from .sections import DataSection, made_guesses, made_prior
-from .signatures import ModelSection, functions_in
+from .sections import DataSection, made_guesses
+from .signatures import ModelSection, functions_in, made
 from .study import Study, Values, candidate_study, changed, label_of, labelled
 
 
@@ -45,9 +45,8 @@ def matching_options(
 ) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
-    radius = {name: made_prior(given) for name, given in (section.radius or {}).items()}
-    others = {"radius": radius or None, "population": _population(study, df, releases)}
-    return {**section.given_to(br.identification_risk), **others}
+    population = _population(study, df, releases)
+    return made(section.given_to(br.identification_risk)) | {"population": population}
 
 
 def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]) -> Any:
@@ -150,7 +149,7 @@ def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
         if not any(isinstance(value, list) for value in values):  # a curve over shares
             return values, SHARES.get(own, own)
     pairs, label = labelled(given, own)
-    ways: dict[str, Any] = {"priors": made_prior, "guesses": partial(made_guesses, budget=budget)}
+    ways: dict[str, Any] = {"priors": made, "guesses": partial(made_guesses, budget=budget)}
     way = ways.get(key, lambda value: value)
     return {name: way(value) for name, value in pairs.items()}, label
 

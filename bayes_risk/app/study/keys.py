@@ -26,10 +26,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import most_of
 
+COLUMNS = "a list of column names"
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
-AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
-
-
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
 Float = Annotated[
     float,
@@ -38,9 +36,7 @@ Float = Annotated[
 ]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
-FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
-Columns = Annotated[list[str], Field(description="a list of column names")]
-SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
+Columns = Annotated[list[str], Field(description=COLUMNS)]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 
 
@@ -49,7 +45,12 @@ def worded(words: str, default: Any = None, **how: Any) -> Any:
     return Field(default, description=words, **how)
 
 
-Homes = Callable[[str, str], str | None]  # of a table and a key: where the key belongs
+def whole(least: int, default: Any = None) -> Any:
+    """A whole number that may be left out."""
+    return worded(f"a whole number >= {least}", default, ge=least, strict=True)
+
+
+Home = Callable[[str, str], str]  # of a table and a key: where the key belongs, if anywhere
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
@@ -93,11 +94,6 @@ def unfit(right: str) -> PydanticCustomError:
     return PydanticCustomError("unfit", "{right}", {"right": right})
 
 
-def told(said: str) -> PydanticCustomError:
-    """A whole sentence; ``[]`` before it stands for the table."""
-    return PydanticCustomError("told", "{said}", {"said": said})
-
-
 class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
@@ -120,9 +116,9 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
-        most = most_of(str(info.field_name))
-        listed = isinstance(value, list)  # labels and levels, which may be any number
+        most, listed = most_of(str(info.field_name)), isinstance(value, list)
         for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
+            # lists are of labels and levels, which may be any number
             if most is not None and not listed and type(part) is int and part > most:
                 raise unfit(f"a whole number of at most {most:,}")
             if isinstance(part, str) and "\0" in part:
@@ -143,31 +139,28 @@ class Section(BaseModel):
 
     @classmethod
     def _problem(cls, table: Any, one: Any) -> InitErrorDetails:
+        """An error of pydantic in words: "told" a sentence, or a key is "unknown"."""
         kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
-        if kind in ("told", "unknown"):
-            return InitErrorDetails(type=PydanticCustomError(kind, "", ctx), loc=loc, input=value)
-        if kind == "value_error":  # one of the library too
-            said = as_keys(str(ctx["error"]))
-            said = said if said.startswith("[") else f"[] {said}"
-            return InitErrorDetails(type=told(said), loc=loc, input=value)
-        key, *inner = loc
-        if key not in cls.model_fields:
-            known = {"key": key, "known": [*cls.model_fields]}
-            return InitErrorDetails(type=PydanticCustomError("unknown", "", known), input=value)
-        right = ctx.get("right") or cls.model_fields[key].description or "a table of keys"
-        if kind == "missing" and not inner:
-            return InitErrorDetails(type=told(f"[] {key} is missing; give {right}"), input=value)
-        whole, loc = table.get(key), ()
-        if inner and isinstance(whole, Mapping) and inner[0] in whole:
-            loc, key, whole = (key,), inner[0], whole[inner[0]]
-        said = misfit(f"[] {key}", value if kind == "unfit" else whole, right)
-        return InitErrorDetails(type=told(said), loc=loc, input=value)
+        if kind not in ("told", "unknown", "value_error"):  # of a rule, and of tables within
+            (key, *inner), field = loc, cls.model_fields.get(loc[0])
+            right = ctx.get("right") or (field and field.description) or "a table of keys"
+            whole, loc = table.get(key), ()
+            if inner and isinstance(whole, Mapping) and inner[0] in whole:
+                loc, key, whole = (key,), inner[0], whole[inner[0]]
+            given = value if kind == "unfit" else whole
+            ctx = {"said": misfit(key, given, right)}
+            if kind == "missing" and not inner:
+                ctx = {"said": f"{key} is missing; give {right}"}
+            elif field is None:
+                kind, loc, ctx = "unknown", (), {"key": one["loc"][0], "known": [*cls.model_fields]}
+        ours = PydanticCustomError("unknown" if kind == "unknown" else "told", "", ctx)
+        return InitErrorDetails(type=ours, loc=loc, input=value)
 
 
-def sentences(error: ValidationError, homes: Homes | None = None, above: Sequence[str] = ()) -> str:
-    """The first problems of a table, each once, and how many there are besides.
+def sentences(error: ValidationError, home: Home | None = None, above: Sequence[str] = ()) -> str:
+    """The first problems of a study or table, each once, and how many there are besides.
 
-    ``homes`` says where a key belongs that a table does not have; ``above`` are the tables in which
+    ``home`` says where a key belongs that a table does not have; ``above`` are the tables in which
     this one stands.
     """
     found: dict[str, None] = {}
@@ -176,11 +169,12 @@ def sentences(error: ValidationError, homes: Homes | None = None, above: Sequenc
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
         where, ctx = f"[{'.'.join(names)}]" if names else "", one["ctx"]
         if one["type"] == "unknown":
-            home = None if homes is None else homes(where, ctx["key"])
-            said = unknown(ctx["key"], where or "the study", ctx["known"], home)
-        else:  # of the whole study rules are told as they are
+            belongs = home(where, ctx["key"]) if home else ""
+            said = f"{where or 'the study'} {unknown(ctx['key'], ctx['known'], belongs)}"
+        else:
             said = ctx.get("said") or as_keys(str(ctx["error"]))
-        found[f"{where} {said[3:]}".strip() if said.startswith("[] ") else said] = None
+            said = said if said.startswith("[") else f"{where} {said}".strip()
+        found[said] = None
     more = len(problems) - MOST_PROBLEMS
     return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")
 
@@ -199,26 +193,40 @@ def shortened(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+# What the library says of arguments as a file has them: patterns, and what is written instead.
+WRITTEN = (
+    (r"\bkind(?==)", "synthesizer"),
+    (r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2"),
+    (r"\b([\w.]+)='([^']*)'", r'\1 = "\2"'),
+    (r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1"),
+    (r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = "),
+    (r"\bGrid\(([^()]*)\)", r"{ \1 }"),
+    (r'("[^"{}]*"): (?=["{[])', r"\1 = "),
+    (r"\bLevels\(\)", '"levels"'),
+    (r"True", "true"),
+    (r"False", "false"),
+    (r"\bmodels\.([A-Z]\w*)", r'kind = "\1"'),
+    (r"over: ", ""),
+    (r"fit with these as levels = ", "list these in [data] levels = "),
+    (r"the table's index", "[data] index, or the numbers of the rows from 0"),
+)
+
+
 def as_keys(sentence: str) -> str:
     """A sentence of the library, its arguments written as keys of the file."""
-    written = re.sub(r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2", sentence)
-    written = re.sub(r"\b([\w.]+)='([^']*)'", r'\1 = "\2"', written)
-    written = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1", written)
-    written = re.sub(r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = ", written)
-    written = re.sub(r"\bGrid\(([^()]*)\)", r"{ \1 }", written)
-    written = re.sub(r'("[^"{}]*"): (?=["{[])', r"\1 = ", written).replace("Levels()", '"levels"')
-    return written.replace("True", "true").replace("False", "false")
+    for pattern, written in WRITTEN:
+        sentence = re.sub(pattern, written, sentence)
+    return sentence
 
 
-def unknown(key: str, where: str, known: Sequence[str], home: str | None = None) -> str:
+def unknown(key: str, known: Sequence[str], belongs: str = "") -> str:
     """Sentence on a key that a table does not have: where it belongs, or what comes near."""
-    start = f"{where} has no key {shortened(key)}"
-    if home is not None:
-        return f"{start}; it belongs to {home}"
-    near = get_close_matches(key[:MOST_SHOWN], known, n=1)
-    if near:
-        return f"{start}; did you mean {near[0]!r}?"
-    return f"{start}; it knows {', '.join(known)}"
+    start, near = f"has no key {shortened(key)}", get_close_matches(key[:MOST_SHOWN], known, n=1)
+    if belongs:
+        return f"{start}; it belongs to {belongs}"
+    return (
+        f"{start}; did you mean {near[0]!r}?" if near else f"{start}; it knows {', '.join(known)}"
+    )
 
 
 # --- the text of the file -------------------------------------------------------------------------

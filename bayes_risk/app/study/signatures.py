@@ -6,29 +6,36 @@ of data as a path. ``[model]`` has the arguments of a declaration and of its fit
 entry-point group ``bayes_risk.models`` has a section.
 """
 
-import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
+from runpy import run_path
 from traceback import extract_tb
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, ValidationInfo, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    SerializeAsAny,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
+from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
 
 from .keys import (
-    AtLeastTwo,
     FileFunction,
     FilePath,
     Float,
@@ -37,6 +44,7 @@ from .keys import (
     Section,
     as_keys,
     misfit,
+    whole,
 )
 
 # arguments that other sections give, or no study file
@@ -79,6 +87,21 @@ def leaves(hint: Any) -> Iterator[Any]:
         yield hint
 
 
+Table = SerializeAsAny[InstanceOf[Section]]  # as `opened` reads one
+
+
+def opened(*parts: type[Section]) -> BeforeValidator:
+    """Read a table as the part it is of: of several the one whose first key it has."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        for part in parts if isinstance(value, Mapping) else ():
+            if len(parts) == 1 or next(iter(part.model_fields)) in value:
+                return part.model_validate(value, context=info.context)
+        return value
+
+    return BeforeValidator(read)
+
+
 def in_files(hint: Any) -> tuple[Any, str]:
     """A type as pydantic checks what stands in a file, and what a value may be, in words."""
     if len(members(hint)) > 1:
@@ -87,7 +110,8 @@ def in_files(hint: Any) -> tuple[Any, str]:
             raise TypeError(hint)
         found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
-        return _opened(hint, Union[types]), " or ".join(words)  # noqa: UP007
+        parts = [part for one in found for part in parts_of(one)]
+        return Annotated[Union[types], opened(*parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
     if origin in SIMPLE:
@@ -107,28 +131,20 @@ def in_files(hint: Any) -> tuple[Any, str]:
     if origin in (dict, Mapping):
         kind = in_files(inner[1])
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
-    if is_part(origin):
-        part, names = part_of(origin), tuple(_words(origin))
-        said = f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}"
-        said = " or ".join([*(f'"{name}"' for name in names), said])
-        return _opened(hint, part | Literal[names] if names else part), said
+    if parts := parts_of(origin):
+        names = tuple(_words(origin))
+        said = [f'"{name}"' for name in names]
+        said += [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
+        typed = Table | Literal[names] if names else Table
+        return Annotated[typed, opened(*parts)], " or ".join(said)
     raise TypeError(hint)  # of which no value can stand in a file
 
 
-def _opened(hint: Any, typed: Any) -> Any:
-    """The type of a file, of which a table stands for the part of a declaration that is in it."""
-    parts = [part_of(one) for one in members(hint) if is_part(one)]
-
-    def opened(value: Any, info: ValidationInfo) -> Any:
-        is_table = isinstance(value, Mapping)
-        return parts[0].model_validate(value, context=info.context) if is_table else value
-
-    return Annotated[typed, BeforeValidator(opened)] if parts else typed
-
-
-def is_part(hint: Any) -> bool:
-    """Whether a type is a part of a declaration."""
-    return is_dataclass(hint) and hint not in (br.Impossible, SynthpopModels)
+def parts_of(hint: Any) -> list[type["Part"]]:
+    """Sections of the dataclasses that a type stands for."""
+    kinds = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
+    data = (br.Impossible, SynthpopModels)
+    return [part_of(kind) for kind in kinds if is_dataclass(kind) and kind not in data]
 
 
 def writable(hint: Any) -> bool:
@@ -171,30 +187,27 @@ def _default(argument: inspect.Parameter, call: Any = None) -> Any:
     if argument.default is argument.empty:
         return ...
     made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
-    factory = made.get(argument.name, MISSING)
+    factory: Any = made.get(argument.name, MISSING)
     if factory is MISSING:
         return [] if argument.default == () else argument.default
-    return part_of(factory)() if is_part(factory) else factory()  # type: ignore[arg-type]
+    return part_of(factory)() if is_dataclass(factory) else factory()
 
 
 def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
     """A section with some arguments of functions as its keys, and others that it has alone.
 
-    ``own`` are types, of an argument too whose type in the file says more than the function's, with
-    a default where it has another or none, and in words what a value may be.
+    ``own`` are types of keys, with a field or with the argument's default; also of arguments whose
+    type in the file says more than the function's.
     """
     arguments: dict[str, inspect.Parameter] = {}
     for call in calls:
         arguments |= inspect.signature(call, eval_str=True).parameters
     made: dict[str, Any] = {}
     for key in dict.fromkeys([*keys, *own]):
-        if key not in own:
-            made[key] = field_of([arguments[key]])
-            continue
-        typed, *more = own[key] if isinstance(own[key], tuple) else (own[key],)
-        default = more[0] if more else _default(arguments[key])
-        words = {"description": more[1]} if more[1:] else {}
-        made[key] = (typed, Field(default, **words))
+        given = own.get(key)
+        if not isinstance(given, tuple):
+            given = (given, _default(arguments[key])) if given else field_of([arguments[key]])
+        made[key] = given
     return create_model(name, __base__=Section, **made)
 
 
@@ -251,14 +264,23 @@ def _words(cls: Any) -> list[str]:
     ]
 
 
-def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
+def made(
+    value: Any, hint: Any = None, *, key: str = "", df: pd.DataFrame | None = None, run: bool = True
+) -> Any:
     """A value of the file as the library takes it; ``run``: what stands in files is read."""
     types = set(leaves(hint))
     how: dict[str, Any] = {"key": key, "df": df, "run": run}
     if isinstance(value, Part):
         return value.made()
     if br.Impossible in types and value is not None:
-        return _impossible(value, df)
+        if isinstance(value, Path):
+            if df is None:
+                return None
+            value = read_like(value, df)
+        try:
+            return br.Impossible(value)
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from None
     if isinstance(value, FunctionName):
         return made([value], hint, **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
@@ -266,23 +288,11 @@ def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool)
     if isinstance(value, Path) and run:
         return read_models(str(value)) if SynthpopModels in types else br.read_table(value)
     if isinstance(value, str):
-        with_word = [t for t in types if is_part(t) and value in _words(t)]
+        with_word = [t for t in types if is_dataclass(t) and value in _words(t)]
         return getattr(with_word[0], value)() if with_word else value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {k: made(v, hint, **how) for k, v in value.items()}
     return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
-
-
-def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
-    """Rules; a table of them is read as the data are."""
-    if isinstance(given, Path):
-        if df is None:
-            return None
-        given = read_like(given, df)
-    try:
-        return br.Impossible(given)
-    except InputError as error:
-        raise InputError(f"impossible: {error}") from None
 
 
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
@@ -296,32 +306,28 @@ def functions_in(
 ) -> list[Function]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
     where = f"{section} {key}"
-    modules = {path: _module(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
+    files = {path: _run(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
     found = []
     for path, name in (n.place for n in names):
-        function = getattr(modules[path], name, None)
+        function = files[path].get(name)
         if not callable(function):
             raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
         found.append(_guarded(function, path, where))
     return found
 
 
-def _module(path: Path, where: str) -> ModuleType:
+def _run(path: Path, where: str) -> dict[str, Any]:
+    """What a Python file defines."""
     if not path.is_file():
         raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
-    spec = importlib.util.spec_from_file_location(f"_study_model_{path.stem}", path)
-    assert spec is not None and spec.loader is not None  # the name ends in .py
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # worker processes look functions up by it
     try:
-        spec.loader.exec_module(module)
+        return run_path(str(path), run_name=f"_study_model_{path.stem}")
     except Exception as error:
         # what code says of itself is told; what it says of values may be of records
         coded = isinstance(error, SyntaxError | ImportError | NameError)
         said = f": {error}" if coded else f" in line {_last_line(error, path)}"
         said = f"{str(path)!r} cannot be run: {type(error).__name__}{said}"
         raise InputError(f"{where}: {said}") from None
-    return module
 
 
 def _last_line(error: Exception, path: Path) -> int | str:
@@ -423,13 +429,7 @@ class ModelSection(Section):
 
     def said(self, error: Exception, where: str = "[model]") -> str:
         """What the library says of arguments, said of keys."""
-        words = as_keys(re.sub(r"\bkind(?==)", "synthesizer", str(error)))
-        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', words)
-        words = re.sub(r"\bmodels\.([A-Z]\w*)", r'kind = "\1"', words).replace("over: ", "")
-        words = words.replace("fit with these as levels = ", "list these in [data] levels = ")
-        words = words.replace(
-            "the table's index", "[data] index, or the numbers of the rows from 0"
-        )
+        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', as_keys(str(error)))
         return words if words.startswith("[") else f"{where} {words}"
 
 
@@ -462,18 +462,18 @@ def section_of(kind: str) -> type[ModelSection]:
             given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
         keys[in_file(name)] = field_of(given, declares if name in own else None)
     if "chains" in keys:  # errors are taken between them
-        keys["chains"] = (AtLeastTwo, keys["chains"][1].default)
+        keys["chains"] = (int, whole(2, keys["chains"][1].default))
     named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
     section = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
     section.declares, section.ways = declares, ways
     return section
 
 
-def read_model(value: Any, context: Any = None) -> Any:
+def read_model(value: Any, info: ValidationInfo | None) -> Any:
     """``[model]``, of the kind that it names."""
     if not isinstance(value, Mapping):
         return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
-    return section_of(kind).model_validate(value, context=context)
+    return section_of(kind).model_validate(value, context=info and info.context)

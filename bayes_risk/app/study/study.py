@@ -8,6 +8,7 @@ asked before a model is sampled (`run/audit.py`).
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal
 
 import pandas as pd
@@ -20,7 +21,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     ValidationInfo,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -35,9 +35,7 @@ from bayes_risk.studies.grid import SHARES
 
 from .keys import (
     LARGEST,
-    Count,
     FunctionName,
-    Homes,
     Section,
     Switch,
     misfit,
@@ -46,40 +44,42 @@ from .keys import (
     too_deep,
     unfit,
     unknown,
+    whole,
     worded,
 )
 from .sections import (
     BY_MODEL,
     INTRUDER,
+    AttributeSection,
+    BoundsSection,
+    ContextSection,
     DataSection,
+    FullTableSection,
     Guesses,
+    IdentificationSection,
+    MembershipSection,
     OutputSection,
     Prior,
     ReleaseSection,
+    ReweightSection,
     ThresholdsSection,
+    UtilitySection,
 )
-from .sections import SECTIONS as PLAIN
-from .signatures import ModelSection, read_model, section, section_of
+from .signatures import ModelSection, members, read_model, section, section_of
 
 
 class CandidateSection(Section):
     """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
 
-    model: dict[str, Any] | None = worded("a table of keys of [model]")
-    release: dict[str, Any] | None = worded("a table of keys of [release]")
-    attribute: dict[str, Any] | None = worded("a table of keys of [attribute]")
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _nothing_changes(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Take an empty table for none."""
-        return value or None
+    model: dict[str, Any] = worded("a table of keys of [model]", {})
+    release: dict[str, Any] = worded("a table of keys of [release]", {})
+    attribute: dict[str, Any] = worded("a table of keys of [attribute]", {})
 
 
 class CompareSection(Section):
     """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
 
-    replicates: Count = 5
+    replicates: int = whole(1, 5)
     risk: str | None = worded(
         'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
         pattern=f"^({'|'.join(RISKS)})$",
@@ -98,19 +98,11 @@ class CompareSection(Section):
     @classmethod
     def _candidates(cls, value: Any) -> Any:
         """Tables that are no keys are candidates."""
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or "candidates" in value:
             return value
-        tables = value.get("candidates")
-        if tables is None:
-            keys = set(cls.model_fields)
-            tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
-            if not tables and set(value) <= keys:
-                raise ValueError(
-                    "names no candidate; give tables of what changes: [compare.trees] "
-                    'and model = { kind = "CART", order = ["income"] }'
-                )
-            value = {k: v for k, v in value.items() if k not in tables}
-        return {**value, "candidates": tables}
+        keys = cls.model_fields
+        tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
+        return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -118,7 +110,7 @@ class CompareSection(Section):
         found: dict[str, Any] = handler(self)
         given = {
             name: {k: v for k, v in keys.items() if v} or {"model": {}}
-            for name, keys in found.pop("candidates", {}).items()
+            for name, keys in found.pop("candidates").items()
         }
         named_as_keys = set(given) & set(type(self).model_fields)
         return found | ({"candidates": given} if named_as_keys else given)
@@ -129,11 +121,6 @@ class CompareSection(Section):
         return None if self.risk is None else MEASURES[self.risk].kind
 
 
-CHANGED = {
-    "release": list(ReleaseSection.model_fields),
-    "model": ["kind", "order", "formulas", "n_classes", "min_leaf", "draws", "tune", "chains"],
-    "attribute": ["evidence", "guesses", "prior"],
-}
 Values = Annotated[list[Any], Field(min_length=1)] | Annotated[dict[str, Any], Field(min_length=1)]
 OWN = "as in the study"
 ANYTHING = TypeAdapter[Any](Any)
@@ -142,19 +129,14 @@ ANYTHING = TypeAdapter[Any](Any)
 def _varied(example: str, each: Any = Any) -> Any:
     """A list of values, or a table of label = value, each of a type; nothing if left out."""
     right = f"a list: {example}; or a table of label = value"
-    listed, labelled = TypeAdapter(list[each]), TypeAdapter(dict[str, each])
+    types = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
 
     def values(given: Any, info: ValidationInfo) -> Any:
-        if not isinstance(given, list | Mapping) or not given:
+        if type(given) not in types or not given:
             raise unfit(right)
-        if isinstance(given, Mapping):
-            return labelled.validate_python(given, context=info.context)
-        found = listed.validate_python(given, context=info.context)
-        if any(value in found[:place] for place, value in enumerate(found)):
-            raise unfit("each value once")
-        return found
+        return types[type(given)].validate_python(given, context=info.context)
 
-    return Annotated[Any, BeforeValidator(values)], None, right
+    return Annotated[Any, BeforeValidator(values)], worded(right)
 
 
 def _known(value: Any) -> Any:
@@ -164,12 +146,13 @@ def _known(value: Any) -> Any:
     return value
 
 
-Records = Annotated[Any, BeforeValidator(_known)]
 SWEPT: Any = section(
     "Swept",
     keys=(),
     priors=_varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
-    knows_records=_varied('["all-but-target", 0.5, "none"]', Records),
+    knows_records=_varied(
+        '["all-but-target", 0.5, "none"]', Annotated[Any, BeforeValidator(_known)]
+    ),
     knows_columns=_varied('[[], ["age"], ["age", "job"]]'),
     guesses=_varied('["neighbourhood", "hamming-2"]', Guesses),
     classes=_varied('["new", "own"]'),
@@ -178,8 +161,7 @@ SWEPT: Any = section(
     m=_varied("[1, 3, 5]"),
     model=(
         Annotated[dict[str, Values], Field(min_length=1)] | None,
-        None,
-        "a table of key of [model] = list of values: level_prior = [0.5, 1, 2]",
+        worded("a table of key of [model] = list of values: level_prior = [0.5, 1, 2]"),
     ),
     combinations=(Switch, False),
 )
@@ -232,34 +214,25 @@ class Study(Section):
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
     title: str = worded("one line of text", "Disclosure risk of a synthetic file")
-    random_seed: int | None = worded("a whole number >= 0", ge=0, strict=True)
+    random_seed: int | None = whole(0)
     data: DataSection
-    model: SerializeAsAny[ModelSection] = Field(default_factory=lambda: read_model({}))
+    model: Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)] = Field(
+        default_factory=lambda: read_model({}, None)
+    )
     release: ReleaseSection = ReleaseSection()
-    attribute: Any = None
-    identification: Any = None
-    utility: Any = None
-    context: Any = None
-    bounds: Any = None
-    membership: Any = None
-    full_table: Any = None
-    reweight: Any = None
-    sweep: Any = None
-    compare: Any = None
-    thresholds: Any = ThresholdsSection()
+    attribute: AttributeSection | None = None
+    identification: IdentificationSection | None = None
+    utility: UtilitySection | None = None
+    context: ContextSection | None = None
+    bounds: BoundsSection | None = None
+    membership: MembershipSection | None = None
+    full_table: FullTableSection | None = None
+    reweight: ReweightSection | None = None
+    sweep: SweepSection | None = None
+    compare: CompareSection | None = None
+    thresholds: ThresholdsSection = ThresholdsSection()
     output: OutputSection = OutputSection()
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _table(cls, value: Any, info: ValidationInfo) -> Any:
-        name = str(info.field_name)
-        if name == "model":
-            return read_model(value, info.context)
-        missing = value is None and not cls.model_fields[name].is_required()
-        if missing or name not in SECTIONS:
-            return value
-        return SECTIONS[name].model_validate(value, context=info.context)
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
@@ -334,31 +307,21 @@ class Study(Section):
         return self.release.m if self.release.files is None else len(self.release.files)
 
 
-SECTIONS = PLAIN | {"sweep": SweepSection, "compare": CompareSection}
+SECTIONS: dict[str, type[Section]] = {
+    name: next(one for one in members(field.annotation) if one is not NoneType)
+    for name, field in Study.model_fields.items()
+    if name not in ("title", "random_seed", "model")
+}
 HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
 
 
-def homes(content: Mapping[str, Any]) -> Homes:
+def home(where: str, key: str) -> str:
     """Say where a key belongs that a table of a study does not have."""
-
-    def home(where: str, key: str) -> str | None:
-        if where.startswith("[compare."):
-            found = [f"{where} {name} = {{ ... }}" for name, keys in CHANGED.items() if key in keys]
-            return found[0] if found else None
-        have = [name for name in models.registered() if key in section_of(name).model_fields]
-        if where == "[model]" and have:
-            own, model = '" or "'.join(have), content.get("model")
-            kind = model.get("kind", "DPMPM") if isinstance(model, Mapping) else "DPMPM"
-            return f'kind = "{own}"; this one is "{kind}"'
-        places = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
-        places |= {
-            "[model]": [key] if have else [],
-            "[attribute.intruder]": list(INTRUDER.model_fields),
-        }
-        found = [name for name, keys in places.items() if key in keys]
-        return " or ".join(found) if found and where in ("", *places) else None
-
-    return home
+    places = {f"[{name}]": SECTIONS[name] for name in HOMES} | {"[attribute.intruder]": INTRUDER}
+    found = [name for name, one in places.items() if key in one.model_fields]
+    kinds = [f'"{name}"' for name in models.registered() if key in section_of(name).model_fields]
+    found += [f"[model] kind = {' or '.join(kinds)}"] if kinds else []
+    return " or ".join(found) if where in ("", "[model]", *places) else ""
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -396,7 +359,7 @@ def parse_study(
     try:
         return Study.model_validate(content, context=context)
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error, homes(content))}") from None
+        raise InputError(f"{source}: {sentences(error, home)}") from None
     except RecursionError:
         raise too_deep(source) from None
 
@@ -446,6 +409,8 @@ def check_agreement(study: Study) -> None:
         ("[thresholds] membership_auc", members, held or others,
          "people outside the data: [membership] held_out or others"),
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
+        ("[compare]", compare, compare and compare.candidates, "a candidate and what it changes: "
+         '[compare.trees] and model = { kind = "CART", order = ["income"] }'),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
         ("[output] keep_labels", study.output.keep_labels, study.output.release,
          "release = true, the synthetic files in which they are"),
@@ -479,7 +444,7 @@ def check_agreement(study: Study) -> None:
             raise ValueError(f"{who} does not go with {what}; leave one of them out")
     for name in wanted.utility or ():
         if name not in UTILITIES:
-            raise ValueError(unknown(name, "[thresholds] utility", UTILITIES))
+            raise ValueError(f"[thresholds] utility {unknown(name, UTILITIES)}")
     for key, values in ((sweep and sweep.model) or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
             changed(study.model, key, value)
@@ -492,7 +457,7 @@ def changed(model: Any, key: str, value: Any) -> Any:
     if not (known := model.hyper):
         raise ValueError(f'[sweep.model] is not offered for kind = "{model.kind}"; leave it out')
     if key not in known:
-        raise ValueError(unknown(key, "[sweep.model]", known))
+        raise ValueError(f"[sweep.model] {unknown(key, known)}")
     if key == "power":
         if not is_number(value) or not 0 < value <= LARGEST:
             raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
