@@ -8,9 +8,9 @@ from typing import Any
 
 from bayes_risk import models
 from bayes_risk.app.study.keys import Section
-from bayes_risk.app.study.sections import GRID, INTRUDER, PopulationSection
+from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
 from bayes_risk.app.study.signatures import ModelSection, part_of, section_of
-from bayes_risk.app.study.study import SECTIONS, CandidateSection, Study
+from bayes_risk.app.study.study import SECTIONS, Study
 from bayes_risk.intruder.priors import Interval
 
 PAGE = Path(__file__).with_name("study-file.md")

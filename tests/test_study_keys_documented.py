@@ -19,7 +19,7 @@ from bayes_risk.app.study.sections import (
     PriorMixture,
 )
 from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
-from bayes_risk.app.study.study import SWEPT, parse_study
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.priors import TruthFactor
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
@@ -31,7 +31,7 @@ IN_THE_TEXT = {
     *(DistributionSection, PriorDensity, PriorMixture),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial, TruthFactor)),
 }
-BASES = {ModelSection, Part, OPTIONS, SWEPT}
+BASES = {ModelSection, Part, OPTIONS}
 
 
 def test_the_page_is_what_the_declarations_give():

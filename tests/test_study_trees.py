@@ -131,7 +131,7 @@ def test_constraints_count_from_the_folder_of_the_file_which_is_run_once(tmp_pat
     [
         ("nowhere.py", "f", r"\[model\] constraints: there is no file '.*nowhere.py'; check the p"),
         ("rules.py", "g", r"\[model\] constraints: '.*rules.py' defines no function 'g'"),
-        ("bad.py", "f", r"\[model\] constraints: '.*bad.py' cannot be run: ZeroDivisionError"),
+        ("bad.py", "f", r"\[model\] constraints: line 1 of 'bad.py' fails with ZeroDivisionError"),
     ],
 )
 def test_constraints_that_are_not_there(tmp_path, file, function, message):

@@ -1,5 +1,6 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,10 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import toml_value
+from bayes_risk._core.validate import known_columns
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
@@ -25,7 +29,7 @@ from bayes_risk.studies.grid import SHARES, taken
 from .keys import FunctionName
 from .sections import DataSection, made_guesses
 from .signatures import ModelSection, functions_in, made
-from .study import Study, Values, candidate_study, changed, label_of, labelled
+from .study import Study, candidate_study, changed
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -68,11 +72,8 @@ def utility_options(study: Study) -> dict[str, Any]:
     """``[utility]`` as keyword arguments of ``utility``; the files of the analyses are run."""
     names = [FunctionName(name) for name in study.utility.analyses]
     called = [name.place[1] for name in names]
-    if repeated := [name for name in called if called.count(name) > 1]:
-        raise InputError(
-            f"[utility] analyses names two functions {repeated[0]!r}, by which results are told "
-            "apart; give each a name of its own"
-        )
+    if len({*called}) < len(called):
+        raise InputError(f"[utility] analyses = {called}: give each function a name of its own")
     made = functions_in(names, key="analyses", section="[utility]")
     analyses = dict(zip(called, made, strict=True)) or None
     return {**study.utility.given_to(br.utility), "analyses": analyses}
@@ -106,29 +107,16 @@ def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+OWN = "as in the study"
+ANYTHING = TypeAdapter[Any](Any)
+
+
 def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
-    options, over, base = audit.options, {}, {}
-    for key, own in _own(study, section, fit, release).items():
-        given = getattr(section, key)
-        factor = "prior" if key == "priors" else key
-        over[factor], base[factor] = _varied(key, given, own, audit.guess_budget)
-        options.pop(factor, None)
-    if sizes := section.values("m"):
-        over["m"], base["m"] = list(dict.fromkeys([*sizes, study.m])), study.m
-    if section.model is not None:
-        over["hyper"] = {
-            "kind" if key == "synthesizer" else key: _hyper(study.model, key, values)
-            for key, values in section.model.items()
-        }
-    return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
-
-
-def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str, Any]:
-    """The study's own value of each key that is varied, m and the model aside."""
-    audit = study.attribute
-    knows = audit.knows.knows_records
+    knows, evidence = audit.knows.knows_records, audit.evidence
+    if evidence is None and section.evidence:  # left to the library: the first listed
+        evidence = next(iter(_values(section.evidence)))
     own: dict[str, Any] = {
         "priors": audit.prior or "uniform",
         "knows_records": list(knows) if isinstance(knows, tuple) else knows,
@@ -136,39 +124,58 @@ def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str,
         "guesses": audit.guesses,
         "classes": release.classes,
         "parameters": drawn(fit, release),
-        # left to the library: the first listed
-        "evidence": audit.evidence or [*section.values("evidence"), None][0],
+        "evidence": evidence,
+        "m": study.m,
     }
-    return {key: own[key] for key in own if key in section.factors}
+    options, over, base = audit.options, {}, {}
+    ways = {"priors": made, "guesses": partial(made_guesses, budget=audit.guess_budget)}
+    for key, value in own.items():
+        if (given := getattr(section, key)) is not None:
+            factor = "prior" if key == "priors" else key
+            over[factor], base[factor] = _axis(key, given, value, ways.get(key, lambda one: one))
+            options.pop(factor, None)
+    for key, given in (section.model or {}).items():
+        name = "kind" if key == "synthesizer" else key
+        values = [_hyper(study.model, key, name, value) for value in _values(given)]
+        if isinstance(given, Mapping) or not all(isinstance(v, int | float) for v in values):
+            labels = given if isinstance(given, Mapping) else map(label_of, given)
+            values = dict(zip(labels, values, strict=True))
+        over.setdefault("hyper", {})[name] = values
+    return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
-    """Values as the library takes them, and the label of the study's own."""
-    if key == "knows_records" and isinstance(given, list):
-        values = [*given, *([] if own in given else [own])]
-        if not any(isinstance(value, list) for value in values):  # a curve over shares
+def _values(given: Any) -> list[Any]:
+    """Values of a factor, without labels."""
+    return list(given.values() if isinstance(given, Mapping) else given)
+
+
+def _axis(key: str, given: Any, own: Any, way: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Values of a factor as the library takes them, and the label of the study's own."""
+    if key == "m" or key == "knows_records" and isinstance(given, list):  # in order of themselves
+        values = [*_values(given), *([] if own in _values(given) else [own])]
+        if not any(isinstance(value, list) for value in values):
             return values, SHARES.get(own, own)
-    pairs, label = labelled(given, own)
-    ways: dict[str, Any] = {"priors": made, "guesses": partial(made_guesses, budget=budget)}
-    way = ways.get(key, lambda value: value)
-    return {name: way(value) for name, value in pairs.items()}, label
+    labelled = isinstance(given, Mapping)
+    pairs = dict(given) if labelled else {label_of(value): value for value in given}
+    found = [label for label, value in pairs.items() if value == own]
+    if not found:
+        found = [OWN if labelled else label_of(own)]
+        pairs = {found[0]: own, **pairs}
+    return {label: way(value) for label, value in pairs.items()}, found[0]
 
 
-def _hyper(model: ModelSection, key: str, given: Any) -> Any:
-    """Values of a hyper-parameter as the model's declaration has them."""
-    if isinstance(given, Mapping):
-        return {str(label): _value(model, key, value) for label, value in given.items()}
-    values = [_value(model, key, value) for value in given]
-    if all(isinstance(value, int | float) for value in values):
-        return values
-    return {label_of(value): v for value, v in zip(given, values, strict=True)}
+def label_of(value: Any) -> str:
+    """A value as the file has it, for labels."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " + ".join(value) or "none"
+    given = ANYTHING.dump_python(value, exclude_unset=True)
+    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
+    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
 
 
-def _value(model: ModelSection, key: str, given: Any) -> Any:
-    if key == "power":
-        return float(given)
-    name = "kind" if key == "synthesizer" else key
-    return getattr(changed(model, key, given).declared(), name)
+def _hyper(model: ModelSection, key: str, name: str, given: Any) -> Any:
+    """A value of a hyper-parameter as the model's declaration has it."""
+    return float(given) if key == "power" else getattr(changed(model, key, given).declared(), name)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -183,10 +190,8 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         how = data.reading | {"columns": data.columns, "levels": data.levels, "days": data.days}
         df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
-    absent = [c for c in data.columns or [] if c not in df.columns]
-    if absent:
-        raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
-    df = df if data.columns is None else df[data.columns]
+    if data.columns is not None:
+        df = df[known_columns("[data] columns", data.columns, list(df.columns), "the table")]
     return declare_levels(df, data.listed_levels, "the data"), sha256
 
 
@@ -197,18 +202,12 @@ def read_release(
     given = study.release
     if given.files is None:
         return None
-    tables = read_releases(given.files, df, **study.data.reading)
     return br.Release(
-        datasets=[_declared(study, t, f"release {l}") for l, t in enumerate(tables, start=1)],
+        datasets=read_releases(given.files, df, **study.data.reading),
         synthesized=given.columns or [],
         classes=given.classes or ("new" if usual is None else usual.classes),
         parameters=given.parameters,
     )
-
-
-def _declared(study: Study, table: pd.DataFrame, what: str) -> pd.DataFrame:
-    levels = {c: v for c, v in study.data.listed_levels.items() if c in table.columns}
-    return declare_levels(table, levels, what)
 
 
 def provenance_of(
@@ -228,9 +227,7 @@ def provenance_of(
 
 def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFrame | None:
     """A table of other people, read as the data are; None: there is none."""
-    if path is None:
-        return None
-    return _declared(study, read_like(path, df, **study.data.reading), repr(path.name))
+    return None if path is None else read_like(path, df, **study.data.reading)
 
 
 # --- audits: what a section asks for ------------------------------------------------------------

@@ -3,7 +3,7 @@
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -155,6 +155,18 @@ class Section(BaseModel):
                 kind, loc, ctx = "unknown", (), {"key": one["loc"][0], "known": [*cls.model_fields]}
         ours = PydanticCustomError("unknown" if kind == "unknown" else "told", "", ctx)
         return InitErrorDetails(type=ours, loc=loc, input=value)
+
+
+def files_in(value: Any) -> Iterator[Path]:
+    """Files that a section names, Python files too."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, FunctionName):
+        yield value.place[0]
+    elif isinstance(value, Section | dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        for part in parts:
+            yield from files_in(part[1] if isinstance(value, Section) else part)
 
 
 def sentences(error: ValidationError, home: Home | None = None, above: Sequence[str] = ()) -> str:

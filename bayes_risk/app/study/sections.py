@@ -1,4 +1,4 @@
-"""The sections of a study file but for ``[model]``, ``[sweep]`` and ``[compare]``.
+"""The sections of a study file but for ``[model]``.
 
 ``[identification]``, ``[utility]``, ``[context]``, ``[bounds]``, ``[membership]``, ``[full_table]``
 and ``[reweight]`` have the arguments of the functions of these names.
@@ -9,10 +9,19 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 import bayes_risk as br
 from bayes_risk.reporting.verdicts.verdict import Thresholds
+from bayes_risk.studies.comparison import RISKS, UTILITIES
 
 from .keys import (
     COLUMNS,
@@ -261,6 +270,7 @@ class OutputSection(Section):
 # --- what is measured beside attribute risk, and what is accepted ---------------------------------
 
 
+Others = Literal["all-but-target", "none"]  # who are known
 Below = Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")]
 Fraction = Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
 FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
@@ -281,7 +291,7 @@ MembershipSection = section(
     others=(FilePath | None, worded("the path of a table of people who are not in the data")),
     records=(Count | Literal["all"] | Labels, worded(SOME, 200)),
     knows_records=(
-        Literal["all-but-target", "none"] | Fraction,
+        Others | Fraction,
         worded('"all-but-target", "none" or a fraction above 0 and below 1', "all-but-target"),
     ),
 )
@@ -339,4 +349,87 @@ IdentificationSection = section(
         PopulationSection | None,
         worded('{ file = "everybody.csv" } or { size = 500000 }'),
     ),
+)
+
+
+# --- what is varied, and compared ----------------------------------------------------------------
+
+
+class CandidateSection(Section):
+    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
+
+    model: dict[str, Any] = worded("a table of keys of [model]", {})
+    release: dict[str, Any] = worded("a table of keys of [release]", {})
+    attribute: dict[str, Any] = worded("a table of keys of [attribute]", {})
+
+
+class CompareSection(Section):
+    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
+
+    replicates: int = whole(1, 5)
+    risk: str | None = worded(
+        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
+        pattern=f"^({'|'.join(RISKS)})$",
+    )
+    utility: str | None = worded(
+        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
+        pattern=f"^({'|'.join(UTILITIES)})$",
+    )
+    kind: Literal["boxes", "rectangles", "points"] = worded(
+        '"boxes", "rectangles" or "points"', "boxes"
+    )
+    bounds: Switch = False
+    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _candidates(cls, value: Any) -> Any:
+        """Tables that are no keys are candidates."""
+        if not isinstance(value, Mapping) or "candidates" in value:
+            return value
+        keys = cls.model_fields
+        tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
+        return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Candidates beside the keys, as the file has them."""
+        found: dict[str, Any] = handler(self)
+        given = {
+            name: {k: v for k, v in keys.items() if v} or {"model": {}}
+            for name, keys in found.pop("candidates").items()
+        }
+        named_as_keys = set(given) & set(type(self).model_fields)
+        return found | ({"candidates": given} if named_as_keys else given)
+
+
+def varied(example: str, each: Any = Any) -> Any:
+    """A list of values, or a table of label = value, each of a type; nothing if left out."""
+    right = f"a list: {example}; or a table of label = value"
+    types = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
+
+    def values(given: Any, info: ValidationInfo) -> Any:
+        if type(given) not in types or not given:
+            raise unfit(right)
+        return types[type(given)].validate_python(given, context=info.context)
+
+    return Annotated[Any, BeforeValidator(values)], worded(right)
+
+
+SweepSection = section(
+    "SweepSection",
+    keys=(),
+    priors=varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
+    knows_records=varied('["all-but-target", 0.5, "none"]', Others | Float | list[Label]),
+    knows_columns=varied('[[], ["age"], ["age", "job"]]'),
+    guesses=varied('["neighbourhood", "hamming-2"]', Guesses),
+    classes=varied('["new", "own"]'),
+    parameters=varied('["independent", "shared"]'),
+    evidence=varied('["predictive", "importance"]'),
+    m=varied("[1, 3, 5]"),
+    model=(
+        dict[str, varied("[0.5, 1, 2]")[0]] | None,
+        worded("a table of key of [model] = list of values: level_prior = [0.5, 1, 2]"),
+    ),
+    combinations=(Switch, False),
 )

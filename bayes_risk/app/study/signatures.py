@@ -9,6 +9,7 @@ entry-point group ``bayes_risk.models`` has a section.
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,7 @@ from .keys import (
     Functions,
     Section,
     as_keys,
+    files_in,
     misfit,
     whole,
 )
@@ -218,7 +220,7 @@ class Part(Section):
     """A dataclass of the library, as a table of its arguments."""
 
     declares: ClassVar[Any] = None
-    names: ClassVar[tuple[tuple[str, ...], ...]] = ()  # arguments of each key
+    required: ClassVar[tuple[str, ...]] = ()  # arguments that stand under the first key
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "Part":
@@ -227,10 +229,10 @@ class Part(Section):
 
     def made(self, **more: Any) -> Any:
         """What the library takes."""
-        given: dict[str, Any] = {}
-        for key, names in zip(type(self).model_fields, type(self).names, strict=True):
-            value = getattr(self, key)
-            given |= dict(zip(names, value if len(names) > 1 else [value], strict=True))
+        given, names = dict(self), type(self).required
+        if names:
+            first = given.pop(next(iter(given)))
+            given |= dict(zip(names, first if len(names) > 1 else [first], strict=True))
         return type(self).declares(**given | more)
 
 
@@ -246,10 +248,9 @@ def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
         one = arguments[required[0]].replace(annotation=hint)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         keys[name] = field_of([one])
-    free = [k for k in arguments if k not in required]
-    keys |= {key: field_of([arguments[key]], cls) for key in free}
+    keys |= {k: field_of([one], cls) for k, one in arguments.items() if k not in required}
     made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
-    made.declares, made.names = cls, (*([required] if required else []), *((k,) for k in free))
+    made.declares, made.required = cls, required
     return made
 
 
@@ -320,35 +321,32 @@ def _run(path: Path, where: str) -> dict[str, Any]:
     """What a Python file defines."""
     if not path.is_file():
         raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
-    try:
+    with _told(path, where):
         return run_path(str(path), run_name=f"_study_model_{path.stem}")
-    except Exception as error:
-        # what code says of itself is told; what it says of values may be of records
-        coded = isinstance(error, SyntaxError | ImportError | NameError)
-        said = f": {error}" if coded else f" in line {_last_line(error, path)}"
-        said = f"{str(path)!r} cannot be run: {type(error).__name__}{said}"
-        raise InputError(f"{where}: {said}") from None
-
-
-def _last_line(error: Exception, path: Path) -> int | str:
-    """The last line of the file that took part in an error."""
-    frames, own = extract_tb(error.__traceback__), path.absolute()
-    lines = [f.lineno for f in frames if Path(f.filename).absolute() == own]
-    return (lines[-1] if lines else None) or "?"
 
 
 def _guarded(function: Function, path: Path, where: str) -> Function:
     def told(table: Any) -> Any:
-        try:
+        with _told(path, where, table):
             return function(table)
-        except Exception as error:  # its text may hold values of records, so its kind is told
-            raise InputError(
-                f"{where}: line {_last_line(error, path)} of {path.name!r} fails with "
-                f"{type(error).__name__}; it is given tables of any rows with the columns "
-                f"{list(table.columns)}"
-            ) from None
 
     return told
+
+
+@contextmanager
+def _told(path: Path, where: str, table: Any = None) -> Iterator[None]:
+    """Errors of a file by kind and line: their text may hold values of a table that is given."""
+    try:
+        yield
+    except Exception as error:
+        frames, said = extract_tb(error.__traceback__), type(error).__name__
+        lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+        if table is not None:
+            said += f"; it is given tables of any rows with the columns {list(table.columns)}"
+        elif isinstance(error, SyntaxError | ImportError | NameError):  # it is of code
+            said += f": {error}"
+        line = lines[-1] if lines else "?"
+        raise InputError(f"{where}: line {line} of {path.name!r} fails with {said}") from None
 
 
 # --- ``[model]`` ----------------------------------------------------------------------------------
@@ -363,11 +361,8 @@ class ModelSection(Section):
 
     @model_validator(mode="after")
     def _can_be_declared(self) -> "ModelSection":
-        needless = [key for key in self.unused if key in self.model_fields_set]
-        if needless:
-            brings = [key for key, value in self if _from_files(value)]
-            said = f"does not go with files of {brings[0]}" if brings else "is for what files bring"
-            raise ValueError(f"{needless[0]} {said}; leave {needless[0]} out")
+        if needless := [key for key in self.unused if key in self.model_fields_set]:
+            raise ValueError(f"{needless[0]} says nothing beside the other keys; leave it out")
         self.declared(run=False)
         return self
 
@@ -384,7 +379,7 @@ class ModelSection(Section):
         """The method from a table to a fit: that to which files are brought, or ``"fit"``."""
         for name, arguments in type(self).ways.items():
             needs = [key for key, one in arguments.items() if one.default is one.empty]
-            if any(_from_files(getattr(self, key)) for key in needs):
+            if any(any(files_in(getattr(self, key))) for key in needs):
                 return name
         return "fit"
 
@@ -402,10 +397,8 @@ class ModelSection(Section):
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
         """Columns of a table that are synthesised unless some are named; of no table: none, all."""
-        declaration = self.declared(run=False)
-        if not hasattr(declaration, "synthesizes"):  # of another package, perhaps
-            return list(columns)
-        return list(declaration.synthesizes(columns))
+        found = getattr(self.declared(run=False), "synthesizes", list)  # another package's has none
+        return list(found(columns))
 
     def declared(self, df: pd.DataFrame | None = None, *, run: bool = True) -> Any:
         """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets.
@@ -436,13 +429,6 @@ class ModelSection(Section):
 def in_file(name: str) -> str:
     """The key of an argument: ``kind`` is that of the model."""
     return "synthesizer" if name == "kind" else name
-
-
-def _from_files(value: Any) -> bool:
-    """Whether a value is the path of a file, or a table of them."""
-    return isinstance(value, Path) or (
-        isinstance(value, Mapping) and any(isinstance(part, Path) for part in value.values())
-    )
 
 
 @cache

@@ -5,11 +5,10 @@ that names the keys, and the cure; what models, releases and audits refuse is th
 asked before a model is sampled (`run/audit.py`).
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import (
@@ -17,195 +16,31 @@ from pydantic import (
     Field,
     PrivateAttr,
     SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
     ValidationError,
     ValidationInfo,
-    model_serializer,
     model_validator,
 )
 
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import is_number
 from bayes_risk.studies.compare import sorted_keys
-from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
-from bayes_risk.studies.grid import SHARES
+from bayes_risk.studies.comparison import MEASURES, UTILITIES
 
+from . import sections
 from .keys import (
     LARGEST,
-    FunctionName,
     Section,
-    Switch,
     misfit,
     read_toml,
     sentences,
     too_deep,
-    unfit,
     unknown,
     whole,
     worded,
 )
-from .sections import (
-    BY_MODEL,
-    INTRUDER,
-    AttributeSection,
-    BoundsSection,
-    ContextSection,
-    DataSection,
-    FullTableSection,
-    Guesses,
-    IdentificationSection,
-    MembershipSection,
-    OutputSection,
-    Prior,
-    ReleaseSection,
-    ReweightSection,
-    ThresholdsSection,
-    UtilitySection,
-)
-from .signatures import ModelSection, members, read_model, section, section_of
-
-
-class CandidateSection(Section):
-    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
-
-    model: dict[str, Any] = worded("a table of keys of [model]", {})
-    release: dict[str, Any] = worded("a table of keys of [release]", {})
-    attribute: dict[str, Any] = worded("a table of keys of [attribute]", {})
-
-
-class CompareSection(Section):
-    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
-
-    replicates: int = whole(1, 5)
-    risk: str | None = worded(
-        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
-        pattern=f"^({'|'.join(RISKS)})$",
-    )
-    utility: str | None = worded(
-        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
-        pattern=f"^({'|'.join(UTILITIES)})$",
-    )
-    kind: Literal["boxes", "rectangles", "points"] = worded(
-        '"boxes", "rectangles" or "points"', "boxes"
-    )
-    bounds: Switch = False
-    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _candidates(cls, value: Any) -> Any:
-        """Tables that are no keys are candidates."""
-        if not isinstance(value, Mapping) or "candidates" in value:
-            return value
-        keys = cls.model_fields
-        tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
-        return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Candidates beside the keys, as the file has them."""
-        found: dict[str, Any] = handler(self)
-        given = {
-            name: {k: v for k, v in keys.items() if v} or {"model": {}}
-            for name, keys in found.pop("candidates").items()
-        }
-        named_as_keys = set(given) & set(type(self).model_fields)
-        return found | ({"candidates": given} if named_as_keys else given)
-
-    @property
-    def needs(self) -> str | None:
-        """The section that the risk of the map comes from."""
-        return None if self.risk is None else MEASURES[self.risk].kind
-
-
-Values = Annotated[list[Any], Field(min_length=1)] | Annotated[dict[str, Any], Field(min_length=1)]
-OWN = "as in the study"
-ANYTHING = TypeAdapter[Any](Any)
-
-
-def _varied(example: str, each: Any = Any) -> Any:
-    """A list of values, or a table of label = value, each of a type; nothing if left out."""
-    right = f"a list: {example}; or a table of label = value"
-    types = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
-
-    def values(given: Any, info: ValidationInfo) -> Any:
-        if type(given) not in types or not given:
-            raise unfit(right)
-        return types[type(given)].validate_python(given, context=info.context)
-
-    return Annotated[Any, BeforeValidator(values)], worded(right)
-
-
-def _known(value: Any) -> Any:
-    """Knowledge that other models than one of counts answer, and that orders itself."""
-    if isinstance(value, str) and value not in SHARES:
-        raise unfit('"all-but-target", "none", a fraction, or a list of record labels')
-    return value
-
-
-SWEPT: Any = section(
-    "Swept",
-    keys=(),
-    priors=_varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
-    knows_records=_varied(
-        '["all-but-target", 0.5, "none"]', Annotated[Any, BeforeValidator(_known)]
-    ),
-    knows_columns=_varied('[[], ["age"], ["age", "job"]]'),
-    guesses=_varied('["neighbourhood", "hamming-2"]', Guesses),
-    classes=_varied('["new", "own"]'),
-    parameters=_varied('["independent", "shared"]'),
-    evidence=_varied('["predictive", "importance"]'),
-    m=_varied("[1, 3, 5]"),
-    model=(
-        Annotated[dict[str, Values], Field(min_length=1)] | None,
-        worded("a table of key of [model] = list of values: level_prior = [0.5, 1, 2]"),
-    ),
-    combinations=(Switch, False),
-)
-
-
-class SweepSection(SWEPT):  # type: ignore[misc]
-    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting."""
-
-    @model_validator(mode="after")
-    def _something_varies(self) -> "SweepSection":
-        if not self.factors:
-            raise ValueError('varies nothing; give a list: priors = ["uniform", "marginal"]')
-        return self
-
-    @property
-    def factors(self) -> list[str]:
-        """Keys that are given, in the order of the file's documentation."""
-        names = [name for name in type(self).model_fields if name != "combinations"]
-        return [name for name in names if getattr(self, name) is not None]
-
-    def values(self, key: str) -> list[Any]:
-        """Values of a factor, without labels."""
-        given = getattr(self, key)
-        return list(given.values()) if isinstance(given, Mapping) else list(given or [])
-
-
-def labelled(given: Values, own: Any) -> tuple[dict[str, Any], str]:
-    """Labels and values of a factor, the study's own always among them, and the label of that."""
-    pairs = dict(given) if isinstance(given, Mapping) else {label_of(v): v for v in given}
-    for label, value in pairs.items():
-        if value == own:
-            return pairs, label
-    label = OWN if isinstance(given, Mapping) else label_of(own)
-    return {label: own, **pairs}, label
-
-
-def label_of(value: Any) -> str:
-    """A value as the file has it, for labels."""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return " + ".join(value) or "none"
-    given = ANYTHING.dump_python(value, exclude_unset=True)
-    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
-    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
-
+from .keys import files_in as files_in
+from .signatures import ModelSection, members, read_model, section_of
 
 # --- the study ----------------------------------------------------------------------------------
 
@@ -215,29 +50,28 @@ class Study(Section):
 
     title: str = worded("one line of text", "Disclosure risk of a synthetic file")
     random_seed: int | None = whole(0)
-    data: DataSection
+    data: sections.DataSection
     model: Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)] = Field(
         default_factory=lambda: read_model({}, None)
     )
-    release: ReleaseSection = ReleaseSection()
-    attribute: AttributeSection | None = None
-    identification: IdentificationSection | None = None
-    utility: UtilitySection | None = None
-    context: ContextSection | None = None
-    bounds: BoundsSection | None = None
-    membership: MembershipSection | None = None
-    full_table: FullTableSection | None = None
-    reweight: ReweightSection | None = None
-    sweep: SweepSection | None = None
-    compare: CompareSection | None = None
-    thresholds: ThresholdsSection = ThresholdsSection()
-    output: OutputSection = OutputSection()
+    release: sections.ReleaseSection = sections.ReleaseSection()
+    attribute: sections.AttributeSection | None = None
+    identification: sections.IdentificationSection | None = None
+    utility: sections.UtilitySection | None = None
+    context: sections.ContextSection | None = None
+    bounds: sections.BoundsSection | None = None
+    membership: sections.MembershipSection | None = None
+    full_table: sections.FullTableSection | None = None
+    reweight: sections.ReweightSection | None = None
+    sweep: sections.SweepSection | None = None
+    compare: sections.CompareSection | None = None
+    thresholds: sections.ThresholdsSection = sections.ThresholdsSection()
+    output: sections.OutputSection = sections.OutputSection()
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
-        if self.compare is not None:
-            self._context = info.context
+        self._context = info.context if self.compare else None
         check_agreement(self)
         return self
 
@@ -263,7 +97,7 @@ class Study(Section):
             kept = {"knows_records", *audit.intruder.model_dump(exclude_defaults=True)}
             whole["knows_totals"] = bool(whole["knows_totals"])
             found["attribute"]["intruder"] = {k: v for k, v in whole.items() if k in kept}
-            for key in BY_MODEL if audit.knows.is_competitor else ():
+            for key in sections.BY_MODEL if audit.knows.is_competitor else ():
                 del found["attribute"][key]
         if self.release.files is not None:
             del found["release"]["m"], found["release"]["n"]
@@ -317,7 +151,9 @@ HOMES = ("data", "release", "attribute", "identification", "thresholds", "output
 
 def home(where: str, key: str) -> str:
     """Say where a key belongs that a table of a study does not have."""
-    places = {f"[{name}]": SECTIONS[name] for name in HOMES} | {"[attribute.intruder]": INTRUDER}
+    places = {f"[{name}]": SECTIONS[name] for name in HOMES} | {
+        "[attribute.intruder]": sections.INTRUDER
+    }
     found = [name for name, one in places.items() if key in one.model_fields]
     kinds = [f'"{name}"' for name in models.registered() if key in section_of(name).model_fields]
     found += [f"[model] kind = {' or '.join(kinds)}"] if kinds else []
@@ -364,18 +200,6 @@ def parse_study(
         raise too_deep(source) from None
 
 
-def files_in(value: Any) -> Iterator[Path]:
-    """Files that a section names, Python files too."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, FunctionName):
-        yield value.place[0]
-    elif isinstance(value, Section | dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        for part in parts:
-            yield from files_in(part[1] if isinstance(value, Section) else part)
-
-
 # --- sections that need one another, or leave no room for one another ----------------------------
 
 ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardized_difference")
@@ -384,45 +208,39 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 def check_agreement(study: Study) -> None:
     """All that a study file alone can tell: ValueError says the first rule that is broken."""
     audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
-    weigh, keys, utility, wanted = (
-        study.reweight,
-        study.identification,
-        study.utility,
-        study.thresholds,
-    )
-    files, taken = study.release.files is not None, study.model.way != "fit"
-    measured = keys or utility or study.context
+    weigh, keys, utility = study.reweight, study.identification, study.utility
+    wanted, files = study.thresholds, study.release.files is not None
+    taken, measured = study.model.way != "fit", keys or utility or study.context
     held = people and people.held_out is not None
     others = people and people.others is not None
-    members = wanted.membership_auc is not None
-    judged = [(f"[thresholds] utility.{name}", name) for name in wanted.utility or ()]
+    risk = compare and compare.risk and MEASURES[compare.risk].kind
+    judged = {f"[thresholds] utility.{name}": name for name in wanted.utility or ()}
+    judged |= {f'[compare] utility = "{compare.utility}"': compare.utility} if compare else {}
     needs = [  # who asks for something, and whether; whether that is there, and what it is
         ("the study", True, audit or people or study.full_table or measured,
          "something to measure: [attribute], [identification] or both"),
         ("[bounds]", study.bounds, measured or (compare and compare.bounds),
          "numbers of the release: [identification], [utility] or [context]"),
         ("[sweep]", sweep, audit, "[attribute], which it varies"),
+        ("[sweep]", sweep, {k for k, value in sweep or () if value is not None} - {"combinations"},
+         'a list of what to vary: priors = ["uniform", "marginal"]'),
         ("[reweight]", weigh, audit, "[attribute], whose risks are its weights"),
-        ("[thresholds] membership_log_bayes_factor",
-         wanted.membership_log_bayes_factor is not None, people, "[membership]"),
-        ("[thresholds] membership_auc", members, people, "[membership]"),
-        ("[thresholds] membership_auc", members, held or others,
+        *((f"[thresholds] {key}", getattr(wanted, key) is not None, people, "[membership]")
+          for key in ("membership_auc", "membership_log_bayes_factor")),
+        ("[thresholds] membership_auc", wanted.membership_auc is not None, held or others,
          "people outside the data: [membership] held_out or others"),
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
+        *((who, name in ESTIMATES, utility and utility.analyses,
+           '[utility] analyses = "analyses.py:fit"') for who, name in judged.items()),
         ("[compare]", compare, compare and compare.candidates, "a candidate and what it changes: "
          '[compare.trees] and model = { kind = "CART", order = ["income"] }'),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
+        (f'[compare] risk = "{compare and compare.risk}"', risk, risk and getattr(study, risk),
+         f"[{risk}]"),
         ("[output] keep_labels", study.output.keep_labels, study.output.release,
          "release = true, the synthetic files in which they are"),
         ("[release] files", files, study.release.columns, "columns = [...], what was synthesised"),
     ]  # fmt: skip
-    if compare:
-        judged.append((f'[compare] utility = "{compare.utility}"', compare.utility))
-        risk = f'[compare] risk = "{compare.risk}"', compare.needs
-        needs.append((*risk, compare.needs and getattr(study, compare.needs), f"[{compare.needs}]"))
-    for where, name in judged:
-        there = utility and utility.analyses
-        needs.append((where, name in ESTIMATES, there, '[utility] analyses = "analyses.py:fit"'))
     for who, asks, there, what in needs:
         if asks and not there:
             raise ValueError(f"{who} needs {what}; add it")
@@ -495,7 +313,7 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         raise ValueError(f"[compare.{name}]: {said}") from None
 
 
-def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
+def _changed(study: Study, given: sections.CandidateSection) -> dict[str, Any]:
     """The sections of which a candidate has keys for itself."""
     found: dict[str, Any] = {}
     for name, keys in given:
