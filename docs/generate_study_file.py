@@ -9,13 +9,18 @@ from typing import Any
 from bayes_risk import models
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
-from bayes_risk.app.study.signatures import ModelSection, part_of, section_of
-from bayes_risk.app.study.study import SECTIONS, Study
+from bayes_risk.app.study.signatures import ModelSection, members, part_of, section_of
+from bayes_risk.app.study.study import Study
 from bayes_risk.intruder.priors import Interval
 
 PAGE = Path(__file__).with_name("study-file.md")
 TABLE = re.compile(r"(?<=^<!--keys:)(\S+)(-->\n)((?:\|.*\n)*)", re.MULTILINE)
 CELL = re.compile(r"(?<!\\)\|")
+SECTIONS: dict[str, Any] = {
+    name: members(field.annotation)[0]
+    for name, field in Study.model_fields.items()
+    if name not in ("title", "random_seed", "model")
+}
 TABLES: dict[str, type[Section]] = {
     "study": Study,
     **SECTIONS,

@@ -26,7 +26,6 @@ from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
 from bayes_risk.studies.grid import SHARES, taken
 
-from .keys import FunctionName
 from .sections import DataSection, made_guesses
 from .signatures import ModelSection, functions_in, made
 from .study import Study, candidate_study, changed
@@ -70,7 +69,7 @@ def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
 
 def utility_options(study: Study) -> dict[str, Any]:
     """``[utility]`` as keyword arguments of ``utility``; the files of the analyses are run."""
-    names = [FunctionName(name) for name in study.utility.analyses]
+    names = study.utility.analyses
     called = [name.place[1] for name in names]
     if len({*called}) < len(called):
         raise InputError(f"[utility] analyses = {called}: give each function a name of its own")
@@ -92,16 +91,12 @@ def synthesis_options(study: Study) -> dict[str, Any]:
 
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
-    section = study.compare
-    audit, keys = study.attribute, study.identification
-
-    def matching(files: Any) -> dict[str, Any]:
-        return matching_options(study, df, getattr(files, "datasets", files))
-
+    audit, section, utility = study.attribute, study.compare, study.utility
     return {
-        "attribute": None if audit is None else audit.options,
-        "identification": None if keys is None else matching,
-        "utility": {} if study.utility is None else utility_options(study),
+        "attribute": audit and audit.options,
+        "identification": study.identification
+        and (lambda files: matching_options(study, df, getattr(files, "datasets", files))),
+        "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
         "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
     }
@@ -135,12 +130,11 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
             over[factor], base[factor] = _axis(key, given, value, ways.get(key, lambda one: one))
             options.pop(factor, None)
     for key, given in (section.model or {}).items():
-        name = "kind" if key == "synthesizer" else key
-        values = [_hyper(study.model, key, name, value) for value in _values(given)]
+        values = [_hyper(study.model, key, value) for value in _values(given)]
         if isinstance(given, Mapping) or not all(isinstance(v, int | float) for v in values):
             labels = given if isinstance(given, Mapping) else map(label_of, given)
             values = dict(zip(labels, values, strict=True))
-        over.setdefault("hyper", {})[name] = values
+        over.setdefault("hyper", {})["kind" if key == "synthesizer" else key] = values
     return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
@@ -173,9 +167,11 @@ def label_of(value: Any) -> str:
     return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
 
 
-def _hyper(model: ModelSection, key: str, name: str, given: Any) -> Any:
+def _hyper(model: ModelSection, key: str, given: Any) -> Any:
     """A value of a hyper-parameter as the model's declaration has it."""
-    return float(given) if key == "power" else getattr(changed(model, key, given).declared(), name)
+    if key == "power":
+        return float(given)
+    return getattr(changed(model, key, given).declared(), model.own[key].name)
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -50,7 +50,6 @@ def whole(least: int, default: Any = None) -> Any:
     return worded(f"a whole number >= {least}", default, ge=least, strict=True)
 
 
-Home = Callable[[str, str], str]  # of a table and a key: where the key belongs, if anywhere
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
@@ -139,22 +138,22 @@ class Section(BaseModel):
 
     @classmethod
     def _problem(cls, table: Any, one: Any) -> InitErrorDetails:
-        """An error of pydantic in words: "told" a sentence, or a key is "unknown"."""
+        """An error of pydantic with a sentence of ours; rules, and tables within, have theirs."""
         kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
-        if kind not in ("told", "unknown", "value_error"):  # of a rule, and of tables within
-            (key, *inner), field = loc, cls.model_fields.get(loc[0])
+        if kind not in ("told", "value_error"):
+            (key, *inner), field, loc = loc, cls.model_fields.get(loc[0]), ()
             right = ctx.get("right") or (field and field.description) or "a table of keys"
-            whole, loc = table.get(key), ()
+            whole = table.get(key)
             if inner and isinstance(whole, Mapping) and inner[0] in whole:
                 loc, key, whole = (key,), inner[0], whole[inner[0]]
-            given = value if kind == "unfit" else whole
-            ctx = {"said": misfit(key, given, right)}
-            if kind == "missing" and not inner:
-                ctx = {"said": f"{key} is missing; give {right}"}
-            elif field is None:
-                kind, loc, ctx = "unknown", (), {"key": one["loc"][0], "known": [*cls.model_fields]}
-        ours = PydanticCustomError("unknown" if kind == "unknown" else "told", "", ctx)
-        return InitErrorDetails(type=ours, loc=loc, input=value)
+            if field is None:
+                loc, said = (), unknown(one["loc"][0], [*cls.model_fields])
+            elif kind == "missing" and not inner:
+                said = f"{key} is missing; give {right}"
+            else:
+                said = misfit(key, value if kind == "unfit" else whole, right)
+            ctx = {"said": said}
+        return InitErrorDetails(type=PydanticCustomError("told", "", ctx), loc=loc, input=value)
 
 
 def files_in(value: Any) -> Iterator[Path]:
@@ -169,24 +168,18 @@ def files_in(value: Any) -> Iterator[Path]:
             yield from files_in(part[1] if isinstance(value, Section) else part)
 
 
-def sentences(error: ValidationError, home: Home | None = None, above: Sequence[str] = ()) -> str:
-    """The first problems of a study or table, each once, and how many there are besides.
+def sentences(error: ValidationError, above: Sequence[str] = ()) -> str:
+    """The first problems of a study, or table, each once, and how many there are besides.
 
-    ``home`` says where a key belongs that a table does not have; ``above`` are the tables in which
-    this one stands.
+    ``above`` are the tables in which this one stands.
     """
     found: dict[str, None] = {}
     problems = error.errors(include_url=False)
     for one in problems[:MOST_PROBLEMS]:
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
-        where, ctx = f"[{'.'.join(names)}]" if names else "", one["ctx"]
-        if one["type"] == "unknown":
-            belongs = home(where, ctx["key"]) if home else ""
-            said = f"{where or 'the study'} {unknown(ctx['key'], ctx['known'], belongs)}"
-        else:
-            said = ctx.get("said") or as_keys(str(ctx["error"]))
-            said = said if said.startswith("[") else f"{where} {said}".strip()
-        found[said] = None
+        said = one["ctx"].get("said") or as_keys(str(one["ctx"]["error"]))
+        where = f"[{'.'.join(names)}] " if names else "the study " if said[:4] == "has " else ""
+        found[said if said.startswith("[") else where + said] = None
     more = len(problems) - MOST_PROBLEMS
     return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")
 
@@ -231,14 +224,11 @@ def as_keys(sentence: str) -> str:
     return sentence
 
 
-def unknown(key: str, known: Sequence[str], belongs: str = "") -> str:
-    """Sentence on a key that a table does not have: where it belongs, or what comes near."""
-    start, near = f"has no key {shortened(key)}", get_close_matches(key[:MOST_SHOWN], known, n=1)
-    if belongs:
-        return f"{start}; it belongs to {belongs}"
-    return (
-        f"{start}; did you mean {near[0]!r}?" if near else f"{start}; it knows {', '.join(known)}"
-    )
+def unknown(key: str, known: Sequence[str]) -> str:
+    """Sentence on a key that a table does not have, and what comes near."""
+    near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
+    said = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
+    return f"has no key {shortened(key)}; {said}"
 
 
 # --- the text of the file -------------------------------------------------------------------------
@@ -252,14 +242,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; one that is missing, none, above 2 MB or nested too deep is refused."""
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise ValueError(
-                f"it has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand in "
-                "files of their own, which it names"
-            )
+            raise ValueError(f"it has {size:,} bytes; write at most {MOST_BYTES:,}, without data")
         text = path.read_text(encoding="utf-8")
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.partition("=")[0].count(".") > MOST_STEPS:
-                raise ValueError(f"the key of line {number} has more than {MOST_STEPS:,} steps")
+        if any(line.partition("=")[0].count(".") > MOST_STEPS for line in text.splitlines()):
+            raise ValueError(f"a key has more than {MOST_STEPS:,} steps")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
@@ -288,12 +274,10 @@ def _line(lines: list[str], section: str, key: str) -> str:
     """The line that gives a key of a table: its own, or of the inline table in which it stands."""
     wanted, above, found = f"{section}.{key}.", "", (0, "")
     for number, line in enumerate(lines, start=1):
+        name, _, value = line.partition("=")
         if heading := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            above = heading[1].strip() + "."
-            name, value = above, ""
-        else:
-            name, _, value = line.partition("=")
-            name = f"{above}{name.strip()}.".replace('"', "")
+            above, name, value = f"{heading[1].strip()}.", "", ""
+        name = f"{above}{name.strip()}.".replace('"', "").replace("..", ".")
         inside = name == wanted or re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
         if wanted.startswith(name) and inside and len(name) > found[0]:
             found = (len(name), f"line {number}: ")

@@ -164,10 +164,10 @@ Arguments = Mapping[str, inspect.Parameter]
 
 
 def arguments_of(call: Any) -> Arguments:
-    """Arguments that a study file can give, by name."""
+    """Arguments that a study file can give, by key: ``kind`` is that of the model."""
     found = inspect.signature(call, eval_str=True).parameters
     return {
-        name: one
+        "synthesizer" if name == "kind" else name: one
         for name, one in found.items()
         if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
         and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
@@ -386,13 +386,13 @@ class ModelSection(Section):
     @property
     def unused(self) -> list[str]:
         """Keys that mean nothing beside the others."""
-        taken = {"kind", *map(in_file, (*self.own, *type(self).ways[self.way]))}
+        taken = {"kind", *self.own, *type(self).ways[self.way]}
         return [key for key in type(self).model_fields if key not in taken]
 
     @property
     def hyper(self) -> list[str]:
         """Keys that a sweep may vary, with ``"power"`` of a model that can scale its priors."""
-        free = [in_file(k) for k, one in self.own.items() if one.default is not one.empty]
+        free = [k for k, one in self.own.items() if one.default is not one.empty]
         return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
@@ -416,19 +416,14 @@ class ModelSection(Section):
 
     def _made(self, arguments: Arguments, *, df: Any, run: bool) -> dict[str, Any]:
         return {
-            name: made(getattr(self, in_file(name)), one.annotation, key=name, df=df, run=run)
-            for name, one in arguments.items()
+            one.name: made(getattr(self, key), one.annotation, key=key, df=df, run=run)
+            for key, one in arguments.items()
         }
 
     def said(self, error: Exception, where: str = "[model]") -> str:
         """What the library says of arguments, said of keys."""
         words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', as_keys(str(error)))
         return words if words.startswith("[") else f"{where} {words}"
-
-
-def in_file(name: str) -> str:
-    """The key of an argument: ``kind`` is that of the model."""
-    return "synthesizer" if name == "kind" else name
 
 
 @cache
@@ -446,7 +441,7 @@ def section_of(kind: str) -> type[ModelSection]:
     for name, given in found.items():
         if name not in own and name not in ways["fit"]:  # only of what is brought
             given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
-        keys[in_file(name)] = field_of(given, declares if name in own else None)
+        keys[name] = field_of(given, declares if name in own else None)
     if "chains" in keys:  # errors are taken between them
         keys["chains"] = (int, whole(2, keys["chains"][1].default))
     named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))

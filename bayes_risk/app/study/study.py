@@ -7,7 +7,6 @@ asked before a model is sampled (`run/audit.py`).
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import NoneType
 from typing import Annotated, Any
 
 import pandas as pd
@@ -21,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
 from bayes_risk.studies.compare import sorted_keys
@@ -40,7 +38,7 @@ from .keys import (
     worded,
 )
 from .keys import files_in as files_in
-from .signatures import ModelSection, members, read_model, section_of
+from .signatures import ModelSection, read_model
 
 # --- the study ----------------------------------------------------------------------------------
 
@@ -141,25 +139,6 @@ class Study(Section):
         return self.release.m if self.release.files is None else len(self.release.files)
 
 
-SECTIONS: dict[str, type[Section]] = {
-    name: next(one for one in members(field.annotation) if one is not NoneType)
-    for name, field in Study.model_fields.items()
-    if name not in ("title", "random_seed", "model")
-}
-HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
-
-
-def home(where: str, key: str) -> str:
-    """Say where a key belongs that a table of a study does not have."""
-    places = {f"[{name}]": SECTIONS[name] for name in HOMES} | {
-        "[attribute.intruder]": sections.INTRUDER
-    }
-    found = [name for name, one in places.items() if key in one.model_fields]
-    kinds = [f'"{name}"' for name in models.registered() if key in section_of(name).model_fields]
-    found += [f"[model] kind = {' or '.join(kinds)}"] if kinds else []
-    return " or ".join(found) if where in ("", "[model]", *places) else ""
-
-
 # --- reading ------------------------------------------------------------------------------------
 
 
@@ -195,7 +174,7 @@ def parse_study(
     try:
         return Study.model_validate(content, context=context)
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error, home)}") from None
+        raise InputError(f"{source}: {sentences(error)}") from None
     except RecursionError:
         raise too_deep(source) from None
 
