@@ -38,7 +38,7 @@ from .keys import (
     whole,
     worded,
 )
-from .signatures import Label, Part, Table, made, opened, part_of, section
+from .signatures import Label, Part, Table, made, opened, part, part_of, section
 
 # --- priors ---------------------------------------------------------------------------------------
 
@@ -72,34 +72,14 @@ class DistributionSection(Part):
         return stats.uniform(loc=low, scale=high - low)
 
 
-class PriorDensity(Part):
-    """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
-
-    density: dict[str, DistributionSection] = Field(
-        description="a table of column = distribution: { income = { normal = [10.0, 1.0] } }",
-        min_length=1,
-    )
-
-    def made(self, **more: Any) -> br.Density:
-        """What the library takes."""
-        return br.Density(made(self.density))
-
-
-class PriorMixture(Part):
-    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
-
-    mixture: list[tuple[Positive, "Prior"]] = Field(
-        description='a list of [weight, prior]: [0.9, "predictive"]', min_length=1
-    )
-
-    def made(self, **more: Any) -> br.Mixture:
-        """What the library takes."""
-        return br.Mixture([(weight, made(part)) for weight, part in self.mixture])
-
-
-PRIORS = (part_of(br.Interval), part_of(br.TruthFactor), PriorDensity, PriorMixture)
-Prior = Annotated[Word | Table, opened(*PRIORS)]
-PriorMixture.model_rebuild()
+PRIORS = [part_of(br.Interval), part_of(br.TruthFactor)]
+Prior = Annotated[Word | Table, opened(PRIORS)]
+DENSITY = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
+MIXTURE = 'a list of [weight, prior]: [0.9, "predictive"]'
+PRIORS += [
+    part(br.Density, density=(dict[str, DistributionSection], worded(DENSITY, ..., min_length=1))),
+    part(br.Mixture, mixture=(list[tuple[Positive, Prior]], worded(MIXTURE, ..., min_length=1))),
+]
 
 
 # --- guesses --------------------------------------------------------------------------------------
@@ -110,7 +90,7 @@ GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
     '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
 )
-GRIDS = TypeAdapter(dict[str, Annotated[Literal["levels"] | Table, opened(GRID)]])
+GRIDS = TypeAdapter(dict[str, Annotated[Literal["levels"] | Table, opened([GRID])]])
 
 
 def _guesses(value: Any) -> Any:
@@ -139,7 +119,7 @@ def made_guesses(guesses: Any, budget: int) -> Any:
 
 # --- the sections ---------------------------------------------------------------------------------
 
-INTRUDER = part_of(br.Intruder, ("knows_columns", "others"))
+INTRUDER = part(br.Intruder, ("knows_columns", "others"))
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 SOME = '"all" or a number of records to draw at random, or a list of labels'
 Labels = Annotated[list[Label], Field(min_length=1)]

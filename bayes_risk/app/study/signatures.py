@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from runpy import run_path
 from traceback import extract_tb
@@ -92,7 +92,7 @@ def leaves(hint: Any) -> Iterator[Any]:
 Table = SerializeAsAny[InstanceOf[Section]]  # as `opened` reads one
 
 
-def opened(*parts: type[Section]) -> BeforeValidator:
+def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
     """Read a table as the part it is of: of several the one whose first key it has."""
 
     def read(value: Any, info: ValidationInfo) -> Any:
@@ -113,7 +113,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
         found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
         parts = [part for one in found for part in parts_of(one)]
-        return Annotated[Union[types], opened(*parts)], " or ".join(words)  # noqa: UP007
+        return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
     if origin in SIMPLE:
@@ -138,7 +138,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
         said = [f'"{name}"' for name in names]
         said += [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
         typed = Table | Literal[names] if names else Table
-        return Annotated[typed, opened(*parts)], " or ".join(said)
+        return Annotated[typed, opened(parts)], " or ".join(said)
     raise TypeError(hint)  # of which no value can stand in a file
 
 
@@ -229,16 +229,18 @@ class Part(Section):
 
     def made(self, **more: Any) -> Any:
         """What the library takes."""
-        given, names = dict(self), type(self).required
+        given, names = {key: made(value) for key, value in self}, type(self).required
         if names:
             first = given.pop(next(iter(given)))
             given |= dict(zip(names, first if len(names) > 1 else [first], strict=True))
         return type(self).declares(**given | more)
 
 
-@cache
-def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
-    """The section of a dataclass; what it requires stands under its name."""
+def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
+    """The section of a dataclass; what it requires stands under its name.
+
+    ``own``: types and fields of keys of which the file says more than the dataclass.
+    """
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
     keys: dict[str, Any] = {}
@@ -246,12 +248,14 @@ def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
         hints = [arguments[k].annotation for k in required]
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        keys[name] = field_of([one])
+        keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of([one])
     keys |= {k: field_of([one], cls) for k, one in arguments.items() if k not in required}
-    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
+    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys | own)
     made.declares, made.required = cls, required
     return made
+
+
+part_of = cache(part)
 
 
 def _words(cls: Any) -> list[str]:
@@ -293,44 +297,33 @@ def made(
         return getattr(with_word[0], value)() if with_word else value
     if isinstance(value, dict):
         return {k: made(v, hint, **how) for k, v in value.items()}
-    return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
+    listed = isinstance(value, list | tuple)
+    return type(value)(made(v, hint, **how) for v in value) if listed else value
 
 
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
 
 
-Function = Callable[..., Any]
-
-
 def functions_in(
     names: Sequence[FunctionName], *, key: str, section: str = "[model]"
-) -> list[Function]:
+) -> list[Callable[[Any], Any]]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
-    where = f"{section} {key}"
-    files = {path: _run(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
-    found = []
+    where, files, found = f"{section} {key}", dict[Path, Any](), []
     for path, name in (n.place for n in names):
-        function = files[path].get(name)
-        if not callable(function):
+        if not path.is_file():
+            raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
+        if path not in files:
+            with _told(path, where):
+                files[path] = run_path(str(path), run_name=f"_study_model_{path.stem}")
+        if not callable(function := files[path].get(name)):
             raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
-        found.append(_guarded(function, path, where))
+        found.append(partial(_called, function, path, where))
     return found
 
 
-def _run(path: Path, where: str) -> dict[str, Any]:
-    """What a Python file defines."""
-    if not path.is_file():
-        raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
-    with _told(path, where):
-        return run_path(str(path), run_name=f"_study_model_{path.stem}")
-
-
-def _guarded(function: Function, path: Path, where: str) -> Function:
-    def told(table: Any) -> Any:
-        with _told(path, where, table):
-            return function(table)
-
-    return told
+def _called(function: Any, path: Path, where: str, table: Any) -> Any:
+    with _told(path, where, table):
+        return function(table)
 
 
 @contextmanager

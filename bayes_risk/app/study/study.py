@@ -105,16 +105,15 @@ class Study(Section):
             del found["model"]
         return found
 
+    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
+        """Columns that are synthesised; where all of them are, without the table none is named."""
+        columns = [] if df is None else list(map(str, df.columns))
+        return list(self.release.columns or self.model.synthesizes(columns))
+
     @property
     def synthesized(self) -> list[str] | None:
         """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
-        return self.release.columns or self.model.synthesizes([]) or None
-
-    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
-        """Columns that are synthesised; where all of them are, without the table none is named."""
-        if self.release.columns or df is None:
-            return list(self.synthesized or [])
-        return self.model.synthesizes([str(c) for c in df.columns])
+        return self.synthesized_in(None) or None
 
     @property
     def guessed(self) -> list[str] | None:
