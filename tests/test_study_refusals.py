@@ -130,7 +130,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[model\] draws = 3 is too small; give an integer >= 4"),
         (NORMAL | {"draws": {"tax": "t.csv"}},
          r"\[model\] draws has none of \['income'\]; give a table of draws for each formula"),
-        (BROUGHT | {"tune": 5}, r"\[model\] tune says nothing beside the other keys; leave it out"),
+        (BROUGHT | {"tune": 5}, r"\[model\] has no key 'tune'; it knows kind, formulas"),
         (NORMAL | {"nuts_sampler": "stan"},
          r"\[model\] nuts_sampler = .stan. is not known; give one of \['nutpie', 'pymc'\]"),
         # kind = "PyMCModel"

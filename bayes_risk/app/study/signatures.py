@@ -44,7 +44,6 @@ from .keys import (
     Functions,
     Section,
     as_keys,
-    files_in,
     misfit,
     whole,
 )
@@ -165,34 +164,31 @@ Arguments = Mapping[str, inspect.Parameter]
 
 def arguments_of(call: Any) -> Arguments:
     """Arguments that a study file can give, by key: ``kind`` is that of the model."""
-    found = inspect.signature(call, eval_str=True).parameters
+    made: dict[str, Any] = {}
+    for one in fields(call) if is_dataclass(call) else ():
+        made |= {} if one.default_factory is MISSING else {one.name: one.default_factory()}
     return {
-        "synthesizer" if name == "kind" else name: one
-        for name, one in found.items()
+        "synthesizer" if name == "kind" else name: one.replace(default=made.get(name, one.default))
+        for name, one in inspect.signature(call, eval_str=True).parameters.items()
         if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
         and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
         and writable(one.annotation)
     }
 
 
-def field_of(given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
-    """Type and field of a key, which arguments of one name share."""
-    hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
-    if given[0].default is inspect.Parameter.empty:
-        hint = given[0].annotation
-    (typed, words), default = in_files(hint), _default(given[0], call)
+def field_of(argument: inspect.Parameter) -> tuple[Any, Any]:
+    """Type and field of a key."""
+    (typed, words), default = in_files(argument.annotation), _default(argument)
     return typed | None if default is None else typed, Field(default, description=words)
 
 
-def _default(argument: inspect.Parameter, call: Any = None) -> Any:
+def _default(argument: inspect.Parameter) -> Any:
     """A default as the file has it; none: the argument is required."""
     if argument.default is argument.empty:
         return ...
-    made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
-    factory: Any = made.get(argument.name, MISSING)
-    if factory is MISSING:
-        return [] if argument.default == () else argument.default
-    return part_of(factory)() if is_dataclass(factory) else factory()
+    if is_dataclass(argument.default):
+        return part_of(type(argument.default))()
+    return [] if argument.default == () else argument.default
 
 
 def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
@@ -208,7 +204,7 @@ def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
     for key in dict.fromkeys([*keys, *own]):
         given = own.get(key)
         if not isinstance(given, tuple):
-            given = (given, _default(arguments[key])) if given else field_of([arguments[key]])
+            given = (given, _default(arguments[key])) if given else field_of(arguments[key])
         made[key] = given
     return create_model(name, __base__=Section, **made)
 
@@ -248,8 +244,8 @@ def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
         hints = [arguments[k].annotation for k in required]
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
-        keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of([one])
-    keys |= {k: field_of([one], cls) for k, one in arguments.items() if k not in required}
+        keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of(one)
+    keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
     made = create_model(f"{cls.__name__}Section", __base__=Part, **keys | own)
     made.declares, made.required = cls, required
     return made
@@ -350,37 +346,14 @@ class ModelSection(Section):
 
     kind: str
     declares: ClassVar[Any] = None
-    ways: ClassVar[Mapping[str, Arguments]] = {}  # from a table to a fit
+    way: ClassVar[str] = "fit"  # the method from a table to a fit, files may be brought to
+    own: ClassVar[Arguments] = {}  # of the declaration
+    more: ClassVar[Arguments] = {}  # of the way to the fit
 
     @model_validator(mode="after")
     def _can_be_declared(self) -> "ModelSection":
-        if needless := [key for key in self.unused if key in self.model_fields_set]:
-            raise ValueError(f"{needless[0]} says nothing beside the other keys; leave it out")
         self.declared(run=False)
         return self
-
-    @property
-    def own(self) -> Arguments:
-        """Arguments of the declaration itself."""
-        found = arguments_of(type(self).declares)
-        if isinstance(inspect.getattr_static(type(self).declares, self.way), classmethod):
-            return {k: one for k, one in found.items() if one.default is one.empty}
-        return found
-
-    @property
-    def way(self) -> str:
-        """The method from a table to a fit: that to which files are brought, or ``"fit"``."""
-        for name, arguments in type(self).ways.items():
-            needs = [key for key, one in arguments.items() if one.default is one.empty]
-            if any(any(files_in(getattr(self, key))) for key in needs):
-                return name
-        return "fit"
-
-    @property
-    def unused(self) -> list[str]:
-        """Keys that mean nothing beside the others."""
-        taken = {"kind", *self.own, *type(self).ways[self.way]}
-        return [key for key in type(self).model_fields if key not in taken]
 
     @property
     def hyper(self) -> list[str]:
@@ -405,7 +378,7 @@ class ModelSection(Section):
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
-        return self._made(type(self).ways[self.way], df=None, run=True)
+        return self._made(self.more, df=None, run=True)
 
     def _made(self, arguments: Arguments, *, df: Any, run: bool) -> dict[str, Any]:
         return {
@@ -420,27 +393,29 @@ class ModelSection(Section):
 
 
 @cache
-def section_of(kind: str) -> type[ModelSection]:
-    """The section of a registered model."""
+def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
+    """The section of a registered model that is fitted in one way."""
     declares = getattr(models, kind)
-    own = arguments_of(declares)
-    methods = [n for n in dir(declares) if n.startswith("from_")]
-    ways = {name: arguments_of(getattr(declares, name)) for name in [*methods, "fit"]}
-    found: dict[str, list[inspect.Parameter]] = {}
-    for arguments in (own, ways["fit"], *(ways[name] for name in methods)):
-        for name, one in arguments.items():
-            found.setdefault(name, []).append(one)
-    keys: Any = {}
-    for name, given in found.items():
-        if name not in own and name not in ways["fit"]:  # only of what is brought
-            given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
-        keys[name] = field_of(given, declares if name in own else None)
+    own, more = arguments_of(declares), arguments_of(getattr(declares, way))
+    if isinstance(inspect.getattr_static(declares, way), classmethod):
+        own = {k: one for k, one in own.items() if one.default is one.empty}
+    keys: Any = {key: field_of(one) for key, one in {**own, **more, **own}.items()}
     if "chains" in keys:  # errors are taken between them
-        keys["chains"] = (int, whole(2, keys["chains"][1].default))
+        keys["chains"] = (int, whole(2, more["chains"].default))
     named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
     section = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
-    section.declares, section.ways = declares, ways
+    section.declares, section.way, section.own, section.more = declares, way, own, more
     return section
+
+
+def ways_of(kind: str) -> dict[str, list[str]]:
+    """Methods of a model from a table to a fit, each with what has to be brought to it."""
+    declares = getattr(models, kind)
+    return {
+        name: [k for k, a in arguments_of(getattr(declares, name)).items() if a.default is a.empty]
+        for name in dir(declares)
+        if name.startswith("from_")
+    }
 
 
 def read_model(value: Any, info: ValidationInfo | None) -> Any:
@@ -450,4 +425,7 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
-    return section_of(kind).model_validate(value, context=info and info.context)
+    files = {key for key, given in value.items() if isinstance(given, str | Path | Mapping)}
+    ways = [way for way, brought in ways_of(kind).items() if files.intersection(brought)]
+    section = section_of(kind, *ways[:1])
+    return section.model_validate(value, context=info and info.context)

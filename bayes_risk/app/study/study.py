@@ -99,8 +99,6 @@ class Study(Section):
                 del found["attribute"][key]
         if self.release.files is not None:
             del found["release"]["m"], found["release"]["n"]
-        for key in self.model.unused:
-            del found["model"][key]
         if not (self.needs_fit or self.compare):
             del found["model"]
         return found
