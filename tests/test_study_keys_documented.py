@@ -18,7 +18,7 @@ from bayes_risk.app.study.sections import (
     DistributionSection,
 )
 from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
-from bayes_risk.app.study.study import parse_study
+from bayes_risk.app.study.study import SETTINGS, parse_study
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
 MODELS = [section_of(kind).declares for kind in models.BUILT_IN]
@@ -29,7 +29,7 @@ IN_THE_TEXT = {
     *(DistributionSection, *PRIORS[1:]),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
-BASES = {ModelSection, Part, OPTIONS}
+BASES = {ModelSection, Part, OPTIONS, SETTINGS}
 
 
 def test_the_page_is_what_the_declarations_give():

@@ -1,7 +1,7 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,16 +43,14 @@ def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     return fit_model(study, declaration, df, sample=False, random_seed=0, **how)
 
 
-def matching_options(
-    study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
-) -> dict[str, Any]:
+def matching_options(study: Study, df: pd.DataFrame, releases: Any) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
     population = _population(study, df, releases)
-    return made(section.given_to(br.identification_risk)) | {"population": population}
+    return {**made(section.given_to(br.identification_risk)), "population": population}
 
 
-def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]) -> Any:
+def _population(study: Study, df: pd.DataFrame, releases: Any) -> Any:
     """Counts of a file, or of a log-linear model of the exact keys."""
     section, data = study.identification, study.data
     given, keys = section.population, [*section.known, *section.synthesized]
@@ -64,7 +62,8 @@ def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
         return br.Population.counted(people, keys)
     if given.fitted_to == "original":
         return br.Population.log_linear(df, keys, size=given.size)
-    return [br.Population.log_linear(table, keys, size=given.size) for table in releases]
+    tables = getattr(releases, "datasets", releases)
+    return [br.Population.log_linear(table, keys, size=given.size) for table in tables]
 
 
 def utility_options(study: Study) -> dict[str, Any]:
@@ -94,8 +93,7 @@ def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     audit, section, utility = study.attribute, study.compare, study.utility
     return {
         "attribute": audit and audit.options,
-        "identification": study.identification
-        and (lambda files: matching_options(study, df, getattr(files, "datasets", files))),
+        "identification": study.identification and partial(matching_options, study, df),
         "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
         "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
@@ -123,14 +121,17 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
         "m": study.m,
     }
     options, over, base = audit.options, {}, {}
-    ways = {"priors": made, "guesses": partial(made_guesses, budget=audit.guess_budget)}
+    ways: dict[str, Any] = {
+        "priors": made,
+        "guesses": partial(made_guesses, budget=audit.guess_budget),
+    }
     for key, value in own.items():
         if (given := getattr(section, key)) is not None:
             factor = "prior" if key == "priors" else key
             over[factor], base[factor] = _axis(key, given, value, ways.get(key, lambda one: one))
             options.pop(factor, None)
     for key, given in (section.model or {}).items():
-        values = [_hyper(study.model, key, value) for value in _values(given)]
+        values: Any = [_hyper(study.model, key, value) for value in _values(given)]
         if isinstance(given, Mapping) or not all(isinstance(v, int | float) for v in values):
             labels = given if isinstance(given, Mapping) else map(label_of, given)
             values = dict(zip(labels, values, strict=True))

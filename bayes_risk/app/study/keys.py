@@ -102,9 +102,7 @@ class Section(BaseModel):
     @model_validator(mode="after")
     def _one_alone(self) -> "Section":
         if self.alone and sum(getattr(self, key) is not None for key in self.alone) != 1:
-            keys = type(self).model_fields
-            ways = " or ".join(f"{key} ({keys[key].description})" for key in self.alone)
-            raise ValueError(f"give exactly one of {ways}")
+            raise ValueError(f"give exactly one of {' or '.join(self.alone)}")
         return self
 
     def given_to(self, call: Callable[..., Any]) -> dict[str, Any]:
@@ -158,14 +156,12 @@ class Section(BaseModel):
 
 def files_in(value: Any) -> Iterator[Path]:
     """Files that a section names, Python files too."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, FunctionName):
-        yield value.place[0]
+    if isinstance(value, Path | FunctionName):
+        yield value if isinstance(value, Path) else value.place[0]
     elif isinstance(value, Section | dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        for part in parts:
-            yield from files_in(part[1] if isinstance(value, Section) else part)
+        pairs = enumerate(value) if isinstance(value, list) else value
+        for _, part in pairs.items() if isinstance(pairs, dict) else pairs:
+            yield from files_in(part)
 
 
 def sentences(error: ValidationError, above: Sequence[str] = ()) -> str:

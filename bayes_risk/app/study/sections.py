@@ -4,7 +4,6 @@
 and ``[reweight]`` have the arguments of the functions of these names.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -85,7 +84,6 @@ PRIORS += [
 # --- guesses --------------------------------------------------------------------------------------
 
 GRID = part_of(br.Grid)
-NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
 GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
     '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
@@ -94,17 +92,15 @@ GRIDS = TypeAdapter(dict[str, Annotated[Literal["levels"] | Table, opened([GRID]
 
 
 def _guesses(value: Any) -> Any:
-    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
-    if isinstance(value, Mapping) and value:
-        by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
-        return (GRIDS if by_column else TypeAdapter(GRID)).validate_python(value)
-    named = isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)
-    if not (named or isinstance(value, Part)):
-        raise unfit(GUESSES)
-    return value
+    """Read one grid for all numbers, or a table of column = grid."""
+    if not isinstance(value, Mapping):
+        return value
+    by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
+    return (GRIDS if by_column else TypeAdapter(GRID)).validate_python(value)
 
 
-Guesses = Annotated[Any, BeforeValidator(_guesses)]
+Named = Annotated[str, Field(pattern=r"^(neighbourhood|hamming-[1-9][0-9]{0,3})$")]
+Guesses = Annotated[Named | Table | dict[str, Literal["levels"] | Table], BeforeValidator(_guesses)]
 
 
 def made_guesses(guesses: Any, budget: int) -> Any:
@@ -137,7 +133,7 @@ OPTIONS: Any = section(
 )
 
 
-class AttributeSection(OPTIONS):  # type: ignore[misc]
+class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
     """``[attribute]``: the attribute-risk audit."""
 
     @model_validator(mode="after")
@@ -180,8 +176,7 @@ class AttributeSection(OPTIONS):  # type: ignore[misc]
         grids = self.guesses
         by_column = isinstance(grids, dict)
         guesses = {c: anywhere(g) for c, g in grids.items()} if by_column else anywhere(grids)
-        found: AttributeSection = self.model_copy(update={"guesses": guesses})
-        return found
+        return self.model_copy(update={"guesses": guesses})
 
 
 MissingCodes = Literal["error", "level", "blank"]
@@ -253,8 +248,6 @@ class OutputSection(Section):
 Others = Literal["all-but-target", "none"]  # who are known
 Below = Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")]
 Fraction = Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
-FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
-Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at most 1")]
 
 ThresholdsSection = part_of(Thresholds)
 BoundsSection = section(
@@ -281,18 +274,11 @@ FullTableSection = section(
     keys=("targets", "prior", "draws", "keep"),
     targets=(Count | Labels, worded("a number of records, or a list of labels", 20)),
 )
-ReweightSection = section(
-    "ReweightSection",
-    br.reweight,
+ReweightSection: Any = part(
     br.LinearWeights,
-    keys=(),
     until=(Fraction, ...),
-    share=Below,
-    rounds=Count,
-    c=FromZero,
-    g=Number,
-    floor=Weight,
-    steps=Count,
+    share=(Below, 0.0),
+    rounds=(int, whole(1, 4)),
 )
 ContextSection = section(
     "ContextSection",
@@ -386,7 +372,7 @@ class CompareSection(Section):
 def varied(example: str, each: Any = Any) -> Any:
     """A list of values, or a table of label = value, each of a type; nothing if left out."""
     right = f"a list: {example}; or a table of label = value"
-    types = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
+    types: Any = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
 
     def values(given: Any, info: ValidationInfo) -> Any:
         if type(given) not in types or not given:
@@ -396,6 +382,7 @@ def varied(example: str, each: Any = Any) -> Any:
     return Annotated[Any, BeforeValidator(values)], worded(right)
 
 
+VALUES: Any = varied("[0.5, 1, 2]")[0]
 SweepSection = section(
     "SweepSection",
     keys=(),
@@ -408,7 +395,7 @@ SweepSection = section(
     evidence=varied('["predictive", "importance"]'),
     m=varied("[1, 3, 5]"),
     model=(
-        dict[str, varied("[0.5, 1, 2]")[0]] | None,
+        dict[str, VALUES] | None,
         worded("a table of key of [model] = list of values: level_prior = [0.5, 1, 2]"),
     ),
     combinations=(Switch, False),

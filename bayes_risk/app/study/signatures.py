@@ -35,6 +35,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
+from bayes_risk.studies.grid import taken
 
 from .keys import (
     FileFunction,
@@ -77,15 +78,6 @@ SIMPLE: dict[Any, tuple[Any, str]] = {  # as pydantic checks it in a file, and i
 def members(hint: Any) -> tuple[Any, ...]:
     """The types of a union, or the one type."""
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def leaves(hint: Any) -> Iterator[Any]:
-    """All types in a type, down to the last."""
-    inner = () if get_origin(hint) in (Callable, Literal) else get_args(hint)
-    for part in inner:
-        yield from leaves(part)
-    if not inner:
-        yield hint
 
 
 Table = SerializeAsAny[InstanceOf[Section]]  # as `opened` reads one
@@ -143,7 +135,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
 
 def parts_of(hint: Any) -> list[type["Part"]]:
     """Sections of the dataclasses that a type stands for."""
-    kinds = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
+    kinds: list[Any] = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
     data = (br.Impossible, SynthpopModels)
     return [part_of(kind) for kind in kinds if is_dataclass(kind) and kind not in data]
 
@@ -229,13 +221,13 @@ class Part(Section):
         if names:
             first = given.pop(next(iter(given)))
             given |= dict(zip(names, first if len(names) > 1 else [first], strict=True))
-        return type(self).declares(**given | more)
+        return type(self).declares(**taken(type(self).declares, **given | more))
 
 
 def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
     """The section of a dataclass; what it requires stands under its name.
 
-    ``own``: types and fields of keys of which the file says more than the dataclass.
+    ``own``: types and fields of keys beside its arguments, or of which the file says more.
     """
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
@@ -246,12 +238,12 @@ def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
         one = arguments[required[0]].replace(annotation=hint)
         keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
-    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys | own)
+    made = create_model(f"{cls.__name__}Section", __base__=Part, **{**own, **keys, **own})
     made.declares, made.required = cls, required
     return made
 
 
-part_of = cache(part)
+part_of: Any = cache(part)
 
 
 def _words(cls: Any) -> list[str]:
@@ -269,8 +261,8 @@ def made(
     value: Any, hint: Any = None, *, key: str = "", df: pd.DataFrame | None = None, run: bool = True
 ) -> Any:
     """A value of the file as the library takes it; ``run``: what stands in files is read."""
-    types = set(leaves(hint))
-    how: dict[str, Any] = {"key": key, "df": df, "run": run}
+    types, how = members(hint), {"key": key, "df": df, "run": run}
+    inner = next((get_args(one)[-1] for one in types if get_args(one)), None)
     if isinstance(value, Part):
         return value.made()
     if br.Impossible in types and value is not None:
@@ -283,7 +275,7 @@ def made(
         except InputError as error:
             raise InputError(f"{key}: {error}") from None
     if isinstance(value, FunctionName):
-        return made([value], hint, **how)[0]
+        return made([value], **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
         return functions_in(value, key=key) if run else [lambda _: None] * len(value)
     if isinstance(value, Path) and run:
@@ -292,17 +284,15 @@ def made(
         with_word = [t for t in types if is_dataclass(t) and value in _words(t)]
         return getattr(with_word[0], value)() if with_word else value
     if isinstance(value, dict):
-        return {k: made(v, hint, **how) for k, v in value.items()}
+        return {k: made(v, inner, **how) for k, v in value.items()}
     listed = isinstance(value, list | tuple)
-    return type(value)(made(v, hint, **how) for v in value) if listed else value
+    return type(value)(made(v, inner, **how) for v in value) if listed else value
 
 
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
 
 
-def functions_in(
-    names: Sequence[FunctionName], *, key: str, section: str = "[model]"
-) -> list[Callable[[Any], Any]]:
+def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[model]") -> list[Any]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
     where, files, found = f"{section} {key}", dict[Path, Any](), []
     for path, name in (n.place for n in names):

@@ -38,33 +38,40 @@ from .keys import (
     worded,
 )
 from .keys import files_in as files_in
-from .signatures import ModelSection, read_model
+from .signatures import ModelSection, read_model, section
 
 # --- the study ----------------------------------------------------------------------------------
 
 
-class Study(Section):
+SETTINGS: Any = section(
+    "Settings",
+    keys=(),
+    title=(str, worded("one line of text", "Disclosure risk of a synthetic file")),
+    random_seed=(int | None, whole(0)),
+    data=(sections.DataSection, ...),
+    model=(
+        Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)],
+        Field(default_factory=lambda: read_model({}, None)),
+    ),
+    release=(sections.ReleaseSection, sections.ReleaseSection()),
+    attribute=(sections.AttributeSection | None, None),
+    identification=(sections.IdentificationSection | None, None),
+    utility=(sections.UtilitySection | None, None),
+    context=(sections.ContextSection | None, None),
+    bounds=(sections.BoundsSection | None, None),
+    membership=(sections.MembershipSection | None, None),
+    full_table=(sections.FullTableSection | None, None),
+    reweight=(sections.ReweightSection | None, None),
+    sweep=(sections.SweepSection | None, None),
+    compare=(sections.CompareSection | None, None),
+    thresholds=(sections.ThresholdsSection, sections.ThresholdsSection()),
+    output=(sections.OutputSection, sections.OutputSection()),
+)
+
+
+class Study(SETTINGS, Section):  # type: ignore[misc]
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
-    title: str = worded("one line of text", "Disclosure risk of a synthetic file")
-    random_seed: int | None = whole(0)
-    data: sections.DataSection
-    model: Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)] = Field(
-        default_factory=lambda: read_model({}, None)
-    )
-    release: sections.ReleaseSection = sections.ReleaseSection()
-    attribute: sections.AttributeSection | None = None
-    identification: sections.IdentificationSection | None = None
-    utility: sections.UtilitySection | None = None
-    context: sections.ContextSection | None = None
-    bounds: sections.BoundsSection | None = None
-    membership: sections.MembershipSection | None = None
-    full_table: sections.FullTableSection | None = None
-    reweight: sections.ReweightSection | None = None
-    sweep: sections.SweepSection | None = None
-    compare: sections.CompareSection | None = None
-    thresholds: sections.ThresholdsSection = sections.ThresholdsSection()
-    output: sections.OutputSection = sections.OutputSection()
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
 
     @model_validator(mode="after")
