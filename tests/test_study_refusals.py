@@ -491,7 +491,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({"model": {"level_prior": [0]}},
          r"\[sweep.model\] level_prior = 0.0 must be positive and finite"),
         ({"model": {"draws": [9]}}, r"\[sweep.model\] has no key 'draws'; it knows n_cla"),
-        ({"model": {"power": [0]}}, "power = 0 does not fit; give a list of numbers ab"),
+        ({"model": {"power": [0]}}, "power = 0 must be positive and finite"),
         ({"combinations": 1}, "combinations = 1 does not fit; give true or fal"),
         ({"model": {"columns": [["a"]]}},
          r'\[sweep.model\] is not offered for kind = "PyMCModel"; leave it out', {"model": PYMC}),

@@ -1,7 +1,6 @@
 """The text of a study file, its keys and their types, and what is said of one that does not fit."""
 
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -36,7 +35,6 @@ Float = Annotated[
 ]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
-Columns = Annotated[list[str], Field(description=COLUMNS)]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 
 
@@ -51,7 +49,6 @@ def whole(least: int, default: Any = None) -> Any:
 
 
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
-LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 

@@ -24,7 +24,6 @@ from bayes_risk.studies.comparison import RISKS, UTILITIES
 
 from .keys import (
     COLUMNS,
-    Columns,
     Count,
     FilePath,
     Float,
@@ -125,7 +124,7 @@ OPTIONS: Any = section(
     keys=(*BY_MODEL, "before"),
     guesses=(Guesses, worded(GUESSES, "neighbourhood")),
     prior=(Prior | None, worded(RIGHT)),
-    knows_columns=(Columns, []),
+    knows_columns=(list[str], worded(COLUMNS, [])),
     intruder=(INTRUDER | None, None),
     targets=(Count | Literal["all"] | Labels, worded(SOME, "all")),
     guess_budget=(int, whole(16, 20_000)),
@@ -246,7 +245,6 @@ class OutputSection(Section):
 
 
 Others = Literal["all-but-target", "none"]  # who are known
-Below = Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")]
 Fraction = Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
 
 ThresholdsSection = part_of(Thresholds)
@@ -277,7 +275,7 @@ FullTableSection = section(
 ReweightSection: Any = part(
     br.LinearWeights,
     until=(Fraction, ...),
-    share=(Below, 0.0),
+    share=(Float, worded("a number from 0, below 1", 0.0, ge=0, lt=1)),
     rounds=(int, whole(1, 4)),
 )
 ContextSection = section(
@@ -309,12 +307,7 @@ IdentificationSection = section(
     br.identification_risk,
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
     + ("strategy", "fallback"),
-    known=Columns,
-    synthesized=Columns,
-    population=(
-        PopulationSection | None,
-        worded('{ file = "everybody.csv" } or { size = 500000 }'),
-    ),
+    population=(PopulationSection | None, worded('{ file = "all.csv" } or { size = 500000 }')),
 )
 
 

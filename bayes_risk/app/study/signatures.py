@@ -125,10 +125,10 @@ def in_files(hint: Any) -> tuple[Any, str]:
         kind = in_files(inner[1])
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
     if parts := parts_of(origin):
-        names = tuple(_words(origin))
-        said = [f'"{name}"' for name in names]
-        said += [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
-        typed = Table | Literal[names] if names else Table
+        said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
+        typed: Any = Table
+        if hasattr(origin, "reference"):  # what it makes of nothing
+            typed, said = Table | Literal["reference"], ['"reference"', *said]
         return Annotated[typed, opened(parts)], " or ".join(said)
     raise TypeError(hint)  # of which no value can stand in a file
 
@@ -246,17 +246,6 @@ def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
 part_of: Any = cache(part)
 
 
-def _words(cls: Any) -> list[str]:
-    """Names of what a class makes of nothing: ``"reference"``."""
-    return [
-        name
-        for name, value in vars(cls).items()
-        if isinstance(value, classmethod)
-        and not name.startswith("_")
-        and not inspect.signature(getattr(cls, name)).parameters
-    ]
-
-
 def made(
     value: Any, hint: Any = None, *, key: str = "", df: pd.DataFrame | None = None, run: bool = True
 ) -> Any:
@@ -280,9 +269,8 @@ def made(
         return functions_in(value, key=key) if run else [lambda _: None] * len(value)
     if isinstance(value, Path) and run:
         return read_models(str(value)) if SynthpopModels in types else br.read_table(value)
-    if isinstance(value, str):
-        with_word = [t for t in types if is_dataclass(t) and value in _words(t)]
-        return getattr(with_word[0], value)() if with_word else value
+    if value == "reference" and hasattr(types[0], value):
+        return types[0].reference()
     if isinstance(value, dict):
         return {k: made(v, inner, **how) for k, v in value.items()}
     listed = isinstance(value, list | tuple)
@@ -344,17 +332,6 @@ class ModelSection(Section):
     def _can_be_declared(self) -> "ModelSection":
         self.declared(run=False)
         return self
-
-    @property
-    def hyper(self) -> list[str]:
-        """Keys that a sweep may vary, with ``"power"`` of a model that can scale its priors."""
-        free = [k for k, one in self.own.items() if one.default is not one.empty]
-        return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
-
-    def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns of a table that are synthesised unless some are named; of no table: none, all."""
-        found = getattr(self.declared(run=False), "synthesizes", list)  # another package's has none
-        return list(found(columns))
 
     def declared(self, df: pd.DataFrame | None = None, *, run: bool = True) -> Any:
         """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets.
@@ -419,3 +396,9 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
     ways = [way for way, brought in ways_of(kind).items() if files.intersection(brought)]
     section = section_of(kind, *ways[:1])
     return section.model_validate(value, context=info and info.context)
+
+
+MODEL = (
+    Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)],
+    Field(default_factory=lambda: read_model({}, None)),
+)

@@ -7,38 +7,20 @@ asked before a model is sampled (`run/audit.py`).
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    SerializeAsAny,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import PrivateAttr, ValidationError, ValidationInfo, model_validator
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import is_number
+from bayes_risk._core.validate import positive
 from bayes_risk.studies.compare import sorted_keys
 from bayes_risk.studies.comparison import MEASURES, UTILITIES
 
 from . import sections
-from .keys import (
-    LARGEST,
-    Section,
-    misfit,
-    read_toml,
-    sentences,
-    too_deep,
-    unknown,
-    whole,
-    worded,
-)
+from .keys import Section, read_toml, sentences, too_deep, unknown, whole, worded
 from .keys import files_in as files_in
-from .signatures import ModelSection, read_model, section
+from .signatures import MODEL, section
 
 # --- the study ----------------------------------------------------------------------------------
 
@@ -49,10 +31,7 @@ SETTINGS: Any = section(
     title=(str, worded("one line of text", "Disclosure risk of a synthetic file")),
     random_seed=(int | None, whole(0)),
     data=(sections.DataSection, ...),
-    model=(
-        Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)],
-        Field(default_factory=lambda: read_model({}, None)),
-    ),
+    model=MODEL,
     release=(sections.ReleaseSection, sections.ReleaseSection()),
     attribute=(sections.AttributeSection | None, None),
     identification=(sections.IdentificationSection | None, None),
@@ -98,10 +77,9 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
         counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
         found["data"]["levels"] = self.data.levels | counts
         if (audit := self.attribute) is not None and audit.intruder is not None:
-            whole = found["attribute"]["intruder"]
-            kept = {"knows_records", *audit.intruder.model_dump(exclude_defaults=True)}
-            whole["knows_totals"] = bool(whole["knows_totals"])
-            found["attribute"]["intruder"] = {k: v for k, v in whole.items() if k in kept}
+            said = audit.intruder.model_dump(mode="json", exclude_defaults=True)
+            said |= {"knows_totals": True} if audit.intruder.knows_totals else {}
+            found["attribute"]["intruder"] = {"knows_records": audit.intruder.knows_records} | said
             for key in sections.BY_MODEL if audit.knows.is_competitor else ():
                 del found["attribute"][key]
         if self.release.files is not None:
@@ -113,7 +91,10 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
     def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
         """Columns that are synthesised; where all of them are, without the table none is named."""
         columns = [] if df is None else list(map(str, df.columns))
-        return list(self.release.columns or self.model.synthesizes(columns))
+        if self.release.columns:
+            return list(self.release.columns)
+        declaration = self.model.declared(run=False)  # another package's may say nothing
+        return list(getattr(declaration, "synthesizes", list)(columns))
 
     @property
     def synthesized(self) -> list[str] | None:
@@ -255,13 +236,14 @@ def check_agreement(study: Study) -> None:
 
 def changed(model: Any, key: str, value: Any) -> Any:
     """The section of the model with another value of one of its keys; ``power`` has no key."""
-    if not (known := model.hyper):
+    known = [k for k, one in model.own.items() if one.default is not one.empty]
+    known += ["power"] if hasattr(model.declares, "power_scaled") else []
+    if not known:
         raise ValueError(f'[sweep.model] is not offered for kind = "{model.kind}"; leave it out')
     if key not in known:
         raise ValueError(f"[sweep.model] {unknown(key, known)}")
     if key == "power":
-        if not is_number(value) or not 0 < value <= LARGEST:
-            raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
+        positive("[sweep.model] power", value)
         return model
     content = model.model_dump(exclude_unset=True) | {key: value}
     try:
