@@ -522,7 +522,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
     "compare": [
         ({"a": {}, "utility": "interval_overlap"},
          r'\[compare\] utility = "interval_overlap" needs \[utility\] analyses'),
-        ({"replicates": 3}, r"\[compare\] needs a candidate and what it changes"),
+        ({"replicates": 3}, r"\[compare\] needs a candidate: \[compare.NAME\]; add it"),
         ({"replicate": 3}, "has no key 'replicate'; did you mean 'replicates'"),
         ({"replicates": 0, "a": {}}, "replicates = 0 does not fit; give a whole number"),
         ({"kind": "pies", "a": {}}, 'kind = .pies. does not fit; give "boxes"'),

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,11 +221,6 @@ def provenance_of(
     return Provenance(files=tuple(files), described=describe(df))
 
 
-def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFrame | None:
-    """A table of other people, read as the data are; None: there is none."""
-    return None if path is None else read_like(path, df, **study.data.reading)
-
-
 # --- audits: what a section asks for ------------------------------------------------------------
 
 Found = Mapping[str, Any]  # results by the name of the section, of the audits before
@@ -272,7 +266,8 @@ def _utility(study: Study, ready: Prepared, found: Found, seed: int, how: How) -
 
 def _context(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     options = study.context.model_dump() | {"random_seed": seed}
-    options["holdout"] = read_beside(study, study.context.holdout, ready.df)
+    if (path := study.context.holdout) is not None:
+        options["holdout"] = read_like(path, ready.df, **study.data.reading)
     return {"context": br.context_measures(ready.df, ready.release, **options)}
 
 
@@ -317,7 +312,7 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
     """Who is in the data: asked of the release, or of one made without the records held out."""
     df, fit, release, section = ready.df, ready.fit, ready.release, study.membership
     seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4)]
-    others = read_beside(study, section.others, df)
+    others = section.others and read_like(section.others, df, **study.data.reading)
     if section.held_out is not None:
         order = np.random.default_rng(seeds[0]).permutation(len(df))
         cut = min(max(round(section.held_out * len(order)), 1), len(order) - 1)

@@ -228,6 +228,7 @@ def unknown(key: str, known: Sequence[str]) -> str:
 
 
 MOST_BYTES = 2_000_000
+TOO_DEEP = "holds tables or lists nested too deep to be read; write them flat"
 MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
 
 
@@ -242,15 +243,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
-    except RecursionError:
-        raise too_deep(str(path)) from None
     except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
         raise InputError(f"{path} is not a readable TOML file: {error}") from None
-
-
-def too_deep(source: str) -> InputError:
-    """Say that tables or lists stand in each other hundreds of times."""
-    return InputError(f"{source} holds tables or lists nested too deep to be read; write them flat")
+    except RecursionError:
+        raise InputError(f"{path} {TOO_DEEP}") from None
 
 
 KEY = re.compile(r"(?<![^ ])\[([\w.]+)\](?: has no key '([^']+)'| ([\w-]+))")

@@ -95,7 +95,7 @@ def _guesses(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
-    return (GRIDS if by_column else TypeAdapter(GRID)).validate_python(value)
+    return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
 
 
 Named = Annotated[str, Field(pattern=r"^(neighbourhood|hamming-[1-9][0-9]{0,3})$")]
@@ -144,12 +144,9 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         return self
 
     @property
-    def knows(self) -> br.Intruder:
+    def knows(self) -> Any:
         """What the intruder knows."""
-        found: br.Intruder = (self.intruder or INTRUDER()).made(
-            knows_columns=tuple(self.knows_columns)
-        )
-        return found
+        return (self.intruder or INTRUDER()).made(knows_columns=tuple(self.knows_columns))
 
     @property
     def options(self) -> dict[str, Any]:

@@ -225,10 +225,7 @@ class Part(Section):
 
 
 def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
-    """The section of a dataclass; what it requires stands under its name.
-
-    ``own``: types and fields of keys beside its arguments, or of which the file says more.
-    """
+    """The section of a dataclass, what it requires under its name; ``own``: its other keys."""
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
     keys: dict[str, Any] = {}

@@ -18,7 +18,7 @@ from bayes_risk.studies.compare import sorted_keys
 from bayes_risk.studies.comparison import MEASURES, UTILITIES
 
 from . import sections
-from .keys import Section, read_toml, sentences, too_deep, unknown, whole, worded
+from .keys import TOO_DEEP, Section, read_toml, sentences, unknown, whole, worded
 from .keys import files_in as files_in
 from .signatures import MODEL, section
 
@@ -161,7 +161,7 @@ def parse_study(
     except ValidationError as error:
         raise InputError(f"{source}: {sentences(error)}") from None
     except RecursionError:
-        raise too_deep(source) from None
+        raise InputError(f"{source} {TOO_DEEP}") from None
 
 
 # --- sections that need one another, or leave no room for one another ----------------------------
@@ -196,8 +196,7 @@ def check_agreement(study: Study) -> None:
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
         *((who, name in ESTIMATES, utility and utility.analyses,
            '[utility] analyses = "analyses.py:fit"') for who, name in judged.items()),
-        ("[compare]", compare, compare and compare.candidates, "a candidate and what it changes: "
-         '[compare.trees] and model = { kind = "CART", order = ["income"] }'),
+        ("[compare]", compare, compare and compare.candidates, "a candidate: [compare.NAME]"),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
         (f'[compare] risk = "{compare and compare.risk}"', risk, risk and getattr(study, risk),
          f"[{risk}]"),
