@@ -331,7 +331,7 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
 
 def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     """Where the truth stands among all values, of the records at highest risk."""
-    options = {**study.full_table.model_dump(), **how, "random_seed": seed}
+    options = {key: made(value) for key, value in study.full_table} | {**how, "random_seed": seed}
     attribute = found.get("attribute")
     if isinstance(options["targets"], int) and attribute is not None:
         options["targets"] = list(attribute.worst(options["targets"]).index)

@@ -247,7 +247,7 @@ def made(
     value: Any, hint: Any = None, *, key: str = "", df: pd.DataFrame | None = None, run: bool = True
 ) -> Any:
     """A value of the file as the library takes it; ``run``: what stands in files is read."""
-    types, how = members(hint), {"key": key, "df": df, "run": run}
+    types, how = members(hint), dict[str, Any](key=key, df=df, run=run)
     inner = next((get_args(one)[-1] for one in types if get_args(one)), None)
     if isinstance(value, Part):
         return value.made()
@@ -389,9 +389,11 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
-    files = {key for key, given in value.items() if isinstance(given, str | Path | Mapping)}
-    ways = [way for way, brought in ways_of(kind).items() if files.intersection(brought)]
-    section = section_of(kind, *ways[:1])
+    section = section_of(kind)
+    known = section.model_fields
+    files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}
+    for way, brought in ways_of(kind).items():
+        section = section_of(kind, way) if files.intersection(brought) else section
     return section.model_validate(value, context=info and info.context)
 
 
