@@ -245,11 +245,9 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
         risk = ready.reweighting.risk
         return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
     options = {**study.attribute.options, **how, "before": study.attribute.before}
-    prior = options.pop("prior", None)
-    search = {} if prior is None else {"search_prior": prior}
-    evidence = br.attribute_evidence(
-        ready.fit, ready.release, random_seed=seed, **search, **options
-    )
+    if (prior := options.pop("prior", None)) is not None:
+        options["search_prior"] = prior
+    evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
     risk = evidence.risk(prior)
     return {"attribute": risk, "privacy_loss": br.privacy_loss(evidence) if lost else None}
 

@@ -142,7 +142,7 @@ class Section(BaseModel):
             if inner and isinstance(whole, Mapping) and inner[0] in whole:
                 loc, key, whole = (key,), inner[0], whole[inner[0]]
             if field is None:
-                loc, said = (), unknown(one["loc"][0], [*cls.model_fields])
+                said = unknown(key, [*cls.model_fields])
             elif kind == "missing" and not inner:
                 said = f"{key} is missing; give {right}"
             else:

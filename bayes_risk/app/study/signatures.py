@@ -363,11 +363,11 @@ def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
     own, more = arguments_of(declares), arguments_of(getattr(declares, way))
     if isinstance(inspect.getattr_static(declares, way), classmethod):
         own = {k: one for k, one in own.items() if one.default is one.empty}
-    keys: Any = {key: field_of(one) for key, one in {**own, **more, **own}.items()}
+    keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
+    keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
     if "chains" in keys:  # errors are taken between them
         keys["chains"] = (int, whole(2, more["chains"].default))
-    named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
-    section = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
+    section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
     return section
 
