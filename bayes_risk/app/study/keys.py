@@ -73,8 +73,7 @@ def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> 
     if isinstance(value, FunctionName):
         return value
     path, name = FunctionName(check(value)).place
-    folder = Path() if info.context is None else info.context["folder"]
-    return FunctionName(f"{folder / path}:{name}")
+    return FunctionName(f"{_from_folder(str(path), info)}:{name}")
 
 
 FilePath = Annotated[Path, BeforeValidator(_from_folder)]

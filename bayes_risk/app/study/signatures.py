@@ -98,10 +98,10 @@ def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
 def in_files(hint: Any) -> tuple[Any, str]:
     """A type as pydantic checks what stands in a file, and what a value may be, in words."""
     if len(members(hint)) > 1:
-        found = {one: in_files(one) for one in members(hint) if one is not Any and writable(one)}
+        ones = sorted(members(hint), key=lambda one: one is NoneType)  # said last
+        found = {one: in_files(one) for one in ones if one is not Any and writable(one)}
         if not found:
             raise TypeError(hint)
-        found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
         parts = [part for one in found for part in parts_of(one)]
         return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007

@@ -155,9 +155,8 @@ def parse_study(
 
     Paths count from ``folder``, if there is one.
     """
-    context = None if folder is None else {"folder": folder}
     try:
-        return Study.model_validate(content, context=context)
+        return Study.model_validate(content, context={"folder": folder or Path()})
     except ValidationError as error:
         raise InputError(f"{source}: {sentences(error)}") from None
     except RecursionError:
