@@ -126,6 +126,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[model.priors.tax\] nu = \[1\] does not fit"),
         (NORMAL | {"priors": {"age": "reference"}},
          r"\[model\] priors names column 'age', which the table does not have; it has"),
+        (NORMAL | {"draws": "500"}, r"\[model\] draws = '500' does not fit; give a whole number"),
         (NORMAL | {"draws": 3},
          r"\[model\] draws = 3 is too small; give an integer >= 4"),
         (NORMAL | {"draws": {"tax": "t.csv"}},

@@ -321,7 +321,7 @@ class ModelSection(Section):
 
     kind: str
     declares: ClassVar[Any] = None
-    way: ClassVar[str] = "fit"  # the method from a table to a fit, files may be brought to
+    way: ClassVar[str] = "fit"  # the method from a table to a fit; others take files too
     own: ClassVar[Arguments] = {}  # of the declaration
     more: ClassVar[Arguments] = {}  # of the way to the fit
 
