@@ -8,14 +8,19 @@ from typing import Any
 
 from bayes_risk import models
 from bayes_risk.app.study.keys import Section
-from bayes_risk.app.study.sections import GRID, INTRUDER, PopulationSection
-from bayes_risk.app.study.signatures import ModelSection, part_of, section_of
-from bayes_risk.app.study.study import SECTIONS, CandidateSection, Study
+from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
+from bayes_risk.app.study.signatures import ModelSection, members, part_of, section_of, ways_of
+from bayes_risk.app.study.study import Study
 from bayes_risk.intruder.priors import Interval
 
 PAGE = Path(__file__).with_name("study-file.md")
 TABLE = re.compile(r"(?<=^<!--keys:)(\S+)(-->\n)((?:\|.*\n)*)", re.MULTILINE)
 CELL = re.compile(r"(?<!\\)\|")
+SECTIONS: dict[str, Any] = {
+    name: members(field.annotation)[0]
+    for name, field in Study.model_fields.items()
+    if name not in ("title", "random_seed", "model")
+}
 TABLES: dict[str, type[Section]] = {
     "study": Study,
     **SECTIONS,
@@ -37,9 +42,19 @@ def keys(section: type[Section]) -> Iterator[str]:
     own |= {*SHARED} if issubclass(section, ModelSection) else set()
     if getattr(section, "declares", None) in (models.Mixture, models.PoissonMixture):
         own |= {*AS_DPMPM}
-    if issubclass(section, ModelSection) and set(section.ways) > {"fit"}:
+    if issubclass(section, ModelSection) and ways_of(section.__name__.removesuffix("Section")):
         own -= {"draws"}
-    return (key for key in section.model_fields if key not in own)
+    return (key for key in fields(section) if key not in own)
+
+
+def fields(section: type[Section]) -> dict[str, Any]:
+    """Fields of a section, of a model those too that go with files which are brought."""
+    found: dict[str, Any] = dict(section.model_fields)
+    if issubclass(section, ModelSection) and section is not ModelSection:
+        kind = section.__name__.removesuffix("Section")
+        for way in ways_of(kind):
+            found = section_of(kind, way).model_fields | found
+    return {key: found[key] for key in dict.fromkeys([*section.model_fields, *found])}
 
 
 def words(rows: str) -> dict[str, tuple[str, str]]:
@@ -52,9 +67,10 @@ def table(section: type[Section], rows: str) -> str:
     """Markdown with a row for each key: key, value, default, meaning."""
     said, found = words(rows), ["|key|value|default|meaning|", "|---|---|---|---|"]
     for key in keys(section):
-        field = section.model_fields[key]
+        field = fields(section)[key]
         value, meaning = said.get(key, (field.description or "", ""))
-        default = "required" if field.is_required() else _shown(field.default)
+        default = "required" if key in section.model_fields else ""
+        default = default if field.is_required() else _shown(field.default)
         found.append(f"|`{key}`|{value}|{default}|{meaning}|")
     return "\n".join(found) + "\n"
 

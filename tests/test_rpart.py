@@ -525,14 +525,14 @@ def test_a_study_takes_the_models(tmp_path):
     with pytest.raises(br.InputError, match=r"order=\['pay', 'job'\] and the models are of"):
         fit_model(other, other.model.declared(), PEOPLE)
     for changed, message in (
-        (model | {"min_leaf": 3}, "leave min_leaf out"),
+        (model | {"min_leaf": 3}, "has no key 'min_leaf'; it knows kind, order, models"),
         (
             {"kind": "CART", "order": ["job"], "floor": 0.1},
             'give bootstrap = "none", and no smoothing',
         ),
         (
             {"kind": "CART", "order": ["job"], "missing_numbers": STAND_IN},
-            "missing_numbers is for what files bring; leave missing_numbers out",
+            "has no key 'missing_numbers'; it knows kind, order",
         ),
     ):
         with pytest.raises(br.InputError, match=message):

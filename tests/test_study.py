@@ -200,7 +200,10 @@ def test_declared_text_keeps_its_zeros(tmp_path):
     [
         ({"identification": KEYS | {"known": ["agee"]}}, "'agee'"),
         ({"data": {"path": "nowhere.csv"}}, "there is no file 'nowhere.csv'"),
-        ({"data": {"demo": "italy", "columns": ["AGE", "agee"]}}, r"\[data\] columns names 'agee'"),
+        (
+            {"data": {"demo": "italy", "columns": ["AGE", "agee"]}},
+            r"\[data\] columns names column 'agee'",
+        ),
         ({"data": {"demo": "italy"}}, r"\[release\] synthesized .* names column 'job', which"),
     ],
 )

@@ -295,6 +295,8 @@ def test_the_worst_records_are_asked_about_in_the_full_table(people, tmp_path):
 def test_named_records_without_an_attribute_audit(people):
     study = study_of(people, attribute=None, full_table={"targets": ["P3", "P1"], "draws": 20})
     assert list(run_study(study).full_table.index) == ["P3", "P1"]
+    prior = {"targets": ["P3"], "draws": 20, "prior": {"truth_factor": 3}}
+    assert run_study(study_of(people, attribute=None, full_table=prior)).full_table is not None
     unknown = study_of(people, full_table={"targets": ["Q3"]})
     with pytest.raises(br.InputError, match=r"\[full_table\] targets names 'Q3', which is no rec"):
         run_study(unknown)

@@ -14,24 +14,22 @@ from bayes_risk._core.validate import MOST
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import (
     OPTIONS,
-    RADII,
+    PRIORS,
     DistributionSection,
-    PriorDensity,
-    PriorMixture,
 )
 from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
-from bayes_risk.app.study.study import SWEPT, parse_study
-from bayes_risk.intruder.priors import TruthFactor
+from bayes_risk.app.study.study import SETTINGS, parse_study
+from bayes_risk.matching.radii import SD, Absolute, Quantile
 
 MODELS = [section_of(kind).declares for kind in models.BUILT_IN]
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
 IN_THE_TEXT = {
-    *(DistributionSection, PriorDensity, PriorMixture, *RADII.values()),
-    *(part_of(models.Binomial), part_of(TruthFactor)),
+    *(DistributionSection, *PRIORS[1:]),
+    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
-BASES = {ModelSection, Part, OPTIONS, SWEPT}
+BASES = {ModelSection, Part, OPTIONS, SETTINGS}
 
 
 def test_the_page_is_what_the_declarations_give():

@@ -78,9 +78,10 @@ def test_every_key_reaches_the_model(model):
         if key != "kind":
             assert getattr(found, key) == (tuple(value) if isinstance(value, list) else value), key
     arguments = set(inspect.signature(type(found)).parameters)
-    # the keys of trees that were kept reach `CART.from_rpart`
-    kept = {"models", "missing_numbers"} if model["kind"] == "CART" else set()
-    assert set(section_of(model["kind"]).model_fields) == arguments | {"kind"} | kept
+    assert set(section_of(model["kind"]).model_fields) == arguments | {"kind"}
+    if model["kind"] == "CART":  # trees that were kept reach `CART.from_rpart`
+        kept = {"kind", "order", "models", "missing_numbers", "floor"}
+        assert set(section_of("CART", "from_rpart").model_fields) == kept
     assert arguments - {"constraints", "floor"} == set(model) - {"kind"}
 
 
@@ -131,7 +132,7 @@ def test_constraints_count_from_the_folder_of_the_file_which_is_run_once(tmp_pat
     [
         ("nowhere.py", "f", r"\[model\] constraints: there is no file '.*nowhere.py'; check the p"),
         ("rules.py", "g", r"\[model\] constraints: '.*rules.py' defines no function 'g'"),
-        ("bad.py", "f", r"\[model\] constraints: '.*bad.py' cannot be run: ZeroDivisionError"),
+        ("bad.py", "f", r"\[model\] constraints: line 1 of 'bad.py' fails with ZeroDivisionError"),
     ],
 )
 def test_constraints_that_are_not_there(tmp_path, file, function, message):

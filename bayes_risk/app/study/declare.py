@@ -1,17 +1,20 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import toml_value
+from bayes_risk._core.validate import known_columns
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
@@ -22,10 +25,9 @@ from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
 from bayes_risk.studies.grid import SHARES, taken
 
-from .keys import FunctionName
-from .sections import DataSection, made_guesses, made_prior
-from .signatures import ModelSection, functions_in
-from .study import Study, Values, candidate_study, changed, label_of, labelled
+from .sections import DataSection, made_guesses
+from .signatures import ModelSection, functions_in, made
+from .study import Study, candidate_study, changed
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -40,17 +42,14 @@ def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     return fit_model(study, declaration, df, sample=False, random_seed=0, **how)
 
 
-def matching_options(
-    study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
-) -> dict[str, Any]:
+def matching_options(study: Study, df: pd.DataFrame, releases: Any) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
-    radius = {name: made_prior(given) for name, given in (section.radius or {}).items()}
-    others = {"radius": radius or None, "population": _population(study, df, releases)}
-    return {**section.given_to(br.identification_risk), **others}
+    population = _population(study, df, releases)
+    return {**made(section.given_to(br.identification_risk)), "population": population}
 
 
-def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]) -> Any:
+def _population(study: Study, df: pd.DataFrame, releases: Any) -> Any:
     """Counts of a file, or of a log-linear model of the exact keys."""
     section, data = study.identification, study.data
     given, keys = section.population, [*section.known, *section.synthesized]
@@ -62,18 +61,16 @@ def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
         return br.Population.counted(people, keys)
     if given.fitted_to == "original":
         return br.Population.log_linear(df, keys, size=given.size)
-    return [br.Population.log_linear(table, keys, size=given.size) for table in releases]
+    tables = getattr(releases, "datasets", releases)
+    return [br.Population.log_linear(table, keys, size=given.size) for table in tables]
 
 
 def utility_options(study: Study) -> dict[str, Any]:
     """``[utility]`` as keyword arguments of ``utility``; the files of the analyses are run."""
-    names = [FunctionName(name) for name in study.utility.analyses]
+    names = study.utility.analyses
     called = [name.place[1] for name in names]
-    if repeated := [name for name in called if called.count(name) > 1]:
-        raise InputError(
-            f"[utility] analyses names two functions {repeated[0]!r}, by which results are told "
-            "apart; give each a name of its own"
-        )
+    if len({*called}) < len(called):
+        raise InputError(f"[utility] analyses = {called}: give each function a name of its own")
     made = functions_in(names, key="analyses", section="[utility]")
     analyses = dict(zip(called, made, strict=True)) or None
     return {**study.utility.given_to(br.utility), "analyses": analyses}
@@ -92,44 +89,26 @@ def synthesis_options(study: Study) -> dict[str, Any]:
 
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
-    section = study.compare
-    audit, keys = study.attribute, study.identification
-
-    def matching(files: Any) -> dict[str, Any]:
-        return matching_options(study, df, getattr(files, "datasets", files))
-
+    audit, section, utility = study.attribute, study.compare, study.utility
     return {
-        "attribute": None if audit is None else audit.options,
-        "identification": None if keys is None else matching,
-        "utility": {} if study.utility is None else utility_options(study),
+        "attribute": audit and audit.options,
+        "identification": study.identification and partial(matching_options, study, df),
+        "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
         "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
     }
 
 
+OWN = "as in the study"
+ANYTHING = TypeAdapter[Any](Any)
+
+
 def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
-    options, over, base = audit.options, {}, {}
-    for key, own in _own(study, section, fit, release).items():
-        given = getattr(section, key)
-        factor = "prior" if key == "priors" else key
-        over[factor], base[factor] = _varied(key, given, own, audit.guess_budget)
-        options.pop(factor, None)
-    if sizes := section.values("m"):
-        over["m"], base["m"] = list(dict.fromkeys([*sizes, study.m])), study.m
-    if section.model is not None:
-        over["hyper"] = {
-            "kind" if key == "synthesizer" else key: _hyper(study.model, key, values)
-            for key, values in section.model.items()
-        }
-    return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
-
-
-def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str, Any]:
-    """The study's own value of each key that is varied, m and the model aside."""
-    audit = study.attribute
-    knows = audit.knows.knows_records
+    knows, evidence = audit.knows.knows_records, audit.evidence
+    if evidence is None and section.evidence:  # left to the library: the first listed
+        evidence = next(iter(_values(section.evidence)))
     own: dict[str, Any] = {
         "priors": audit.prior or "uniform",
         "knows_records": list(knows) if isinstance(knows, tuple) else knows,
@@ -137,39 +116,62 @@ def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str,
         "guesses": audit.guesses,
         "classes": release.classes,
         "parameters": drawn(fit, release),
-        # left to the library: the first listed
-        "evidence": audit.evidence or [*section.values("evidence"), None][0],
+        "evidence": evidence,
+        "m": study.m,
     }
-    return {key: own[key] for key in own if key in section.factors}
+    options, over, base = audit.options, {}, {}
+    ways: dict[str, Any] = {
+        "priors": made,
+        "guesses": partial(made_guesses, budget=audit.guess_budget),
+    }
+    for key, value in own.items():
+        if (given := getattr(section, key)) is not None:
+            factor = "prior" if key == "priors" else key
+            over[factor], base[factor] = _axis(key, given, value, ways.get(key, lambda one: one))
+            options.pop(factor, None)
+    for key, given in (section.model or {}).items():
+        values: Any = [_hyper(study.model, key, value) for value in _values(given)]
+        if isinstance(given, Mapping) or not all(isinstance(v, int | float) for v in values):
+            labels = given if isinstance(given, Mapping) else map(label_of, given)
+            values = dict(zip(labels, values, strict=True))
+        over.setdefault("hyper", {})["kind" if key == "synthesizer" else key] = values
+    return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
-    """Values as the library takes them, and the label of the study's own."""
-    if key == "knows_records" and isinstance(given, list):
-        values = [*given, *([] if own in given else [own])]
-        if not any(isinstance(value, list) for value in values):  # a curve over shares
+def _values(given: Any) -> list[Any]:
+    """Values of a factor, without labels."""
+    return list(given.values() if isinstance(given, Mapping) else given)
+
+
+def _axis(key: str, given: Any, own: Any, way: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Values of a factor as the library takes them, and the label of the study's own."""
+    if key == "m" or key == "knows_records" and isinstance(given, list):  # in order of themselves
+        values = [*_values(given), *([] if own in _values(given) else [own])]
+        if not any(isinstance(value, list) for value in values):
             return values, SHARES.get(own, own)
-    pairs, label = labelled(given, own)
-    ways: dict[str, Any] = {"priors": made_prior, "guesses": partial(made_guesses, budget=budget)}
-    way = ways.get(key, lambda value: value)
-    return {name: way(value) for name, value in pairs.items()}, label
+    labelled = isinstance(given, Mapping)
+    pairs = dict(given) if labelled else {label_of(value): value for value in given}
+    found = [label for label, value in pairs.items() if value == own]
+    if not found:
+        found = [OWN if labelled else label_of(own)]
+        pairs = {found[0]: own, **pairs}
+    return {label: way(value) for label, value in pairs.items()}, found[0]
+
+
+def label_of(value: Any) -> str:
+    """A value as the file has it, for labels."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " + ".join(value) or "none"
+    given = ANYTHING.dump_python(value, exclude_unset=True)
+    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
+    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
 
 
 def _hyper(model: ModelSection, key: str, given: Any) -> Any:
-    """Values of a hyper-parameter as the model's declaration has them."""
-    if isinstance(given, Mapping):
-        return {str(label): _value(model, key, value) for label, value in given.items()}
-    values = [_value(model, key, value) for value in given]
-    if all(isinstance(value, int | float) for value in values):
-        return values
-    return {label_of(value): v for value, v in zip(given, values, strict=True)}
-
-
-def _value(model: ModelSection, key: str, given: Any) -> Any:
+    """A value of a hyper-parameter as the model's declaration has it."""
     if key == "power":
         return float(given)
-    name = "kind" if key == "synthesizer" else key
-    return getattr(changed(model, key, given).declared(), name)
+    return getattr(changed(model, key, given).declared(), model.own[key].name)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -184,10 +186,8 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         how = data.reading | {"columns": data.columns, "levels": data.levels, "days": data.days}
         df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
-    absent = [c for c in data.columns or [] if c not in df.columns]
-    if absent:
-        raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
-    df = df if data.columns is None else df[data.columns]
+    if data.columns is not None:
+        df = df[known_columns("[data] columns", data.columns, list(df.columns), "the table")]
     return declare_levels(df, data.listed_levels, "the data"), sha256
 
 
@@ -198,18 +198,12 @@ def read_release(
     given = study.release
     if given.files is None:
         return None
-    tables = read_releases(given.files, df, **study.data.reading)
     return br.Release(
-        datasets=[_declared(study, t, f"release {l}") for l, t in enumerate(tables, start=1)],
+        datasets=read_releases(given.files, df, **study.data.reading),
         synthesized=given.columns or [],
         classes=given.classes or ("new" if usual is None else usual.classes),
         parameters=given.parameters,
     )
-
-
-def _declared(study: Study, table: pd.DataFrame, what: str) -> pd.DataFrame:
-    levels = {c: v for c, v in study.data.listed_levels.items() if c in table.columns}
-    return declare_levels(table, levels, what)
 
 
 def provenance_of(
@@ -225,13 +219,6 @@ def provenance_of(
             note = f" of {candidate}" if candidate else ""
             files += release_files(files_of_releases(given), release.datasets, note=note)
     return Provenance(files=tuple(files), described=describe(df))
-
-
-def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFrame | None:
-    """A table of other people, read as the data are; None: there is none."""
-    if path is None:
-        return None
-    return _declared(study, read_like(path, df, **study.data.reading), repr(path.name))
 
 
 # --- audits: what a section asks for ------------------------------------------------------------
@@ -258,11 +245,9 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
         risk = ready.reweighting.risk
         return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
     options = {**study.attribute.options, **how, "before": study.attribute.before}
-    prior = options.pop("prior", None)
-    search = {} if prior is None else {"search_prior": prior}
-    evidence = br.attribute_evidence(
-        ready.fit, ready.release, random_seed=seed, **search, **options
-    )
+    if (prior := options.pop("prior", None)) is not None:
+        options["search_prior"] = prior
+    evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
     risk = evidence.risk(prior)
     return {"attribute": risk, "privacy_loss": br.privacy_loss(evidence) if lost else None}
 
@@ -279,7 +264,8 @@ def _utility(study: Study, ready: Prepared, found: Found, seed: int, how: How) -
 
 def _context(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     options = study.context.model_dump() | {"random_seed": seed}
-    options["holdout"] = read_beside(study, study.context.holdout, ready.df)
+    if (path := study.context.holdout) is not None:
+        options["holdout"] = read_like(path, ready.df, **study.data.reading)
     return {"context": br.context_measures(ready.df, ready.release, **options)}
 
 
@@ -324,7 +310,7 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
     """Who is in the data: asked of the release, or of one made without the records held out."""
     df, fit, release, section = ready.df, ready.fit, ready.release, study.membership
     seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4)]
-    others = read_beside(study, section.others, df)
+    others = section.others and read_like(section.others, df, **study.data.reading)
     if section.held_out is not None:
         order = np.random.default_rng(seeds[0]).permutation(len(df))
         cut = min(max(round(section.held_out * len(order)), 1), len(order) - 1)
@@ -343,7 +329,7 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
 
 def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     """Where the truth stands among all values, of the records at highest risk."""
-    options = {**study.full_table.model_dump(), **how, "random_seed": seed}
+    options = {key: made(value) for key, value in study.full_table} | {**how, "random_seed": seed}
     attribute = found.get("attribute")
     if isinstance(options["targets"], int) and attribute is not None:
         options["targets"] = list(attribute.worst(options["targets"]).index)

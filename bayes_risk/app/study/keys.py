@@ -1,9 +1,8 @@
 """The text of a study file, its keys and their types, and what is said of one that does not fit."""
 
 import re
-import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -26,10 +25,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import most_of
 
+COLUMNS = "a list of column names"
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
-AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
-
-
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
 Float = Annotated[
     float,
@@ -38,9 +35,6 @@ Float = Annotated[
 ]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
-FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
-Columns = Annotated[list[str], Field(description="a list of column names")]
-SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 
 
@@ -49,9 +43,12 @@ def worded(words: str, default: Any = None, **how: Any) -> Any:
     return Field(default, description=words, **how)
 
 
-Homes = Callable[[str, str], str | None]  # of a table and a key: where the key belongs
+def whole(least: int, default: Any = None) -> Any:
+    """A whole number that may be left out."""
+    return worded(f"a whole number >= {least}", default, ge=least, strict=True)
+
+
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
-LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 
@@ -76,8 +73,7 @@ def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> 
     if isinstance(value, FunctionName):
         return value
     path, name = FunctionName(check(value)).place
-    folder = Path() if info.context is None else info.context["folder"]
-    return FunctionName(f"{folder / path}:{name}")
+    return FunctionName(f"{_from_folder(str(path), info)}:{name}")
 
 
 FilePath = Annotated[Path, BeforeValidator(_from_folder)]
@@ -93,11 +89,6 @@ def unfit(right: str) -> PydanticCustomError:
     return PydanticCustomError("unfit", "{right}", {"right": right})
 
 
-def told(said: str) -> PydanticCustomError:
-    """A whole sentence; ``[]`` before it stands for the table."""
-    return PydanticCustomError("told", "{said}", {"said": said})
-
-
 class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
@@ -107,9 +98,7 @@ class Section(BaseModel):
     @model_validator(mode="after")
     def _one_alone(self) -> "Section":
         if self.alone and sum(getattr(self, key) is not None for key in self.alone) != 1:
-            keys = type(self).model_fields
-            ways = " or ".join(f"{key} ({keys[key].description})" for key in self.alone)
-            raise ValueError(f"give exactly one of {ways}")
+            raise ValueError(f"give exactly one of {' or '.join(self.alone)}")
         return self
 
     def given_to(self, call: Callable[..., Any]) -> dict[str, Any]:
@@ -120,9 +109,9 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
-        most = most_of(str(info.field_name))
-        listed = isinstance(value, list)  # labels and levels, which may be any number
+        most, listed = most_of(str(info.field_name)), isinstance(value, list)
         for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
+            # lists are of labels and levels, which may be any number
             if most is not None and not listed and type(part) is int and part > most:
                 raise unfit(f"a whole number of at most {most:,}")
             if isinstance(part, str) and "\0" in part:
@@ -143,44 +132,46 @@ class Section(BaseModel):
 
     @classmethod
     def _problem(cls, table: Any, one: Any) -> InitErrorDetails:
+        """An error of pydantic with a sentence of ours; rules, and tables within, have theirs."""
         kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
-        if kind in ("told", "unknown"):
-            return InitErrorDetails(type=PydanticCustomError(kind, "", ctx), loc=loc, input=value)
-        if kind == "value_error":  # one of the library too
-            said = as_keys(str(ctx["error"]))
-            said = said if said.startswith("[") else f"[] {said}"
-            return InitErrorDetails(type=told(said), loc=loc, input=value)
-        key, *inner = loc
-        if key not in cls.model_fields:
-            known = {"key": key, "known": [*cls.model_fields]}
-            return InitErrorDetails(type=PydanticCustomError("unknown", "", known), input=value)
-        right = ctx.get("right") or cls.model_fields[key].description or "a table of keys"
-        if kind == "missing" and not inner:
-            return InitErrorDetails(type=told(f"[] {key} is missing; give {right}"), input=value)
-        whole, loc = table.get(key), ()
-        if inner and isinstance(whole, Mapping) and inner[0] in whole:
-            loc, key, whole = (key,), inner[0], whole[inner[0]]
-        said = misfit(f"[] {key}", value if kind == "unfit" else whole, right)
-        return InitErrorDetails(type=told(said), loc=loc, input=value)
+        if kind not in ("told", "value_error"):
+            (key, *inner), field, loc = loc, cls.model_fields.get(loc[0]), ()
+            right = ctx.get("right") or (field and field.description) or "a table of keys"
+            whole = table.get(key)
+            if inner and isinstance(whole, Mapping) and inner[0] in whole:
+                loc, key, whole = (key,), inner[0], whole[inner[0]]
+            if field is None:
+                said = unknown(key, [*cls.model_fields])
+            elif kind == "missing" and not inner:
+                said = f"{key} is missing; give {right}"
+            else:
+                said = misfit(key, value if kind == "unfit" else whole, right)
+            ctx = {"said": said}
+        return InitErrorDetails(type=PydanticCustomError("told", "", ctx), loc=loc, input=value)
 
 
-def sentences(error: ValidationError, homes: Homes | None = None, above: Sequence[str] = ()) -> str:
-    """The first problems of a table, each once, and how many there are besides.
+def files_in(value: Any) -> Iterator[Path]:
+    """Files that a section names, Python files too."""
+    if isinstance(value, Path | FunctionName):
+        yield value if isinstance(value, Path) else value.place[0]
+    elif isinstance(value, Section | dict | list):
+        pairs = enumerate(value) if isinstance(value, list) else value
+        for _, part in pairs.items() if isinstance(pairs, dict) else pairs:
+            yield from files_in(part)
 
-    ``homes`` says where a key belongs that a table does not have; ``above`` are the tables in which
-    this one stands.
+
+def sentences(error: ValidationError, above: Sequence[str] = ()) -> str:
+    """The first problems of a study, or table, each once, and how many there are besides.
+
+    ``above`` are the tables in which this one stands.
     """
     found: dict[str, None] = {}
     problems = error.errors(include_url=False)
     for one in problems[:MOST_PROBLEMS]:
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
-        where, ctx = f"[{'.'.join(names)}]" if names else "", one["ctx"]
-        if one["type"] == "unknown":
-            home = None if homes is None else homes(where, ctx["key"])
-            said = unknown(ctx["key"], where or "the study", ctx["known"], home)
-        else:  # of the whole study rules are told as they are
-            said = ctx.get("said") or as_keys(str(ctx["error"]))
-        found[f"{where} {said[3:]}".strip() if said.startswith("[] ") else said] = None
+        said = one["ctx"].get("said") or as_keys(str(one["ctx"]["error"]))
+        where = f"[{'.'.join(names)}] " if names else "the study " if said[:4] == "has " else ""
+        found[said if said.startswith("[") else where + said] = None
     more = len(problems) - MOST_PROBLEMS
     return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")
 
@@ -199,32 +190,44 @@ def shortened(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+# What the library says of arguments as a file has them: patterns, and what is written instead.
+WRITTEN = (
+    (r"\bkind(?==)", "synthesizer"),
+    (r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2"),
+    (r"\b([\w.]+)='([^']*)'", r'\1 = "\2"'),
+    (r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1"),
+    (r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = "),
+    (r"\bGrid\(([^()]*)\)", r"{ \1 }"),
+    (r'("[^"{}]*"): (?=["{[])', r"\1 = "),
+    (r"\bLevels\(\)", '"levels"'),
+    (r"True", "true"),
+    (r"False", "false"),
+    (r"\bmodels\.([A-Z]\w*)", r'kind = "\1"'),
+    (r"over: ", ""),
+    (r"fit with these as levels = ", "list these in [data] levels = "),
+    (r"the table's index", "[data] index, or the numbers of the rows from 0"),
+)
+
+
 def as_keys(sentence: str) -> str:
     """A sentence of the library, its arguments written as keys of the file."""
-    written = re.sub(r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2", sentence)
-    written = re.sub(r"\b([\w.]+)='([^']*)'", r'\1 = "\2"', written)
-    written = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1", written)
-    written = re.sub(r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = ", written)
-    written = re.sub(r"\bGrid\(([^()]*)\)", r"{ \1 }", written)
-    written = re.sub(r'("[^"{}]*"): (?=["{[])', r"\1 = ", written).replace("Levels()", '"levels"')
-    return written.replace("True", "true").replace("False", "false")
+    for pattern, written in WRITTEN:
+        sentence = re.sub(pattern, written, sentence)
+    return sentence
 
 
-def unknown(key: str, where: str, known: Sequence[str], home: str | None = None) -> str:
-    """Sentence on a key that a table does not have: where it belongs, or what comes near."""
-    start = f"{where} has no key {shortened(key)}"
-    if home is not None:
-        return f"{start}; it belongs to {home}"
-    near = get_close_matches(key[:MOST_SHOWN], known, n=1)
-    if near:
-        return f"{start}; did you mean {near[0]!r}?"
-    return f"{start}; it knows {', '.join(known)}"
+def unknown(key: str, known: Sequence[str]) -> str:
+    """Sentence on a key that a table does not have, and what comes near."""
+    near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
+    said = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
+    return f"has no key {shortened(key)}; {said}"
 
 
 # --- the text of the file -------------------------------------------------------------------------
 
 
 MOST_BYTES = 2_000_000
+TOO_DEEP = "holds tables or lists nested too deep to be read; write them flat"
 MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
 
 
@@ -232,26 +235,17 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; one that is missing, none, above 2 MB or nested too deep is refused."""
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise ValueError(
-                f"it has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand in "
-                "files of their own, which it names"
-            )
+            raise ValueError(f"it has {size:,} bytes; write at most {MOST_BYTES:,}, without data")
         text = path.read_text(encoding="utf-8")
-        for number, line in enumerate(text.splitlines(), start=1):
-            if line.partition("=")[0].count(".") > MOST_STEPS:
-                raise ValueError(f"the key of line {number} has more than {MOST_STEPS:,} steps")
+        if any(line.partition("=")[0].count(".") > MOST_STEPS for line in text.splitlines()):
+            raise ValueError(f"a key has more than {MOST_STEPS:,} steps")
         return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
-    except RecursionError:
-        raise too_deep(str(path)) from None
     except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
         raise InputError(f"{path} is not a readable TOML file: {error}") from None
-
-
-def too_deep(source: str) -> InputError:
-    """Say that tables or lists stand in each other hundreds of times."""
-    return InputError(f"{source} holds tables or lists nested too deep to be read; write them flat")
+    except RecursionError:
+        raise InputError(f"{path} {TOO_DEEP}") from None
 
 
 KEY = re.compile(r"(?<![^ ])\[([\w.]+)\](?: has no key '([^']+)'| ([\w-]+))")
@@ -268,12 +262,10 @@ def _line(lines: list[str], section: str, key: str) -> str:
     """The line that gives a key of a table: its own, or of the inline table in which it stands."""
     wanted, above, found = f"{section}.{key}.", "", (0, "")
     for number, line in enumerate(lines, start=1):
+        name, _, value = line.partition("=")
         if heading := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            above = heading[1].strip() + "."
-            name, value = above, ""
-        else:
-            name, _, value = line.partition("=")
-            name = f"{above}{name.strip()}.".replace('"', "")
+            above, name, value = f"{heading[1].strip()}.", "", ""
+        name = f"{above}{name.strip()}.".replace('"', "").replace("..", ".")
         inside = name == wanted or re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
         if wanted.startswith(name) and inside and len(name) > found[0]:
             found = (len(name), f"line {number}: ")

@@ -1,232 +1,152 @@
-"""The sections of a study file but for ``[model]``, ``[sweep]`` and ``[compare]``.
+"""The sections of a study file but for ``[model]``.
 
 ``[identification]``, ``[utility]``, ``[context]``, ``[bounds]``, ``[membership]``, ``[full_table]``
 and ``[reweight]`` have the arguments of the functions of these names.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 import bayes_risk as br
 from bayes_risk.reporting.verdicts.verdict import Thresholds
+from bayes_risk.studies.comparison import RISKS, UTILITIES
 
 from .keys import (
-    Columns,
+    COLUMNS,
     Count,
     FilePath,
     Float,
-    FromZero,
     Functions,
     Number,
     Positive,
     Section,
-    SomeColumns,
     Switch,
     unfit,
+    whole,
     worded,
 )
-from .signatures import Label, Part, part_of, section
+from .signatures import Label, Part, Table, made, opened, part, part_of, section
 
 # --- priors ---------------------------------------------------------------------------------------
 
 Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
-WORDS: tuple[str, ...] = get_args(Word)
 RIGHT = (
-    ", ".join(f'"{word}"' for word in WORDS)
+    ", ".join(f'"{word}"' for word in get_args(Word))
     + ", { truth_factor = 10 }, { interval = [500, 700] }, { density = { income = { normal = "
     '[10.0, 1.0] } } } or { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }'
 )
 
 
-class DistributionSection(Section):
+class DistributionSection(Part):
     """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
 
     alone = ("normal", "lognormal", "uniform")
     normal: tuple[Number, Positive] | None = worded("[mean, sd], sd above 0")
-    lognormal: tuple[Number, Positive] | None = worded(
-        "[mu, sigma] of the logarithm, sigma above 0"
-    )
+    lognormal: tuple[Number, Positive] | None = worded("[mu, sigma] of the logarithm, sigma > 0")
     uniform: tuple[Number, Number] | None = worded("[low, high], two numbers")
 
-    @model_validator(mode="after")
-    def _low_and_high(self) -> "DistributionSection":
-        if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
-            raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
-        return self
-
-    def made(self) -> Any:
+    def made(self, **more: Any) -> Any:
         """A frozen distribution of SciPy."""
         from scipy import stats
 
+        if self.normal is not None:
+            return stats.norm(*self.normal)
         if self.lognormal is not None:
             return stats.lognorm(s=self.lognormal[1], scale=np.exp(self.lognormal[0]))
-        if self.uniform is not None:
-            return stats.uniform(loc=self.uniform[0], scale=self.uniform[1] - self.uniform[0])
-        return stats.norm(*(self.normal or ()))
+        low, high = self.uniform or (0.0, 0.0)
+        if low >= high:
+            raise ValueError(f"uniform = [{low}, {high}] is not [low, high] with low < high")
+        return stats.uniform(loc=low, scale=high - low)
 
 
-class PriorDensity(Section):
-    """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
-
-    density: dict[str, DistributionSection] = Field(
-        description="a table of column = distribution: { income = { normal = [10.0, 1.0] } }",
-        min_length=1,
-    )
-
-    def made(self) -> br.Density:
-        """What the library takes."""
-        return br.Density({name: given.made() for name, given in self.density.items()})
-
-
-def made_prior(prior: Any) -> Any:
-    """A word, or the section of a prior, as the library takes it."""
-    return getattr(prior, "made", lambda: prior)()
-
-
-def one_of(
-    kinds: Mapping[str, type[Section]], right: str, words: Sequence[str] = ()
-) -> BeforeValidator:
-    """Check for one of some words (of none: whatever is no table), or for tables told by a key."""
-
-    def read(value: Any, info: ValidationInfo) -> Any:
-        is_table = isinstance(value, Mapping)
-        for key, kind in kinds.items():
-            if is_table and key in value:
-                return kind.model_validate(value, context=info.context)
-        if isinstance(value, Section) or not (is_table or words):
-            return value
-        if not (isinstance(value, str) and value in words):
-            raise unfit(right)
-        return value
-
-    return BeforeValidator(read)
-
-
-PRIORS: dict[str, type[Section]] = {
-    "density": PriorDensity,
-    "interval": part_of(br.Interval),
-    "truth_factor": part_of(br.TruthFactor),
-}
-Prior = Annotated[Any, one_of(PRIORS, RIGHT, WORDS)]
-
-
-class PriorMixture(Section):
-    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
-
-    mixture: list[tuple[Positive, Prior]] = Field(
-        description='a list of [weight, prior]: [0.9, "predictive"]', min_length=1
-    )
-
-    def made(self) -> br.Mixture:
-        """What the library takes."""
-        return br.Mixture([(weight, made_prior(part)) for weight, part in self.mixture])
-
-
-PRIORS["mixture"] = PriorMixture
+PRIORS = [part_of(br.Interval), part_of(br.TruthFactor)]
+Prior = Annotated[Word | Table, opened(PRIORS)]
+DENSITY = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
+MIXTURE = 'a list of [weight, prior]: [0.9, "predictive"]'
+PRIORS += [
+    part(br.Density, density=(dict[str, DistributionSection], worded(DENSITY, ..., min_length=1))),
+    part(br.Mixture, mixture=(list[tuple[Positive, Prior]], worded(MIXTURE, ..., min_length=1))),
+]
 
 
 # --- guesses --------------------------------------------------------------------------------------
 
 GRID = part_of(br.Grid)
-NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
 GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
     '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
 )
-
-
-def _grid(value: Any) -> Any:
-    """The grid of a column."""
-    if value == "levels" or isinstance(value, Part):
-        return value
-    if not isinstance(value, Mapping):
-        raise unfit('{ percent = 10, n = 11 }, or for a category "levels"')
-    return GRID.model_validate(value)
-
-
-GRIDS = TypeAdapter(dict[str, Annotated[Any, BeforeValidator(_grid)]])
+GRIDS = TypeAdapter(dict[str, Annotated[Literal["levels"] | Table, opened([GRID])]])
 
 
 def _guesses(value: Any) -> Any:
-    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
-    if isinstance(value, Mapping) and value:
-        by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
-        return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
-    named = isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)
-    if not (named or isinstance(value, Part)):
-        raise unfit(GUESSES)
-    return value
+    """Read one grid for all numbers, or a table of column = grid."""
+    if not isinstance(value, Mapping):
+        return value
+    by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
+    return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
 
 
-Guesses = Annotated[Any, BeforeValidator(_guesses)]
+Named = Annotated[str, Field(pattern=r"^(neighbourhood|hamming-[1-9][0-9]{0,3})$")]
+Guesses = Annotated[Named | Table | dict[str, Literal["levels"] | Table], BeforeValidator(_guesses)]
 
 
 def made_guesses(guesses: Any, budget: int) -> Any:
     """Neighbourhood, grid for all numbers, or joint grid."""
-    if isinstance(guesses, Part):
-        return guesses.made()
     if isinstance(guesses, str):
         return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
-    grids = {
-        name: br.Levels() if grid == "levels" else grid.made() for name, grid in guesses.items()
-    }
-    return br.JointGrid(grids, budget=budget)
+    if isinstance(guesses, dict):
+        grids = {name: br.Levels() if g == "levels" else g.made() for name, g in guesses.items()}
+        return br.JointGrid(grids, budget=budget)
+    return guesses.made()
 
 
 # --- the sections ---------------------------------------------------------------------------------
 
-INTRUDER = part_of(br.Intruder, ("knows_columns", "others"))
+INTRUDER = part(br.Intruder, ("knows_columns", "others"))
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
-
-
-def _no_code(value: Any) -> Any:
-    if isinstance(value, Mapping) and "others" in value:
-        raise ValueError(
-            "others is a distribution of SciPy, which is code and has no place in a study file; "
-            "leave it out, or audit in a script: Intruder(others=...)"
-        )
-    return value
-
-
 SOME = '"all" or a number of records to draw at random, or a list of labels'
 Labels = Annotated[list[Label], Field(min_length=1)]
 OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
     keys=(*BY_MODEL, "before"),
-    guesses=(Guesses, "neighbourhood", GUESSES),
-    prior=(Prior | None, None, RIGHT),
-    knows_columns=(Columns, []),
-    intruder=(Annotated[INTRUDER | None, BeforeValidator(_no_code)], None, "a table of keys"),
-    targets=(Count | Literal["all"] | Labels, "all", SOME),
-    guess_budget=(Annotated[int, Field(ge=16, strict=True)], 20_000, "a whole number >= 16"),
+    guesses=(Guesses, worded(GUESSES, "neighbourhood")),
+    prior=(Prior | None, worded(RIGHT)),
+    knows_columns=(list[str], worded(COLUMNS, [])),
+    intruder=(INTRUDER | None, None),
+    targets=(Count | Literal["all"] | Labels, worded(SOME, "all")),
+    guess_budget=(int, whole(16, 20_000)),
     privacy_loss=(Switch, False),
 )
 
 
-class AttributeSection(OPTIONS):  # type: ignore[misc]
+class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
     """``[attribute]``: the attribute-risk audit."""
 
     @model_validator(mode="after")
     def _suits_the_intruder(self) -> "AttributeSection":
-        knows = self.knows
-        alone = (*BY_MODEL, *(["targets"] if knows.largest is not None else []))
-        fields = type(self).model_fields
-        needless = [key for key in alone if getattr(self, key) != fields[key].default]
-        if knows.is_competitor and needless:
-            raise ValueError(f"{needless[0]} says nothing to a business competitor; leave it out")
+        alone = (*BY_MODEL, *(["targets"] if self.knows.largest is not None else []))
+        for key in alone if self.knows.is_competitor else ():
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} says nothing to a business competitor; leave it out")
         return self
 
     @property
-    def knows(self) -> br.Intruder:
+    def knows(self) -> Any:
         """What the intruder knows."""
-        given = INTRUDER() if self.intruder is None else self.intruder
-        found: br.Intruder = given.made(knows_columns=tuple(self.knows_columns))
-        return found
+        return (self.intruder or INTRUDER()).made(knows_columns=tuple(self.knows_columns))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -234,7 +154,7 @@ class AttributeSection(OPTIONS):  # type: ignore[misc]
         return {
             "intruder": self.knows,
             "guesses": made_guesses(self.guesses, self.guess_budget),
-            **({} if self.prior is None else {"prior": made_prior(self.prior)}),
+            **({} if self.prior is None else {"prior": made(self.prior)}),
             "targets": None if self.targets == "all" else self.targets,
             **{key: getattr(self, key) for key in BY_MODEL},
         }
@@ -244,20 +164,19 @@ class AttributeSection(OPTIONS):  # type: ignore[misc]
 
         Whether there is one is asked of the targets, when they are audited.
         """
-        given = self.guesses
-        guesses: Any = _anywhere(given)
-        if isinstance(given, dict):
-            guesses = {name: _anywhere(grid) for name, grid in given.items()}
-        found: AttributeSection = self.model_copy(update={"guesses": guesses})
-        return found
 
+        def anywhere(grid: Any) -> Any:
+            stops = getattr(grid, "truth", None) == "error"
+            return grid.model_copy(update={"truth": "nearest"}) if stops else grid
 
-def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, Part) and grid.made().truth == "error"
-    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
+        grids = self.guesses
+        by_column = isinstance(grids, dict)
+        guesses = {c: anywhere(g) for c, g in grids.items()} if by_column else anywhere(grids)
+        return self.model_copy(update={"guesses": guesses})
 
 
 MissingCodes = Literal["error", "level", "blank"]
+Listed = list[str | int | float | bool]  # levels
 
 
 class DataSection(Section):
@@ -266,23 +185,23 @@ class DataSection(Section):
     alone = ("path", "demo")
     path: FilePath | None = worded("the path of a CSV, Parquet, Stata, SAS or SPSS file")
     demo: Literal["fair", "italy", "visits"] | None = worded('"fair", "italy" or "visits"')
-    columns: SomeColumns = None
+    columns: list[str] | None = worded(COLUMNS)
     index: str | None = worded("the name of the column with record labels")
     missing: Literal["error", "level"] = worded('"error" or "level"', "error")
     missing_codes: MissingCodes | dict[str, MissingCodes] = worded(
         '"error", "level" or "blank", or a table of column = one of them', "error"
     )
     na: list[str] = worded('a list of texts: ["NA"]', [])
-    days: Columns = []
+    days: list[str] = worded(COLUMNS, [])
     separator: str | None = worded('a character: ";"')
     decimal: Literal[".", ","] | None = worded('"." or ","')
     encoding: str | None = worded('a name of one: "utf-8", "cp1252"')
-    levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = worded(
+    levels: dict[str, Listed | Literal["labels", "codes"]] = worded(
         'a table of column = [levels], or of column = "labels" or "codes"', {}
     )
 
     @property
-    def listed_levels(self) -> dict[str, list[str | int | float | bool]]:
+    def listed_levels(self) -> dict[str, Listed]:
         """Columns whose levels are listed."""
         return {c: given for c, given in self.levels.items() if not isinstance(given, str)}
 
@@ -296,9 +215,9 @@ class DataSection(Section):
 class ReleaseSection(Section):
     """``[release]``: how the synthetic files are made, or where they lie."""
 
-    m: Count = 5
-    n: Count | None = None
-    columns: SomeColumns = None
+    m: int = whole(1, 5)
+    n: int | None = whole(1)
+    columns: list[str] | None = worded(COLUMNS)
     classes: Literal["new", "own"] | None = worded('"new" or "own"')
     parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = worded(
         '"one-mode", "independent", "shared" or "plug-in"'
@@ -316,57 +235,50 @@ class OutputSection(Section):
     release: Switch = False
     keep_labels: Switch = False
     redact: Switch = False
-    min_count: Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")] = 10
+    min_count: int = whole(3, 10)
 
 
 # --- what is measured beside attribute risk, and what is accepted ---------------------------------
 
 
-Below = Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")]
+Others = Literal["all-but-target", "none"]  # who are known
 Fraction = Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
-Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at most 1")]
-OrAll = Annotated[Count | None, Field(description="a whole number >= 1, or leave it out")]
-
 
 ThresholdsSection = part_of(Thresholds)
 BoundsSection = section(
-    "BoundsSection", br.release_bounds, keys=("patterns", "m", "how", "numbers"), m=(OrAll, None)
+    "BoundsSection",
+    br.release_bounds,
+    keys=("patterns", "m", "how", "numbers"),
+    m=(int | None, whole(1)),
 )
 MembershipSection = section(
     "MembershipSection",
     br.membership,
     keys=("prior_odds", "comparisons", "alternatives", "refit_budget"),
-    held_out=(Fraction | None, None, "a fraction above 0 and below 1: 0.5"),
-    others=(FilePath | None, None, "the path of a table of people who are not in the data"),
-    records=(Count | Literal["all"] | Labels, 200, SOME),
+    held_out=(Fraction | None, worded("a fraction above 0 and below 1: 0.5")),
+    others=(FilePath | None, worded("the path of a table of people who are not in the data")),
+    records=(Count | Literal["all"] | Labels, worded(SOME, 200)),
     knows_records=(
-        *(Literal["all-but-target", "none"] | Fraction, "all-but-target"),
-        '"all-but-target", "none" or a fraction above 0 and below 1',
+        Others | Fraction,
+        worded('"all-but-target", "none" or a fraction above 0 and below 1', "all-but-target"),
     ),
 )
 FullTableSection = section(
     "FullTableSection",
     br.full_table_risk,
     keys=("targets", "prior", "draws", "keep"),
-    targets=(Count | Labels, 20, "a number of records, or a list of labels"),
+    targets=(Count | Labels, worded("a number of records, or a list of labels", 20)),
 )
-ReweightSection = section(
-    "ReweightSection",
-    br.reweight,
+ReweightSection: Any = part(
     br.LinearWeights,
-    keys=("until", "share", "rounds", "c", "g", "floor", "steps"),
     until=(Fraction, ...),
-    share=Below,
-    rounds=Count,
-    c=FromZero,
-    g=Number,
-    floor=Weight,
-    steps=Count,
+    share=(Float, worded("a number from 0, below 1", 0.0, ge=0, lt=1)),
+    rounds=(int, whole(1, 4)),
 )
 ContextSection = section(
     "ContextSection",
     br.context_measures,
-    keys=("keys", "target", "groups", "distances", "holdout", "lookups"),
+    keys=("keys", "target", "groups", "distances", "holdout"),
     lookups=Count,
 )
 UtilitySection = section(
@@ -374,7 +286,7 @@ UtilitySection = section(
     br.utility,
     keys=("columns", "numbers", "groups", "missing", "permutations", "analyses", "rules")
     + ("confidence",),
-    analyses=(Functions, [], 'the text "file.py:function", or a list of such texts'),
+    analyses=(Functions, worded('the text "file.py:function", or a list of such texts', [])),
 )
 
 
@@ -383,12 +295,8 @@ class PopulationSection(Section):
 
     alone = ("file", "size")
     file: FilePath | None = worded("the path of a table with a row for everybody")
-    size: Count | None = worded("a whole number >= 1")
+    size: int | None = whole(1)
     fitted_to: Literal["original", "releases"] = worded('"original" or "releases"', "original")
-
-
-RADII = {"absolute": part_of(br.Absolute), "sd": part_of(br.SD), "quantile": part_of(br.Quantile)}
-Radius = Annotated[Any, one_of(RADII, "one of absolute, sd (with groups) and quantile")]
 
 
 IdentificationSection = section(
@@ -396,23 +304,89 @@ IdentificationSection = section(
     br.identification_risk,
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
     + ("strategy", "fallback"),
-    known=Columns,
-    synthesized=Columns,
-    radius=(dict[str, Radius] | None, None, "a table of column = radius"),
-    population=(PopulationSection | None, None, '{ file = "everybody.csv" } or { size = 500000 }'),
+    population=(PopulationSection | None, worded('{ file = "all.csv" } or { size = 500000 }')),
 )
 
-SECTIONS: dict[str, type[Section]] = {
-    "data": DataSection,
-    "release": ReleaseSection,
-    "attribute": AttributeSection,
-    "identification": IdentificationSection,
-    "utility": UtilitySection,
-    "context": ContextSection,
-    "bounds": BoundsSection,
-    "membership": MembershipSection,
-    "full_table": FullTableSection,
-    "reweight": ReweightSection,
-    "thresholds": ThresholdsSection,
-    "output": OutputSection,
-}
+
+# --- what is varied, and compared ----------------------------------------------------------------
+
+
+class CandidateSection(Section):
+    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
+
+    model: dict[str, Any] = worded("a table of keys of [model]", {})
+    release: dict[str, Any] = worded("a table of keys of [release]", {})
+    attribute: dict[str, Any] = worded("a table of keys of [attribute]", {})
+
+
+class CompareSection(Section):
+    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
+
+    replicates: int = whole(1, 5)
+    risk: str | None = worded(
+        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
+        pattern=f"^({'|'.join(RISKS)})$",
+    )
+    utility: str | None = worded(
+        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
+        pattern=f"^({'|'.join(UTILITIES)})$",
+    )
+    kind: Literal["boxes", "rectangles", "points"] = worded(
+        '"boxes", "rectangles" or "points"', "boxes"
+    )
+    bounds: Switch = False
+    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _candidates(cls, value: Any) -> Any:
+        """Tables that are no keys are candidates."""
+        if not isinstance(value, Mapping) or "candidates" in value:
+            return value
+        keys = cls.model_fields
+        tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
+        return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Candidates beside the keys, as the file has them."""
+        found: dict[str, Any] = handler(self)
+        given = {
+            name: {k: v for k, v in keys.items() if v} or {"model": {}}
+            for name, keys in found.pop("candidates").items()
+        }
+        named_as_keys = set(given) & set(type(self).model_fields)
+        return found | ({"candidates": given} if named_as_keys else given)
+
+
+def varied(example: str, each: Any = Any) -> Any:
+    """A list of values, or a table of label = value, each of a type; nothing if left out."""
+    right = f"a list: {example}; or a table of label = value"
+    types: Any = {list: TypeAdapter(list[each]), dict: TypeAdapter(dict[str, each])}
+
+    def values(given: Any, info: ValidationInfo) -> Any:
+        if type(given) not in types or not given:
+            raise unfit(right)
+        return types[type(given)].validate_python(given, context=info.context)
+
+    return Annotated[Any, BeforeValidator(values)], worded(right)
+
+
+VALUES: Any = varied("[0.5, 1, 2]")[0]
+SweepSection = section(
+    "SweepSection",
+    keys=(),
+    priors=varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
+    knows_records=varied('["all-but-target", 0.5, "none"]', Others | Float | list[Label]),
+    knows_columns=varied('[[], ["age"], ["age", "job"]]'),
+    guesses=varied('["neighbourhood", "hamming-2"]', Guesses),
+    classes=varied('["new", "own"]'),
+    parameters=varied('["independent", "shared"]'),
+    evidence=varied('["predictive", "importance"]'),
+    m=varied("[1, 3, 5]"),
+    model=(
+        dict[str, VALUES] | None,
+        worded("a table of key of [model] = list of values: level_prior = [0.5, 1, 2]"),
+    ),
+    combinations=(Switch, False),
+)

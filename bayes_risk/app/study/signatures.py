@@ -6,29 +6,38 @@ of data as a path. ``[model]`` has the arguments of a declaration and of its fit
 entry-point group ``bayes_risk.models`` has a section.
 """
 
-import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from runpy import run_path
 from traceback import extract_tb
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, ValidationInfo, create_model, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    SerializeAsAny,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
+from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
+from bayes_risk.studies.grid import taken
 
 from .keys import (
-    AtLeastTwo,
     FileFunction,
     FilePath,
     Float,
@@ -37,6 +46,7 @@ from .keys import (
     Section,
     as_keys,
     misfit,
+    whole,
 )
 
 # arguments that other sections give, or no study file
@@ -70,24 +80,31 @@ def members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def leaves(hint: Any) -> Iterator[Any]:
-    """All types in a type, down to the last."""
-    inner = () if get_origin(hint) in (Callable, Literal) else get_args(hint)
-    for part in inner:
-        yield from leaves(part)
-    if not inner:
-        yield hint
+Table = SerializeAsAny[InstanceOf[Section]]  # as `opened` reads one
+
+
+def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
+    """Read a table as the part it is of: of several the one whose first key it has."""
+
+    def read(value: Any, info: ValidationInfo) -> Any:
+        for part in parts if isinstance(value, Mapping) else ():
+            if len(parts) == 1 or next(iter(part.model_fields)) in value:
+                return part.model_validate(value, context=info.context)
+        return value
+
+    return BeforeValidator(read)
 
 
 def in_files(hint: Any) -> tuple[Any, str]:
     """A type as pydantic checks what stands in a file, and what a value may be, in words."""
     if len(members(hint)) > 1:
-        found = {one: in_files(one) for one in members(hint) if one is not Any and writable(one)}
+        ones = sorted(members(hint), key=lambda one: one is NoneType)  # said last
+        found = {one: in_files(one) for one in ones if one is not Any and writable(one)}
         if not found:
             raise TypeError(hint)
-        found |= {NoneType: found.pop(NoneType)} if NoneType in found else {}  # said last
         types, words = zip(*found.values(), strict=True)
-        return _opened(hint, Union[types]), " or ".join(words)  # noqa: UP007
+        parts = [part for one in found for part in parts_of(one)]
+        return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
     if origin in SIMPLE:
@@ -107,28 +124,20 @@ def in_files(hint: Any) -> tuple[Any, str]:
     if origin in (dict, Mapping):
         kind = in_files(inner[1])
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
-    if is_part(origin):
-        part, names = part_of(origin), tuple(_words(origin))
-        said = f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}"
-        said = " or ".join([*(f'"{name}"' for name in names), said])
-        return _opened(hint, part | Literal[names] if names else part), said
+    if parts := parts_of(origin):
+        said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
+        typed: Any = Table
+        if hasattr(origin, "reference"):  # what it makes of nothing
+            typed, said = Table | Literal["reference"], ['"reference"', *said]
+        return Annotated[typed, opened(parts)], " or ".join(said)
     raise TypeError(hint)  # of which no value can stand in a file
 
 
-def _opened(hint: Any, typed: Any) -> Any:
-    """The type of a file, of which a table stands for the part of a declaration that is in it."""
-    parts = [part_of(one) for one in members(hint) if is_part(one)]
-
-    def opened(value: Any, info: ValidationInfo) -> Any:
-        is_table = isinstance(value, Mapping)
-        return parts[0].model_validate(value, context=info.context) if is_table else value
-
-    return Annotated[typed, BeforeValidator(opened)] if parts else typed
-
-
-def is_part(hint: Any) -> bool:
-    """Whether a type is a part of a declaration."""
-    return is_dataclass(hint) and hint not in (br.Impossible, SynthpopModels)
+def parts_of(hint: Any) -> list[type["Part"]]:
+    """Sections of the dataclasses that a type stands for."""
+    kinds: list[Any] = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
+    data = (br.Impossible, SynthpopModels)
+    return [part_of(kind) for kind in kinds if is_dataclass(kind) and kind not in data]
 
 
 def writable(hint: Any) -> bool:
@@ -146,55 +155,49 @@ Arguments = Mapping[str, inspect.Parameter]
 
 
 def arguments_of(call: Any) -> Arguments:
-    """Arguments that a study file can give, by name."""
-    found = inspect.signature(call, eval_str=True).parameters
+    """Arguments that a study file can give, by key: ``kind`` is that of the model."""
+    made: dict[str, Any] = {}
+    for one in fields(call) if is_dataclass(call) else ():
+        made |= {} if one.default_factory is MISSING else {one.name: one.default_factory()}
     return {
-        name: one
-        for name, one in found.items()
+        "synthesizer" if name == "kind" else name: one.replace(default=made.get(name, one.default))
+        for name, one in inspect.signature(call, eval_str=True).parameters.items()
         if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
         and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
         and writable(one.annotation)
     }
 
 
-def field_of(given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
-    """Type and field of a key, which arguments of one name share."""
-    hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
-    if given[0].default is inspect.Parameter.empty:
-        hint = given[0].annotation
-    (typed, words), default = in_files(hint), _default(given[0], call)
+def field_of(argument: inspect.Parameter) -> tuple[Any, Any]:
+    """Type and field of a key."""
+    (typed, words), default = in_files(argument.annotation), _default(argument)
     return typed | None if default is None else typed, Field(default, description=words)
 
 
-def _default(argument: inspect.Parameter, call: Any = None) -> Any:
+def _default(argument: inspect.Parameter) -> Any:
     """A default as the file has it; none: the argument is required."""
     if argument.default is argument.empty:
         return ...
-    made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
-    factory = made.get(argument.name, MISSING)
-    if factory is MISSING:
-        return [] if argument.default == () else argument.default
-    return part_of(factory)() if is_part(factory) else factory()  # type: ignore[arg-type]
+    if is_dataclass(argument.default):
+        return part_of(type(argument.default))()
+    return [] if argument.default == () else argument.default
 
 
 def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
     """A section with some arguments of functions as its keys, and others that it has alone.
 
-    ``own`` are types, of an argument too whose type in the file says more than the function's, with
-    a default where it has another or none, and in words what a value may be.
+    ``own`` are types of keys, with a field or with the argument's default; also of arguments whose
+    type in the file says more than the function's.
     """
     arguments: dict[str, inspect.Parameter] = {}
     for call in calls:
         arguments |= inspect.signature(call, eval_str=True).parameters
     made: dict[str, Any] = {}
     for key in dict.fromkeys([*keys, *own]):
-        if key not in own:
-            made[key] = field_of([arguments[key]])
-            continue
-        typed, *more = own[key] if isinstance(own[key], tuple) else (own[key],)
-        default = more[0] if more else _default(arguments[key])
-        words = {"description": more[1]} if more[1:] else {}
-        made[key] = (typed, Field(default, **words))
+        given = own.get(key)
+        if not isinstance(given, tuple):
+            given = (given, _default(arguments[key])) if given else field_of(arguments[key])
+        made[key] = given
     return create_model(name, __base__=Section, **made)
 
 
@@ -205,7 +208,7 @@ class Part(Section):
     """A dataclass of the library, as a table of its arguments."""
 
     declares: ClassVar[Any] = None
-    names: ClassVar[tuple[tuple[str, ...], ...]] = ()  # arguments of each key
+    required: ClassVar[tuple[str, ...]] = ()  # arguments that stand under the first key
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "Part":
@@ -214,16 +217,15 @@ class Part(Section):
 
     def made(self, **more: Any) -> Any:
         """What the library takes."""
-        given: dict[str, Any] = {}
-        for key, names in zip(type(self).model_fields, type(self).names, strict=True):
-            value = getattr(self, key)
-            given |= dict(zip(names, value if len(names) > 1 else [value], strict=True))
-        return type(self).declares(**given | more)
+        given, names = {key: made(value) for key, value in self}, type(self).required
+        if names:
+            first = given.pop(next(iter(given)))
+            given |= dict(zip(names, first if len(names) > 1 else [first], strict=True))
+        return type(self).declares(**taken(type(self).declares, **given | more))
 
 
-@cache
-def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
-    """The section of a dataclass; what it requires stands under its name."""
+def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
+    """The section of a dataclass, what it requires under its name; ``own``: its other keys."""
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
     keys: dict[str, Any] = {}
@@ -231,118 +233,84 @@ def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
         hints = [arguments[k].annotation for k in required]
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        keys[name] = field_of([one])
-    free = [k for k in arguments if k not in required]
-    keys |= {key: field_of([arguments[key]], cls) for key in free}
-    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
-    made.declares, made.names = cls, (*([required] if required else []), *((k,) for k in free))
+        keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of(one)
+    keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
+    made = create_model(f"{cls.__name__}Section", __base__=Part, **{**own, **keys, **own})
+    made.declares, made.required = cls, required
     return made
 
 
-def _words(cls: Any) -> list[str]:
-    """Names of what a class makes of nothing: ``"reference"``."""
-    return [
-        name
-        for name, value in vars(cls).items()
-        if isinstance(value, classmethod)
-        and not name.startswith("_")
-        and not inspect.signature(getattr(cls, name)).parameters
-    ]
+part_of: Any = cache(part)
 
 
-def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
+def made(
+    value: Any, hint: Any = None, *, key: str = "", df: pd.DataFrame | None = None, run: bool = True
+) -> Any:
     """A value of the file as the library takes it; ``run``: what stands in files is read."""
-    types = set(leaves(hint))
-    how: dict[str, Any] = {"key": key, "df": df, "run": run}
+    types, how = members(hint), dict[str, Any](key=key, df=df, run=run)
+    inner = next((get_args(one)[-1] for one in types if get_args(one)), None)
     if isinstance(value, Part):
         return value.made()
     if br.Impossible in types and value is not None:
-        return _impossible(value, df)
+        if isinstance(value, Path):
+            if df is None:
+                return None
+            value = read_like(value, df)
+        try:
+            return br.Impossible(value)
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from None
     if isinstance(value, FunctionName):
-        return made([value], hint, **how)[0]
+        return made([value], **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
         return functions_in(value, key=key) if run else [lambda _: None] * len(value)
     if isinstance(value, Path) and run:
         return read_models(str(value)) if SynthpopModels in types else br.read_table(value)
-    if isinstance(value, str):
-        with_word = [t for t in types if is_part(t) and value in _words(t)]
-        return getattr(with_word[0], value)() if with_word else value
-    if isinstance(value, Mapping):
-        return {k: made(v, hint, **how) for k, v in value.items()}
-    return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
-
-
-def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
-    """Rules; a table of them is read as the data are."""
-    if isinstance(given, Path):
-        if df is None:
-            return None
-        given = read_like(given, df)
-    try:
-        return br.Impossible(given)
-    except InputError as error:
-        raise InputError(f"impossible: {error}") from None
+    if value == "reference" and hasattr(types[0], value):
+        return types[0].reference()
+    if isinstance(value, dict):
+        return {k: made(v, inner, **how) for k, v in value.items()}
+    listed = isinstance(value, list | tuple)
+    return type(value)(made(v, inner, **how) for v in value) if listed else value
 
 
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
 
 
-Function = Callable[..., Any]
-
-
-def functions_in(
-    names: Sequence[FunctionName], *, key: str, section: str = "[model]"
-) -> list[Function]:
+def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[model]") -> list[Any]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
-    where = f"{section} {key}"
-    modules = {path: _module(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
-    found = []
+    where, files, found = f"{section} {key}", dict[Path, Any](), []
     for path, name in (n.place for n in names):
-        function = getattr(modules[path], name, None)
-        if not callable(function):
+        if not path.is_file():
+            raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
+        if path not in files:
+            with _told(path, where):
+                files[path] = run_path(str(path), run_name=f"_study_model_{path.stem}")
+        if not callable(function := files[path].get(name)):
             raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
-        found.append(_guarded(function, path, where))
+        found.append(partial(_called, function, path, where))
     return found
 
 
-def _module(path: Path, where: str) -> ModuleType:
-    if not path.is_file():
-        raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
-    spec = importlib.util.spec_from_file_location(f"_study_model_{path.stem}", path)
-    assert spec is not None and spec.loader is not None  # the name ends in .py
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # worker processes look functions up by it
+def _called(function: Any, path: Path, where: str, table: Any) -> Any:
+    with _told(path, where, table):
+        return function(table)
+
+
+@contextmanager
+def _told(path: Path, where: str, table: Any = None) -> Iterator[None]:
+    """Errors of a file by kind and line: their text may hold values of a table that is given."""
     try:
-        spec.loader.exec_module(module)
+        yield
     except Exception as error:
-        # what code says of itself is told; what it says of values may be of records
-        coded = isinstance(error, SyntaxError | ImportError | NameError)
-        said = f": {error}" if coded else f" in line {_last_line(error, path)}"
-        said = f"{str(path)!r} cannot be run: {type(error).__name__}{said}"
-        raise InputError(f"{where}: {said}") from None
-    return module
-
-
-def _last_line(error: Exception, path: Path) -> int | str:
-    """The last line of the file that took part in an error."""
-    frames, own = extract_tb(error.__traceback__), path.absolute()
-    lines = [f.lineno for f in frames if Path(f.filename).absolute() == own]
-    return (lines[-1] if lines else None) or "?"
-
-
-def _guarded(function: Function, path: Path, where: str) -> Function:
-    def told(table: Any) -> Any:
-        try:
-            return function(table)
-        except Exception as error:  # its text may hold values of records, so its kind is told
-            raise InputError(
-                f"{where}: line {_last_line(error, path)} of {path.name!r} fails with "
-                f"{type(error).__name__}; it is given tables of any rows with the columns "
-                f"{list(table.columns)}"
-            ) from None
-
-    return told
+        frames, said = extract_tb(error.__traceback__), type(error).__name__
+        lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+        if table is not None:
+            said += f"; it is given tables of any rows with the columns {list(table.columns)}"
+        elif isinstance(error, SyntaxError | ImportError | NameError):  # it is of code
+            said += f": {error}"
+        line = lines[-1] if lines else "?"
+        raise InputError(f"{where}: line {line} of {path.name!r} fails with {said}") from None
 
 
 # --- ``[model]`` ----------------------------------------------------------------------------------
@@ -353,53 +321,14 @@ class ModelSection(Section):
 
     kind: str
     declares: ClassVar[Any] = None
-    ways: ClassVar[Mapping[str, Arguments]] = {}  # from a table to a fit
+    way: ClassVar[str] = "fit"  # the method from a table to a fit; others take files too
+    own: ClassVar[Arguments] = {}  # of the declaration
+    more: ClassVar[Arguments] = {}  # of the way to the fit
 
     @model_validator(mode="after")
     def _can_be_declared(self) -> "ModelSection":
-        needless = [key for key in self.unused if key in self.model_fields_set]
-        if needless:
-            brings = [key for key, value in self if _from_files(value)]
-            said = f"does not go with files of {brings[0]}" if brings else "is for what files bring"
-            raise ValueError(f"{needless[0]} {said}; leave {needless[0]} out")
         self.declared(run=False)
         return self
-
-    @property
-    def own(self) -> Arguments:
-        """Arguments of the declaration itself."""
-        found = arguments_of(type(self).declares)
-        if isinstance(inspect.getattr_static(type(self).declares, self.way), classmethod):
-            return {k: one for k, one in found.items() if one.default is one.empty}
-        return found
-
-    @property
-    def way(self) -> str:
-        """The method from a table to a fit: that to which files are brought, or ``"fit"``."""
-        for name, arguments in type(self).ways.items():
-            needs = [key for key, one in arguments.items() if one.default is one.empty]
-            if any(_from_files(getattr(self, key)) for key in needs):
-                return name
-        return "fit"
-
-    @property
-    def unused(self) -> list[str]:
-        """Keys that mean nothing beside the others."""
-        taken = {"kind", *map(in_file, (*self.own, *type(self).ways[self.way]))}
-        return [key for key in type(self).model_fields if key not in taken]
-
-    @property
-    def hyper(self) -> list[str]:
-        """Keys that a sweep may vary, with ``"power"`` of a model that can scale its priors."""
-        free = [in_file(k) for k, one in self.own.items() if one.default is not one.empty]
-        return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
-
-    def synthesizes(self, columns: Sequence[str]) -> list[str]:
-        """Columns of a table that are synthesised unless some are named; of no table: none, all."""
-        declaration = self.declared(run=False)
-        if not hasattr(declaration, "synthesizes"):  # of another package, perhaps
-            return list(columns)
-        return list(declaration.synthesizes(columns))
 
     def declared(self, df: pd.DataFrame | None = None, *, run: bool = True) -> Any:
         """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets.
@@ -413,67 +342,62 @@ class ModelSection(Section):
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
-        return self._made(type(self).ways[self.way], df=None, run=True)
+        return self._made(self.more, df=None, run=True)
 
     def _made(self, arguments: Arguments, *, df: Any, run: bool) -> dict[str, Any]:
         return {
-            name: made(getattr(self, in_file(name)), one.annotation, key=name, df=df, run=run)
-            for name, one in arguments.items()
+            one.name: made(getattr(self, key), one.annotation, key=key, df=df, run=run)
+            for key, one in arguments.items()
         }
 
     def said(self, error: Exception, where: str = "[model]") -> str:
         """What the library says of arguments, said of keys."""
-        words = as_keys(re.sub(r"\bkind(?==)", "synthesizer", str(error)))
-        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', words)
-        words = re.sub(r"\bmodels\.([A-Z]\w*)", r'kind = "\1"', words).replace("over: ", "")
-        words = words.replace("fit with these as levels = ", "list these in [data] levels = ")
-        words = words.replace(
-            "the table's index", "[data] index, or the numbers of the rows from 0"
-        )
+        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', as_keys(str(error)))
         return words if words.startswith("[") else f"{where} {words}"
 
 
-def in_file(name: str) -> str:
-    """The key of an argument: ``kind`` is that of the model."""
-    return "synthesizer" if name == "kind" else name
-
-
-def _from_files(value: Any) -> bool:
-    """Whether a value is the path of a file, or a table of them."""
-    return isinstance(value, Path) or (
-        isinstance(value, Mapping) and any(isinstance(part, Path) for part in value.values())
-    )
-
-
 @cache
-def section_of(kind: str) -> type[ModelSection]:
-    """The section of a registered model."""
+def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
+    """The section of a registered model that is fitted in one way."""
     declares = getattr(models, kind)
-    own = arguments_of(declares)
-    methods = [n for n in dir(declares) if n.startswith("from_")]
-    ways = {name: arguments_of(getattr(declares, name)) for name in [*methods, "fit"]}
-    found: dict[str, list[inspect.Parameter]] = {}
-    for arguments in (own, ways["fit"], *(ways[name] for name in methods)):
-        for name, one in arguments.items():
-            found.setdefault(name, []).append(one)
-    keys: Any = {}
-    for name, given in found.items():
-        if name not in own and name not in ways["fit"]:  # only of what is brought
-            given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
-        keys[in_file(name)] = field_of(given, declares if name in own else None)
+    own, more = arguments_of(declares), arguments_of(getattr(declares, way))
+    if isinstance(inspect.getattr_static(declares, way), classmethod):
+        own = {k: one for k, one in own.items() if one.default is one.empty}
+    keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
+    keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
     if "chains" in keys:  # errors are taken between them
-        keys["chains"] = (AtLeastTwo, keys["chains"][1].default)
-    named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
-    section = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
-    section.declares, section.ways = declares, ways
+        keys["chains"] = (int, whole(2, more["chains"].default))
+    section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
+    section.declares, section.way, section.own, section.more = declares, way, own, more
     return section
 
 
-def read_model(value: Any, context: Any = None) -> Any:
+def ways_of(kind: str) -> dict[str, list[str]]:
+    """Methods of a model from a table to a fit, each with what has to be brought to it."""
+    declares = getattr(models, kind)
+    return {
+        name: [k for k, a in arguments_of(getattr(declares, name)).items() if a.default is a.empty]
+        for name in dir(declares)
+        if name.startswith("from_")
+    }
+
+
+def read_model(value: Any, info: ValidationInfo | None) -> Any:
     """``[model]``, of the kind that it names."""
     if not isinstance(value, Mapping):
         return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
-    return section_of(kind).model_validate(value, context=context)
+    section = section_of(kind)
+    known = section.model_fields
+    files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}
+    for way, brought in ways_of(kind).items():
+        section = section_of(kind, way) if files.intersection(brought) else section
+    return section.model_validate(value, context=info and info.context)
+
+
+MODEL = (
+    Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_model)],
+    Field(default_factory=lambda: read_model({}, None)),
+)

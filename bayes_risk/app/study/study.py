@@ -5,266 +5,57 @@ that names the keys, and the cure; what models, releases and audits refuse is th
 asked before a model is sampled (`run/audit.py`).
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pandas as pd
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PrivateAttr,
-    SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import PrivateAttr, ValidationError, ValidationInfo, model_validator
 
-from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import toml_value
-from bayes_risk._core.validate import is_number
+from bayes_risk._core.validate import positive
 from bayes_risk.studies.compare import sorted_keys
-from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
-from bayes_risk.studies.grid import SHARES
+from bayes_risk.studies.comparison import MEASURES, UTILITIES
 
-from .keys import (
-    LARGEST,
-    Count,
-    FunctionName,
-    Homes,
-    Section,
-    Switch,
-    misfit,
-    read_toml,
-    sentences,
-    too_deep,
-    unfit,
-    unknown,
-    worded,
-)
-from .sections import (
-    BY_MODEL,
-    INTRUDER,
-    DataSection,
-    Guesses,
-    OutputSection,
-    Prior,
-    ReleaseSection,
-    ThresholdsSection,
-)
-from .sections import SECTIONS as PLAIN
-from .signatures import ModelSection, read_model, section, section_of
-
-
-class CandidateSection(Section):
-    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
-
-    model: dict[str, Any] | None = worded("a table of keys of [model]")
-    release: dict[str, Any] | None = worded("a table of keys of [release]")
-    attribute: dict[str, Any] | None = worded("a table of keys of [attribute]")
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _nothing_changes(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Take an empty table for none."""
-        return value or None
-
-
-class CompareSection(Section):
-    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
-
-    replicates: Count = 5
-    risk: str | None = worded(
-        'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
-        pattern=f"^({'|'.join(RISKS)})$",
-    )
-    utility: str | None = worded(
-        'the name of a measure of utility (docs/sensitivity.md): "pmse_cart", ...',
-        pattern=f"^({'|'.join(UTILITIES)})$",
-    )
-    kind: Literal["boxes", "rectangles", "points"] = worded(
-        '"boxes", "rectangles" or "points"', "boxes"
-    )
-    bounds: Switch = False
-    candidates: dict[str, CandidateSection] = worded("[compare.NAME]", {})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _candidates(cls, value: Any) -> Any:
-        """Tables that are no keys are candidates."""
-        if not isinstance(value, Mapping):
-            return value
-        tables = value.get("candidates")
-        if tables is None:
-            keys = set(cls.model_fields)
-            tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
-            if not tables and set(value) <= keys:
-                raise ValueError(
-                    "names no candidate; give tables of what changes: [compare.trees] "
-                    'and model = { kind = "CART", order = ["income"] }'
-                )
-            value = {k: v for k, v in value.items() if k not in tables}
-        return {**value, "candidates": tables}
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Candidates beside the keys, as the file has them."""
-        found: dict[str, Any] = handler(self)
-        given = {
-            name: {k: v for k, v in keys.items() if v} or {"model": {}}
-            for name, keys in found.pop("candidates", {}).items()
-        }
-        named_as_keys = set(given) & set(type(self).model_fields)
-        return found | ({"candidates": given} if named_as_keys else given)
-
-    @property
-    def needs(self) -> str | None:
-        """The section that the risk of the map comes from."""
-        return None if self.risk is None else MEASURES[self.risk].kind
-
-
-CHANGED = {
-    "release": list(ReleaseSection.model_fields),
-    "model": ["kind", "order", "formulas", "n_classes", "min_leaf", "draws", "tune", "chains"],
-    "attribute": ["evidence", "guesses", "prior"],
-}
-Values = Annotated[list[Any], Field(min_length=1)] | Annotated[dict[str, Any], Field(min_length=1)]
-OWN = "as in the study"
-ANYTHING = TypeAdapter[Any](Any)
-
-
-def _varied(example: str, each: Any = Any) -> Any:
-    """A list of values, or a table of label = value, each of a type; nothing if left out."""
-    right = f"a list: {example}; or a table of label = value"
-    listed, labelled = TypeAdapter(list[each]), TypeAdapter(dict[str, each])
-
-    def values(given: Any, info: ValidationInfo) -> Any:
-        if not isinstance(given, list | Mapping) or not given:
-            raise unfit(right)
-        if isinstance(given, Mapping):
-            return labelled.validate_python(given, context=info.context)
-        found = listed.validate_python(given, context=info.context)
-        if any(value in found[:place] for place, value in enumerate(found)):
-            raise unfit("each value once")
-        return found
-
-    return Annotated[Any, BeforeValidator(values)], None, right
-
-
-def _known(value: Any) -> Any:
-    """Knowledge that other models than one of counts answer, and that orders itself."""
-    if isinstance(value, str) and value not in SHARES:
-        raise unfit('"all-but-target", "none", a fraction, or a list of record labels')
-    return value
-
-
-Records = Annotated[Any, BeforeValidator(_known)]
-SWEPT: Any = section(
-    "Swept",
-    keys=(),
-    priors=_varied('["uniform", "marginal", { truth_factor = 10 }]', Prior),
-    knows_records=_varied('["all-but-target", 0.5, "none"]', Records),
-    knows_columns=_varied('[[], ["age"], ["age", "job"]]'),
-    guesses=_varied('["neighbourhood", "hamming-2"]', Guesses),
-    classes=_varied('["new", "own"]'),
-    parameters=_varied('["independent", "shared"]'),
-    evidence=_varied('["predictive", "importance"]'),
-    m=_varied("[1, 3, 5]"),
-    model=(
-        Annotated[dict[str, Values], Field(min_length=1)] | None,
-        None,
-        "a table of key of [model] = list of values: level_prior = [0.5, 1, 2]",
-    ),
-    combinations=(Switch, False),
-)
-
-
-class SweepSection(SWEPT):  # type: ignore[misc]
-    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting."""
-
-    @model_validator(mode="after")
-    def _something_varies(self) -> "SweepSection":
-        if not self.factors:
-            raise ValueError('varies nothing; give a list: priors = ["uniform", "marginal"]')
-        return self
-
-    @property
-    def factors(self) -> list[str]:
-        """Keys that are given, in the order of the file's documentation."""
-        names = [name for name in type(self).model_fields if name != "combinations"]
-        return [name for name in names if getattr(self, name) is not None]
-
-    def values(self, key: str) -> list[Any]:
-        """Values of a factor, without labels."""
-        given = getattr(self, key)
-        return list(given.values()) if isinstance(given, Mapping) else list(given or [])
-
-
-def labelled(given: Values, own: Any) -> tuple[dict[str, Any], str]:
-    """Labels and values of a factor, the study's own always among them, and the label of that."""
-    pairs = dict(given) if isinstance(given, Mapping) else {label_of(v): v for v in given}
-    for label, value in pairs.items():
-        if value == own:
-            return pairs, label
-    label = OWN if isinstance(given, Mapping) else label_of(own)
-    return {label: own, **pairs}, label
-
-
-def label_of(value: Any) -> str:
-    """A value as the file has it, for labels."""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return " + ".join(value) or "none"
-    given = ANYTHING.dump_python(value, exclude_unset=True)
-    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
-    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
-
+from . import sections
+from .keys import TOO_DEEP, Section, read_toml, sentences, unknown, whole, worded
+from .keys import files_in as files_in
+from .signatures import MODEL, section
 
 # --- the study ----------------------------------------------------------------------------------
 
 
-class Study(Section):
+SETTINGS: Any = section(
+    "Settings",
+    keys=(),
+    title=(str, worded("one line of text", "Disclosure risk of a synthetic file")),
+    random_seed=(int | None, whole(0)),
+    data=(sections.DataSection, ...),
+    model=MODEL,
+    release=(sections.ReleaseSection, sections.ReleaseSection()),
+    attribute=(sections.AttributeSection | None, None),
+    identification=(sections.IdentificationSection | None, None),
+    utility=(sections.UtilitySection | None, None),
+    context=(sections.ContextSection | None, None),
+    bounds=(sections.BoundsSection | None, None),
+    membership=(sections.MembershipSection | None, None),
+    full_table=(sections.FullTableSection | None, None),
+    reweight=(sections.ReweightSection | None, None),
+    sweep=(sections.SweepSection | None, None),
+    compare=(sections.CompareSection | None, None),
+    thresholds=(sections.ThresholdsSection, sections.ThresholdsSection()),
+    output=(sections.OutputSection, sections.OutputSection()),
+)
+
+
+class Study(SETTINGS, Section):  # type: ignore[misc]
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
-    title: str = worded("one line of text", "Disclosure risk of a synthetic file")
-    random_seed: int | None = worded("a whole number >= 0", ge=0, strict=True)
-    data: DataSection
-    model: SerializeAsAny[ModelSection] = Field(default_factory=lambda: read_model({}))
-    release: ReleaseSection = ReleaseSection()
-    attribute: Any = None
-    identification: Any = None
-    utility: Any = None
-    context: Any = None
-    bounds: Any = None
-    membership: Any = None
-    full_table: Any = None
-    reweight: Any = None
-    sweep: Any = None
-    compare: Any = None
-    thresholds: Any = ThresholdsSection()
-    output: OutputSection = OutputSection()
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _table(cls, value: Any, info: ValidationInfo) -> Any:
-        name = str(info.field_name)
-        if name == "model":
-            return read_model(value, info.context)
-        missing = value is None and not cls.model_fields[name].is_required()
-        if missing or name not in SECTIONS:
-            return value
-        return SECTIONS[name].model_validate(value, context=info.context)
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
-        if self.compare is not None:
-            self._context = info.context
+        self._context = info.context if self.compare else None
         check_agreement(self)
         return self
 
@@ -286,30 +77,29 @@ class Study(Section):
         counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
         found["data"]["levels"] = self.data.levels | counts
         if (audit := self.attribute) is not None and audit.intruder is not None:
-            whole = found["attribute"]["intruder"]
-            kept = {"knows_records", *audit.intruder.model_dump(exclude_defaults=True)}
-            whole["knows_totals"] = bool(whole["knows_totals"])
-            found["attribute"]["intruder"] = {k: v for k, v in whole.items() if k in kept}
-            for key in BY_MODEL if audit.knows.is_competitor else ():
+            said = audit.intruder.model_dump(mode="json", exclude_defaults=True)
+            said |= {"knows_totals": True} if audit.intruder.knows_totals else {}
+            found["attribute"]["intruder"] = {"knows_records": audit.intruder.knows_records} | said
+            for key in sections.BY_MODEL if audit.knows.is_competitor else ():
                 del found["attribute"][key]
         if self.release.files is not None:
             del found["release"]["m"], found["release"]["n"]
-        for key in self.model.unused:
-            del found["model"][key]
         if not (self.needs_fit or self.compare):
             del found["model"]
         return found
 
+    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
+        """Columns that are synthesised; where all of them are, without the table none is named."""
+        columns = [] if df is None else list(map(str, df.columns))
+        if self.release.columns:
+            return list(self.release.columns)
+        declaration = self.model.declared(run=False)  # another package's may say nothing
+        return list(getattr(declaration, "synthesizes", list)(columns))
+
     @property
     def synthesized(self) -> list[str] | None:
         """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
-        return self.release.columns or self.model.synthesizes([]) or None
-
-    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
-        """Columns that are synthesised; where all of them are, without the table none is named."""
-        if self.release.columns or df is None:
-            return list(self.synthesized or [])
-        return self.model.synthesizes([str(c) for c in df.columns])
+        return self.synthesized_in(None) or None
 
     @property
     def guessed(self) -> list[str] | None:
@@ -332,33 +122,6 @@ class Study(Section):
     def m(self) -> int:
         """Number of data sets of the release."""
         return self.release.m if self.release.files is None else len(self.release.files)
-
-
-SECTIONS = PLAIN | {"sweep": SweepSection, "compare": CompareSection}
-HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
-
-
-def homes(content: Mapping[str, Any]) -> Homes:
-    """Say where a key belongs that a table of a study does not have."""
-
-    def home(where: str, key: str) -> str | None:
-        if where.startswith("[compare."):
-            found = [f"{where} {name} = {{ ... }}" for name, keys in CHANGED.items() if key in keys]
-            return found[0] if found else None
-        have = [name for name in models.registered() if key in section_of(name).model_fields]
-        if where == "[model]" and have:
-            own, model = '" or "'.join(have), content.get("model")
-            kind = model.get("kind", "DPMPM") if isinstance(model, Mapping) else "DPMPM"
-            return f'kind = "{own}"; this one is "{kind}"'
-        places = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
-        places |= {
-            "[model]": [key] if have else [],
-            "[attribute.intruder]": list(INTRUDER.model_fields),
-        }
-        found = [name for name, keys in places.items() if key in keys]
-        return " or ".join(found) if found and where in ("", *places) else None
-
-    return home
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -392,25 +155,12 @@ def parse_study(
 
     Paths count from ``folder``, if there is one.
     """
-    context = None if folder is None else {"folder": folder}
     try:
-        return Study.model_validate(content, context=context)
+        return Study.model_validate(content, context={"folder": folder or Path()})
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error, homes(content))}") from None
+        raise InputError(f"{source}: {sentences(error)}") from None
     except RecursionError:
-        raise too_deep(source) from None
-
-
-def files_in(value: Any) -> Iterator[Path]:
-    """Files that a section names, Python files too."""
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, FunctionName):
-        yield value.place[0]
-    elif isinstance(value, Section | dict | list):
-        parts = value.values() if isinstance(value, dict) else value
-        for part in parts:
-            yield from files_in(part[1] if isinstance(value, Section) else part)
+        raise InputError(f"{source} {TOO_DEEP}") from None
 
 
 # --- sections that need one another, or leave no room for one another ----------------------------
@@ -421,43 +171,38 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 def check_agreement(study: Study) -> None:
     """All that a study file alone can tell: ValueError says the first rule that is broken."""
     audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
-    weigh, keys, utility, wanted = (
-        study.reweight,
-        study.identification,
-        study.utility,
-        study.thresholds,
-    )
-    files, taken = study.release.files is not None, study.model.way != "fit"
-    measured = keys or utility or study.context
+    weigh, keys, utility = study.reweight, study.identification, study.utility
+    wanted, files = study.thresholds, study.release.files is not None
+    taken, measured = study.model.way != "fit", keys or utility or study.context
     held = people and people.held_out is not None
     others = people and people.others is not None
-    members = wanted.membership_auc is not None
-    judged = [(f"[thresholds] utility.{name}", name) for name in wanted.utility or ()]
+    risk = compare and compare.risk and MEASURES[compare.risk].kind
+    judged = {f"[thresholds] utility.{name}": name for name in wanted.utility or ()}
+    judged |= {f'[compare] utility = "{compare.utility}"': compare.utility} if compare else {}
     needs = [  # who asks for something, and whether; whether that is there, and what it is
         ("the study", True, audit or people or study.full_table or measured,
          "something to measure: [attribute], [identification] or both"),
         ("[bounds]", study.bounds, measured or (compare and compare.bounds),
          "numbers of the release: [identification], [utility] or [context]"),
         ("[sweep]", sweep, audit, "[attribute], which it varies"),
+        ("[sweep]", sweep, {k for k, value in sweep or () if value is not None} - {"combinations"},
+         'a list of what to vary: priors = ["uniform", "marginal"]'),
         ("[reweight]", weigh, audit, "[attribute], whose risks are its weights"),
-        ("[thresholds] membership_log_bayes_factor",
-         wanted.membership_log_bayes_factor is not None, people, "[membership]"),
-        ("[thresholds] membership_auc", members, people, "[membership]"),
-        ("[thresholds] membership_auc", members, held or others,
+        *((f"[thresholds] {key}", getattr(wanted, key) is not None, people, "[membership]")
+          for key in ("membership_auc", "membership_log_bayes_factor")),
+        ("[thresholds] membership_auc", wanted.membership_auc is not None, held or others,
          "people outside the data: [membership] held_out or others"),
         ("[thresholds] utility", wanted.utility, utility, "[utility]"),
+        *((who, name in ESTIMATES, utility and utility.analyses,
+           '[utility] analyses = "analyses.py:fit"') for who, name in judged.items()),
+        ("[compare]", compare, compare and compare.candidates, "a candidate: [compare.NAME]"),
         ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
+        (f'[compare] risk = "{compare and compare.risk}"', risk, risk and getattr(study, risk),
+         f"[{risk}]"),
         ("[output] keep_labels", study.output.keep_labels, study.output.release,
          "release = true, the synthetic files in which they are"),
         ("[release] files", files, study.release.columns, "columns = [...], what was synthesised"),
     ]  # fmt: skip
-    if compare:
-        judged.append((f'[compare] utility = "{compare.utility}"', compare.utility))
-        risk = f'[compare] risk = "{compare.risk}"', compare.needs
-        needs.append((*risk, compare.needs and getattr(study, compare.needs), f"[{compare.needs}]"))
-    for where, name in judged:
-        there = utility and utility.analyses
-        needs.append((where, name in ESTIMATES, there, '[utility] analyses = "analyses.py:fit"'))
     for who, asks, there, what in needs:
         if asks and not there:
             raise ValueError(f"{who} needs {what}; add it")
@@ -479,7 +224,7 @@ def check_agreement(study: Study) -> None:
             raise ValueError(f"{who} does not go with {what}; leave one of them out")
     for name in wanted.utility or ():
         if name not in UTILITIES:
-            raise ValueError(unknown(name, "[thresholds] utility", UTILITIES))
+            raise ValueError(f"[thresholds] utility {unknown(name, UTILITIES)}")
     for key, values in ((sweep and sweep.model) or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
             changed(study.model, key, value)
@@ -489,13 +234,14 @@ def check_agreement(study: Study) -> None:
 
 def changed(model: Any, key: str, value: Any) -> Any:
     """The section of the model with another value of one of its keys; ``power`` has no key."""
-    if not (known := model.hyper):
+    known = [k for k, one in model.own.items() if one.default is not one.empty]
+    known += ["power"] if hasattr(model.declares, "power_scaled") else []
+    if not known:
         raise ValueError(f'[sweep.model] is not offered for kind = "{model.kind}"; leave it out')
     if key not in known:
-        raise ValueError(unknown(key, "[sweep.model]", known))
+        raise ValueError(f"[sweep.model] {unknown(key, known)}")
     if key == "power":
-        if not is_number(value) or not 0 < value <= LARGEST:
-            raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
+        positive("[sweep.model] power", value)
         return model
     content = model.model_dump(exclude_unset=True) | {key: value}
     try:
@@ -530,7 +276,7 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         raise ValueError(f"[compare.{name}]: {said}") from None
 
 
-def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
+def _changed(study: Study, given: sections.CandidateSection) -> dict[str, Any]:
     """The sections of which a candidate has keys for itself."""
     found: dict[str, Any] = {}
     for name, keys in given:
