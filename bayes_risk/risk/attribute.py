@@ -475,7 +475,7 @@ def attribute_evidence(
     # a prior that does not suit is refused here
     base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
     log_prior(search_prior, fit.microdata, problem.cases, problem.release, base)
-    begin_work()
+    begin_work(problem=problem, method=method)
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
     cases, encoded, searched = problem.cases, problem.release, None

@@ -110,8 +110,8 @@ SHOWN = 3  # differences that a refusal names
 class Workplace(NamedTuple):
     """A folder of one run, the store of its finished steps, the seed with which it was begun."""
 
-    folder: Path
-    store: Store
+    folder: Path | None
+    store: Store | None
     random_seed: int
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -42,13 +42,15 @@ from bayes_risk.app.study.declare import (
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed
 from bayes_risk.evidence.contract import Fit
+from bayes_risk.evidence.methods import EvidenceMethod
+from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
-from bayes_risk.studies.grid import Swept, audit_of, swept, taken
+from bayes_risk.studies.grid import audit_of, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Progress = Callable[[str, int, int], None]
@@ -80,7 +82,7 @@ class RunResult(Shown):
 class StudyResult(RunResult):
     """What one audit found; None: not asked for. Reweighting made fit, release, attribute risk."""
 
-    release: br.Release
+    release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
     attribute: br.AttributeRisk | None
     identification: br.IdentificationRisk | None
@@ -133,33 +135,21 @@ class Clock:
         self.seconds[stage] = self.now() - start
 
 
-STAGES = {  # of runs, in their order, and what each takes beside the others, roughly
-    "data": 2,
-    "reweighting": 200,
-    "fit": 30,
-    "release": 1,
-    "sweep": 200,
-    "comparison": 200,
-    **{audit.stage: audit.share for audit in AUDITS.values()},
-    "report": 2,
-}
-
-
-def stages_of(study: Study, what: str) -> list[str]:
-    """The stages of a run, in their order."""
+def stages_of(study: Study, what: str) -> dict[str, int]:
+    """The stages of a run in their order, and what each takes beside the others, roughly."""
     fitted, weighed = what != "compare", study.reweight is not None
-    asked = {
-        "data": True,
-        "reweighting": fitted and weighed,
-        "fit": fitted and not weighed and study.needs_fit,
-        "release": fitted and not weighed and study.release.files is None,
-        "sweep": what == "sweep",
-        "comparison": what == "compare",
-        "report": study.output.folder is not None,
-    }
-    if what in ("audit", "identify"):
-        asked |= {one.stage: getattr(study, name) is not None for name, one in AUDITS.items()}
-    return [words for words in STAGES if asked.get(words)]
+    asked = AUDITS if what in ("audit", "identify") else {}
+    stages = [
+        ("data", 2, True),
+        ("reweighting", 200, fitted and weighed),
+        ("fit", 30, fitted and not weighed and study.needs_fit),
+        ("release", 1, fitted and not weighed and study.release.files is None),
+        ("sweep", 200, what == "sweep"),
+        ("comparison", 200, what == "compare"),
+        *((one.stage, one.share, getattr(study, name)) for name, one in asked.items()),
+        ("report", 2, study.output.folder),
+    ]
+    return {stage: share for stage, share, given in stages if given not in (None, False)}
 
 
 def seeds_of(seed: int) -> list[int]:
@@ -178,30 +168,32 @@ def diagnostics_of(fit: Any) -> dict[str, Any]:
 def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
 
-    Or every replicate of the candidates of ``[compare]``. ``how``: n_jobs, progress.
+    Or every replicate of the candidates of ``[compare]``; or matching of files, of which nothing is
+    known but their keys (``"identify"``). ``how``: n_jobs, progress.
     """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
-    own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds}
-    if what == "compare":
-        with clock("data"):
-            df, sha256 = read_data(study.data)
-            candidates, options = candidates_of(study, df), compare_options(study, df)
-            own["provenance"] = provenance_of(study, df, sha256, candidates)
-        with clock("comparison"):
-            comparison = br.compare(candidates, df, random_seed=seed, **options, **how)
-        return ComparisonResult(study=study, comparison=comparison, data_sha256=sha256, **own)
-    if what == "identify":
-        return matched(study, clock, own)
-    study = alone(study) if what == "sweep" else study
     with clock("data"):
-        if study.needs_fit:
-            study.model.declared()  # what is wrong shows first
         df, sha256 = read_data(study.data)
-        declaration, release = checked_inputs(study, df)
-        own["provenance"] = provenance_of(study, df, sha256, {"": release})
-    ready = fit_and_release(study, declaration, df, release, clock, seeds=seeds, **how)
+        if what == "identify":
+            files: Any = {"": read_releases(study.release.files, df, **study.data.reading)}
+        else:
+            runs = tried_of(study, what, df)
+            files = {name: one.release for name, one in runs.items()}
+        provenance = provenance_of(study, df, sha256, files)
+    own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
+    own |= {"data_sha256": sha256, "provenance": provenance}
+    if what == "identify":
+        return StudyResult(**own, **matched(study, df, files[""], clock))
+    if what == "compare":
+        candidates = {name: _candidate(one) for name, one in runs.items()}
+        options = compare_options(study, df) | how
+        with clock("comparison"):
+            comparison = br.compare(candidates, df, random_seed=seed, **options)
+        return ComparisonResult(comparison=comparison, **own)
+    one = runs[""]
+    ready = fit_and_release(one, df, clock, seeds=seeds, **how)
     loop = ready.reweighting
-    own |= {"study": study, "data_sha256": sha256, "diagnostics": diagnostics_of(ready.fit)}
+    own |= {"study": one.study, "diagnostics": diagnostics_of(ready.fit)}
     if what == "audit":
         found = audits(study, ready, clock, seeds[2:], how)
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
@@ -219,13 +211,11 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     return SweepResult(sensitivity=sensitivity, **own)
 
 
-def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
+def matched(
+    study: Study, df: pd.DataFrame, tables: list[pd.DataFrame], clock: Clock
+) -> dict[str, Any]:
     """Matching of files made elsewhere, of which nothing is known but their keys."""
-    keys, section = study.identification, study.release
-    known = {"known": keys.known, "synthesized": keys.synthesized}
-    with clock("data"):
-        df, sha256 = read_data(study.data)
-        tables = read_releases(section.files or [], df, **study.data.reading)
+    known, synthesized = study.identification.known, study.identification.synthesized
     for l, table in enumerate(tables, start=1):
         if len(table) != len(df):
             raise InputError(
@@ -238,8 +228,8 @@ def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
     with clock("identification risk"):
         options = matching_options(study, df, tables)
         risk = br.identification_risk(df, tables, **options)
-        rows = correspondence(df, release_tables(df, tables, **known), keys.synthesized)
-    release = br.Release(datasets=tables, synthesized=keys.synthesized, classes="new")
+        files = release_tables(df, tables, known=known, synthesized=synthesized)
+        rows = correspondence(df, files, synthesized)
     notes = [  # a share was meant, perhaps
         f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
         f"holds whole numbers, so that it must be equal; for {100 * rule.units:g} % write "
@@ -247,20 +237,16 @@ def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
         for name, rule in (options["radius"] or {}).items()
         if isinstance(rule, br.Absolute)
         and 0 < rule.units < 1
-        and (df[name].dropna() % 1 == 0).all()
+        and not (df[name].dropna() % 1).any()
     ]
-    return StudyResult(
-        study=study,
-        data_sha256=sha256,
-        release=release,
-        attribute=None,
-        identification=risk,
-        correspondence=rows,
-        notes=tuple(notes),
-        verdict=judge(None, risk, study.thresholds.made(), rows=rows),
-        provenance=provenance_of(study, df, sha256, {"": release}),
-        **own,
-    )
+    return {
+        "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
+        "attribute": None,
+        "identification": risk,
+        "correspondence": rows,
+        "notes": tuple(notes),
+        "verdict": judge(None, risk, study.thresholds.made(), rows=rows),
+    }
 
 
 def alone(study: Study) -> Study:
@@ -289,16 +275,10 @@ def audits(
 
 
 def fit_and_release(
-    study: Study,
-    declaration: Any,
-    df: pd.DataFrame,
-    release: br.Release | None,
-    clock: Clock,
-    *,
-    seeds: list[int],
-    **how: Any,
+    one: "Tried", df: pd.DataFrame, clock: Clock, *, seeds: list[int], **how: Any
 ) -> Prepared:
     """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
+    study, declaration, release = one.study, one.declaration, one.release
     fit: Any = None
     loop = None
     if (section := study.reweight) is not None:
@@ -325,40 +305,14 @@ def fit_and_release(
     return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
 
 
-def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, br.Release | None]:
-    """The declaration and the release made elsewhere, after every check that needs no sampling.
-
-    A run, and a dry run of it, call this before the first draw.
-    """
-    declaration = study.model.declared(df) if study.needs_fit else None
-    return declaration, rehearse(study, df, unsampled(study, declaration, df))
-
-
-def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
-    """Every candidate as ``compare`` takes it, checked against the table."""
-    found: dict[str, Any] = {}
-    any_made: dict[str, None] = {}
-    for name in study.compare.candidates:
-        try:
-            one = candidate_study(study, name, df)
-            found[name] = _candidate(one, df)
-        except InputError as error:
-            raise InputError(f"[compare.{name}]: {error}") from None
-        any_made |= dict.fromkeys(one.synthesized_in(df))
-    if study.compare.bounds:
-        with named(study, "bounds"):
-            bounds_of(study, df, [*any_made], m=1, random_seed=0)
-    return found
-
-
-def _candidate(study: Study, df: pd.DataFrame) -> Any:
-    declaration, release = checked_inputs(study, df)
-    if release is not None:
-        return release
-    own = {} if study.attribute is None else study.attribute.options
-    options = synthesis_options(study)
+def _candidate(one: "Tried") -> Any:
+    """A candidate as ``compare`` takes it."""
+    if one.release is not None:
+        return one.release
+    own = {} if one.study.attribute is None else one.study.attribute.options
+    options = synthesis_options(one.study)
     return br.Candidate(
-        SimpleNamespace(fit=partial(fit_model, study, declaration)),
+        SimpleNamespace(fit=partial(fit_model, one.study, one.declaration)),
         m=options.pop("m"),
         columns=options.pop("columns"),
         synthesis=options,
@@ -367,6 +321,81 @@ def _candidate(study: Study, df: pd.DataFrame) -> Any:
 
 
 # --- before a model is sampled --------------------------------------------------------------------
+
+
+class Work(NamedTuple):
+    """What an audit of attribute risk begins with."""
+
+    cases: int  # distinct ones
+    guesses: int
+    columns: int  # that are guessed
+    draws: int  # 0: evidence in closed form
+    chains: int
+
+    @classmethod
+    def of(cls, problem: AuditProblem, method: EvidenceMethod) -> "Work":
+        """Of what `rehearsal` gives."""
+        fit, can = problem.fit, problem.capabilities
+        guesses, cases, columns = problem.cases.guesses.codes.shape
+        if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
+            cases = len(problem.rows)
+        closed = problem.intruder.is_competitor or method.name in can.computed
+        chains = 0 if can.led is None else can.led.led_chains
+        return cls(cases, guesses, columns, 0 if closed else fit.n_draws, chains)
+
+
+class Tried(NamedTuple):
+    """A study after every check that needs no sampling, and what those have made."""
+
+    study: Study
+    declaration: Any  # None: no model is needed
+    fit: Fit | None  # before its draws
+    release: br.Release | None  # made elsewhere
+    work: list[Work]  # of the attribute audit; of a sweep at each setting, m aside
+
+
+def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
+    """The audits of a run, checked against the table before a first draw: one, or by candidate."""
+    if what != "compare":
+        return {"": tried(alone(study) if what == "sweep" else study, df, what)}
+    found: dict[str, Tried] = {}
+    for name in study.compare.candidates:
+        try:
+            found[name] = tried(candidate_study(study, name, df), df)
+        except InputError as error:
+            raise InputError(f"[compare.{name}]: {error}") from None
+    if study.compare.bounds:
+        made = [c for one in found.values() for c in one.study.synthesized_in(df)]
+        with named(study, "bounds"):
+            bounds_of(study, df, [*dict.fromkeys(made)], m=1, random_seed=0)
+    return found
+
+
+def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
+    """Try every audit of a study on the table itself, as far as to its first draw.
+
+    It costs matching, context measures without distances, analyses and guesses once.
+    """
+    declaration = study.model.declared(df) if study.needs_fit else None
+    fit = unsampled(study, declaration, df)
+    work: list[Work] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the audit itself
+        usual = stand_in(study, df, fit)
+        release = read_release(study, df, usual)
+        shown = usual if release is None else release
+        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
+        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
+        for name, audit in AUDITS.items():
+            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
+                with named(study, name), rehearsal() as begun:
+                    audit.work(small, ready, {}, 0, how)
+                work += [Work.of(**begun)] if begun else []
+        if fit is not None and study.sweep is not None:
+            with named(study, "sweep"):
+                settings = _try_sweep(study, df, fit, shown)
+            work = settings if what == "sweep" else work
+    return Tried(study, declaration, fit, release, work)
 
 
 def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
@@ -382,28 +411,6 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
         with named(study, "reweight"):
             fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
     return cast(Fit, fit)
-
-
-def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
-    """Try every audit of a study, as far as to its first draw; gives the release made elsewhere.
-
-    It costs matching, context measures without distances, analyses and guesses once.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they come with the audit itself
-        usual = stand_in(study, df, fit)
-        release = read_release(study, df, usual)
-        shown = usual if release is None else release
-        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
-        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
-        for name, audit in AUDITS.items():
-            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
-                with named(study, name), rehearsal():
-                    audit.work(small, ready, {}, 0, how)
-        if fit is not None and study.sweep is not None:
-            with named(study, "sweep"):
-                _try_sweep(study, df, fit, shown)
-    return release
 
 
 def _at_little_cost(study: Study) -> Study:
@@ -452,7 +459,7 @@ def _check_taken(key: str, study: Study, fit: Fit, where: str) -> None:
         raise InputError(f'{where} {key} means nothing to kind = "{kind}"; leave it out')
 
 
-def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> list[Work]:
     """Every setting of a sweep."""
     if study.sweep.classes is not None:
         _check_taken("classes", study, fit, "[sweep]")
@@ -464,21 +471,19 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
             else:
                 other = changed(study.model, key, value).declared(df)
                 begin(study, other, df)
-    factors, options, alone = factors_of(study, fit, release)
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    factors = swept(fit, release, over, base, options)
     named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
     every = br.Mixture([(1.0, prior) for _, prior in named_priors])
+    found: dict[Any, Work] = {}
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)
         m = factors.value("m", setting) if "m" in setting else release.m
-        with rehearsal():
+        with rehearsal() as begun:
             br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
-
-
-def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:
-    """What a sweep varies, its options, and whether one at a time."""
-    options = sweep_options(study, fit, release)
-    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
-    return swept(fit, release, over, base, options), options, alone
+        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = Work.of(**begun)
+    return list(found.values())
 
 
 @contextmanager

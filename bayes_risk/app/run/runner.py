@@ -12,8 +12,10 @@ import secrets
 import time as clocks
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from bayes_risk._core.memory import bytes_of, check_memory, guarded, in_words, r
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.output.folder import check_target, output_folder, workplace
+from bayes_risk.app.output.folder import Workplace, check_target, output_folder, workplace
 from bayes_risk.app.output.numbers import plain
 from bayes_risk.app.output.study import write_run
 from bayes_risk.app.study.declare import read_data
@@ -33,14 +35,21 @@ from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
-from bayes_risk.evidence.methods import EVIDENCE
-from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.release.provenance import data_hash
-from bayes_risk.release.release import EncodedRelease
 from bayes_risk.reporting.provenance import versions
+from bayes_risk.studies.grid import no_progress
 
 from . import audit
-from .audit import ComparisonResult, Progress, StudyResult, SweepResult, result_of, stages_of
+from .audit import (
+    ComparisonResult,
+    Progress,
+    StudyResult,
+    SweepResult,
+    Tried,
+    Work,
+    result_of,
+    stages_of,
+)
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
@@ -53,21 +62,17 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
     """Kind of run, settings, versions, and hashes of every file that the study names."""
     set_to = plain(study.settings())
     set_to.get("output", {}).pop("folder", None)
-    levels = {
-        k: v if isinstance(v, str) else list(map(str, v)) for k, v in study.data.levels.items()
-    }
     named = [*files_in(study.model_copy(update={"output": None}))]
     for name in study.compare.candidates if study.compare is not None else ():
         one = candidate_study(study, name)
         named += files_in([one.model, one.release])
     # those that are not there are told where they are read
     files = {p for path in named for p in [path, *path.rglob("*")] if p.is_file()}
+    levels = json.dumps(plain(study.data.levels)).encode()
     return {
         "run": kind,
         "settings": set_to,
-        "declared levels sha256": hashlib.sha256(
-            json.dumps(levels, default=str).encode()
-        ).hexdigest(),
+        "declared levels sha256": hashlib.sha256(levels).hexdigest(),
         "file": {str(path): {"sha256": data_hash(path)} for path in sorted(files)},
         "version": versions(),
     }
@@ -77,21 +82,21 @@ WHOLE = "in all"
 LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
 
 
-def overall(stages: Sequence[str], progress: Progress) -> Progress:
+def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
     """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
+    before = dict(zip(stages, accumulate(stages.values(), initial=0), strict=False))
     now, most = "", 0.0
-    weight = sum(audit.STAGES[stage] for stage in stages)
 
     def tell(step: str, done: int, total: int) -> None:
         nonlocal now, most
+        check_memory()
         progress(step, done, total)
         if step in stages:
             now = step
         elif now != "comparison" and step != LEADS.get(now):  # candidates have any name
             return
-        before = sum(audit.STAGES[stage] for stage in stages[: stages.index(now)])
-        most = max(most, (before + audit.STAGES[now] * done / max(total, 1)) / weight)
-        progress(WHOLE, int(1_000 * most), 1_000)
+        most = max(most, before[now] + stages[now] * done / max(total, 1))
+        progress(WHOLE, int(1_000 * most / sum(stages.values())), 1_000)
 
     return tell
 
@@ -165,32 +170,24 @@ def run(
         cost = estimate(study, kind=what, n_jobs=n_jobs, backend=backend, time=False)
         cost.check(max_memory)
 
-    show = None if progress is None else overall(stages_of(study, what), progress)
-
-    def tell(stage: str, done: int, total: int) -> None:
-        check_memory()
-        if show is not None:
-            show(stage, done, total)
-
+    tell = overall(stages_of(study, what), progress or no_progress)
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
-    quiet = progress is None and max_memory is None
-    doing: Any = {"n_jobs": n_jobs, "progress": None if quiet else tell}
-    with guarded(None if max_memory is None else bytes_of(max_memory)):
-        if output is None:
-            with working(backend, n_jobs, None):
-                return result_of(study, what, seed, **doing)
+    place: Any = nullcontext(Workplace(None, None, seed))
+    if output is not None:
         check_target(output, overwrite=overwrite)
-        with workplace(output, identity(study, what), seed, restart=restart) as place:
-            if place.store.found:
-                tell("steps found", place.store.found, place.store.found)
-            with working(backend, n_jobs, place.folder), keeping(place.store):
-                result = result_of(study, what, place.random_seed, **doing)
-            with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
+        place = workplace(output, identity(study, what), seed, restart=restart)
+    with guarded(None if max_memory is None else bytes_of(max_memory)), place as work:
+        if work.store is not None and work.store.found:
+            tell("steps found", work.store.found, work.store.found)
+        with working(backend, n_jobs, work.folder), keeping(work.store):
+            result = result_of(study, what, work.random_seed, n_jobs=n_jobs, progress=tell)
+        if output is not None:
+            with output_folder(output, overwrite=overwrite, aside=work.folder) as folder:
                 tell("report", 0, 1)
                 write_run(folder, what, result, command)
                 tell("report", 1, 1)
-        return result
+    return result
 
 
 # --- what a run will take ----------------------------------------------------------------------
@@ -259,93 +256,56 @@ def estimate(
     at_least("n_jobs", n_jobs, 1)
     study.check_says(kind)
     df, _ = read_data(study.data)
-    if kind == "compare":
-        audit.candidates_of(study, df)
-        runs = {name: candidate_study(study, name, df) for name in study.compare.candidates}
-    else:
-        runs = {"": audit.alone(study) if kind == "sweep" else study}
-        audit.checked_inputs(runs[""], df)
     sizes: list[dict[str, int]] = []
     seconds: dict[str, float] = {}
-    for name, one in runs.items():
-        size = _size(one, df, study, kind, n_jobs, backend in ("loky", "dask"))
-        took = _seconds(one, df, size["cases"]) if time else {}
+    processes = backend in ("loky", "dask")
+    for name, one in audit.tried_of(study, kind, df).items():
+        several = len(one.work) if kind == "sweep" else 1
+        if kind == "compare" and one.study.release.files is None:
+            several = study.compare.replicates
+        works = one.work or [None]
+        found = [_size(one, work, df, n_jobs, processes, several) for work in works]
+        sizes.append(max(found, key=lambda size: size["data"]))
+        took = _seconds(one.study, df, sizes[-1]["cases"]) if time else {}
         if time and kind == "sweep":  # whose settings may need fits of their own
-            took["sweep"] = size["settings"] * (took.get("fit", 0) + took.pop("attribute risk"))
-        seconds |= {name: size["settings"] * sum(took.values())} if time and name else took
-        sizes.append(size)
-    settings = sum(size["settings"] for size in sizes)
-    largest = max(sizes, key=lambda size: size["data"]) | {"settings": settings}
-    return Cost(stages=stages_of(study, kind), seconds=seconds, **largest)
+            took["sweep"] = several * (took.get("fit", 0) + took.pop("attribute risk"))
+        seconds |= {name: several * sum(took.values())} if time and name else took
+    several = sum(size["settings"] for size in sizes)
+    largest = max(sizes, key=lambda size: size["data"]) | {"settings": several}
+    return Cost(stages=[*stages_of(study, kind)], seconds=seconds, **largest)
 
 
 # --- memory -----------------------------------------------------------------------------------
 
 
 def _size(
-    one: Study, df: pd.DataFrame, study: Study, kind: str, n_jobs: int, processes: bool
+    one: Tried, work: Work | None, df: pd.DataFrame, n_jobs: int, processes: bool, several: int
 ) -> dict[str, int]:
     """Sizes of one audit, and a bound on its bytes."""
-    fit: Any = audit.unsampled(one, one.model.declared(df) if one.needs_fit else None, df)
-    release = audit.stand_in(one, df, fit)
+    study, fit, (n, p), m = one.study, one.fit, df.shape, one.study.m
     numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
     table = fit.microdata if fit else Microdata.from_frame(df, numbers=numbers, missing="level")
-    (n, p), m, H, chains = df.shape, one.m, 0, getattr(one.model, "chains", 1)
-    U = G = q = held = 0
-    settings, posteriors = 1, 2
-    if kind == "compare" and one.release.files is None:
-        settings = study.compare.replicates
+    held, H, chains, priors = 0, 0, getattr(study.model, "chains", 1), 0
     if fit is not None:
         H, trees = fit.n_draws, getattr(fit.model, "n_trees", 1)  # one stands for so many
         held = trees * sum(_held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
-    if fit is not None and (asked := one.attribute) is not None:
-        section = study.sweep if kind == "sweep" else None
-        U, G, q = _guessed(
-            one, table, one.synthesized_in(df), section.values("guesses") if section else []
-        )
-        if not fit.records_differ and release.classes != "own":
-            U = min(U, len(np.unique(table.codes, axis=0)))
-        can = fit.capabilities(EncodedRelease.of(release.first(2), table), asked.knows)
-        usual = next((way for way in EVIDENCE if way in can.methods), "")
-        if asked.knows.is_competitor or (asked.evidence or usual) in can.computed:
-            H = 0  # the model computes the evidence itself
-        chains = chains if can.led is None else can.led.led_chains
-        if section:
-            factors, _, one_by_one = audit.factors_of(one, fit, release)
-            every = factors.settings(one_at_a_time=one_by_one)
-            settings = len({tuple(p for p in setting.items() if p[0] != "m") for setting in every})
-            posteriors += len(section.values("priors"))
+    U = G = q = 0
+    if work is not None:
+        U, G, q, H, chains = *work[:4], work.chains or chains
+        priors = len(study.sweep.values("priors")) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
     block = min(U, max(BLOCK, ROOM // max(H, 1))) * (80 * H + 40 * G * B)
     levels = int(np.maximum(table.n_levels - 1, 1).sum())
-    design = n * levels * (levels if levels < 45 else 1) if one.utility else 0  # of two columns
+    design = n * levels * (levels if levels < 45 else 1) if study.utility else 0  # of two columns
     tables = int(df.memory_usage(deep=True).sum()) + n * p * (20 * m + 40) + 8 * n * levels
     program = PROGRAM + (SAMPLER if fit is not None and fit.n_draws else 0)
-    pairs = U * G * (16 * m + 8 * F * B + 160 + 24 * posteriors)
+    pairs = U * G * (16 * m + 8 * F * B + 208 + 24 * priors)
     if not H:  # distances, and factors of each guessed column
         pairs += 16 * min(U * G * n, 2**21) + 16 * q * min(m * U * G, CELLS)
-    data = tables + held * (settings + m + 1) + pairs
+    data = tables + held * (several + m + 1) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
-    sizes = {"records": n, "cases": U, "guesses": G, "draws": H, "releases": m}
-    sizes |= {"program": resident() + program, "data": data + n_jobs * each}
-    return sizes | {"settings": settings}
-
-
-def _guessed(
-    study: Study, data: Microdata, made: list[str], further: list[Any]
-) -> tuple[int, int, int]:
-    """Targets, the most guesses of each, and guessed columns."""
-    section, n = study.attribute, len(data.codes)
-    names = study.guessed or [c for c in made if c not in section.knows_columns]
-    columns = np.array([data.columns.index(c) for c in names])
-    most = 0
-    for guesses in [section.guesses, *further]:
-        one = section.model_copy(update={"guesses": guesses}).placed_anywhere()
-        weighed = as_guesses(one.options["guesses"], [c for c in names if c in data.numbers])
-        most = max(most, len(weighed.of(data, data.codes[:2], columns).codes))
-    given = 1 if section.knows.largest is not None else section.targets
-    targets = n if given == "all" else given if isinstance(given, int) else len(given)
-    return min(targets, n), most, len(names)
+    sizes = {"records": n, "cases": U, "guesses": G, "draws": H, "releases": m, "settings": several}
+    return sizes | {"program": resident() + program, "data": data + n_jobs * each}
 
 
 def _held(value: Any) -> int:
@@ -408,8 +368,8 @@ def _one(study: Study, df: pd.DataFrame, size: tuple[int, int], cases: int) -> d
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        declared = small.model.declared(part)
-        ready = audit.fit_and_release(small, declared, part, given, clock, seeds=seeds, **how)
+        one = Tried(small, small.model.declared(part), None, given, [])
+        ready = audit.fit_and_release(one, part, clock, seeds=seeds, **how)
         audit.audits(small, ready, clock, seeds[2:], how)
     return clock.seconds
 

@@ -221,9 +221,10 @@ def provenance_of(
     files = [DataFile(role="data", name=name, rows=rows, columns=columns, sha256=sha256)]
     for candidate, release in releases.items():
         given = (candidate_study(study, candidate) if candidate else study).release.files
-        if given is not None and isinstance(release, br.Release):
+        if given is not None and release is not None:
             note = f" of {candidate}" if candidate else ""
-            files += release_files(files_of_releases(given), release.datasets, note=note)
+            tables = getattr(release, "datasets", release)
+            files += release_files(files_of_releases(given), tables, note=note)
     return Provenance(files=tuple(files), described=describe(df))
 
 
