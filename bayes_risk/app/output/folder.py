@@ -15,10 +15,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import lock_descriptor
+from filelock import FileLock, Timeout
 
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
+
+from .numbers import plain
 
 MANIFEST = "manifest.json"
 
@@ -28,34 +30,21 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
     Only a folder that an earlier run wrote (it holds a manifest) or an empty one is ever replaced.
     """
-    check_name(folder)
-    if not folder.absolute().parent.is_dir():
-        raise InputError(
-            f"the output folder {folder} has no parent folder; create {folder.parent} first"
-        )
-    if not os.path.lexists(folder):
-        return
-    if folder.is_symlink() or not folder.is_dir():
-        raise InputError(f"output {str(folder)!r} exists and is not a folder; give another name")
-    if not overwrite:
-        raise InputError(
-            f"the output folder {str(folder)!r} exists; give another name, or --overwrite to "
-            f"replace it"
-        )
-    if any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise InputError(
-            f"the folder {str(folder)!r} was not written by bayes-risk (it has no {MANIFEST}), so "
-            f"it is not overwritten; give another name"
-        )
-
-
-def check_name(folder: Path) -> None:
-    """Stop if no folder can have the name of `folder`, or lie beside it while it is written."""
     if "\0" in str(folder) or folder.absolute().name in ("", ".."):
-        raise InputError(
-            f"the output folder {str(folder)!r} is no name of a new folder; give one such as "
-            "'study-risk'"
-        )
+        why = "is no name of a new folder; give one such as 'study-risk'"
+    elif not folder.absolute().parent.is_dir():
+        why = f"has no parent folder; create {str(folder.parent)!r} first"
+    elif not os.path.lexists(folder):
+        return
+    elif folder.is_symlink() or not folder.is_dir():
+        why = "exists and is not a folder; give another name"
+    elif not overwrite:
+        why = "exists; give another name, or --overwrite to replace it"
+    elif any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        why = f"was not written by bayes-risk (it has no {MANIFEST}), and stays; give another name"
+    else:
+        return
+    raise InputError(f"the output folder {str(folder)!r} {why}")
 
 
 @contextmanager
@@ -69,41 +58,27 @@ def output_folder(
     """
     folder = folder.absolute()
     check_target(folder, overwrite=overwrite)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=aside or folder.parent))
+    hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=aside or folder.parent))
+    new, old = hidden / "new", hidden / "old"
     try:
-        yield partial
-        for file in partial.iterdir():
+        new.mkdir(mode=0o700)
+        yield new
+        for file in new.iterdir():
             file.chmod(0o600)
         check_target(folder, overwrite=overwrite)  # it may have come to be meanwhile
-        _swap(partial, folder)
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _swap(partial: Path, folder: Path) -> None:
-    """Put `partial` in the place of `folder`; put the old one back if that fails."""
-    if not folder.exists():
-        partial.rename(folder)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old-", dir=folder.parent))
-    old = aside / folder.name
-    try:
-        folder.rename(old)
-        partial.rename(folder)
-    except BaseException:
         if old.exists() and not folder.exists():
             old.rename(folder)
-        raise
-    finally:
-        if folder.exists():
-            shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 # --- where a run works --------------------------------------------------------------------------
 
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
-MOST_BYTES = 10_000_000  # of the note of a run
 SHOWN = 3  # differences that a refusal names
 
 
@@ -121,26 +96,26 @@ def workplace(
 ) -> Iterator[Workplace]:
     """Lock the place of an output folder, and find the steps that an earlier run finished.
 
-    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON; the seed is
-    that of a new run. A place where another run is writing, with steps of a different run, or that
-    may be somebody else's, is refused and left as it is; ``restart`` throws finished steps away.
+    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is; the seed is that of
+    a new run. A place where another run is writing, with steps of a different run, or that may be
+    somebody else's, is refused and left as it is; ``restart`` throws finished steps away.
     """
-    folder = output.absolute().with_name(f".{output.name}.work")
+    folder, store = output.absolute().with_name(f".{output.name}.work"), None
     with _locked(folder, output):
-        if restart:
-            _emptied(folder)
-        seed = _same_run(folder, json.loads(json.dumps(run)), random_seed)
-        store = Store(folder / STEPS)
         try:
+            if restart:
+                _emptied(folder)
+            seed = _seed_of(folder, plain(run), random_seed)
+            store = Store(folder / STEPS)
             yield Workplace(folder, store, seed)
         except BaseException as error:
-            if len(store) == 0:
+            kept = len([*(folder / STEPS).glob("*.npz")])
+            refused = store is None and isinstance(error, InputError)
+            if kept and not refused:
+                found = "1 finished step is" if kept == 1 else f"{kept} finished steps are"
+                error.add_note(f"{found} kept in {folder}; the same command goes on from there")
+            elif not refused:
                 shutil.rmtree(folder, ignore_errors=True)
-            else:
-                steps = (
-                    "1 finished step is" if len(store) == 1 else f"{len(store)} finished steps are"
-                )
-                error.add_note(f"{steps} kept in {folder}; the same command goes on from there")
             raise
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -148,37 +123,23 @@ def workplace(
 @contextmanager
 def _locked(folder: Path, output: Path) -> Iterator[None]:
     """One run at a time; the system frees the lock of a run that dies."""
-    while True:
-        private_folder(folder, "the working folder")
-        with suppress(FileNotFoundError, FileExistsError):  # another run began or ended meanwhile
-            try:
-                handle = opened(folder / LOCK, os.O_RDWR | os.O_CREAT)
-            except OSError:  # a folder in which there is no room for a lock does not stay
-                with suppress(OSError):
-                    folder.rmdir()
-                raise
-            if not lock_descriptor(handle, blocking=False):
-                os.lseek(handle, 1, os.SEEK_SET)  # on Windows nobody else reads what is locked
-                holder = os.read(handle, 20).decode() or "unknown"
-                os.close(handle)
-                raise InputError(
-                    f"another run (process {holder}) is writing {str(output)!r}; wait for it, or "
-                    "give another --output"
-                )
-            if os.fstat(handle).st_nlink:  # still the file in the folder
-                break
-            os.close(handle)
+    private_folder(folder, "the working folder")
+    lock = FileLock(folder / LOCK, timeout=0, fallback_to_soft=False)
     try:
-        with suppress(OSError):  # no room for the number; what follows tells it
-            os.truncate(handle, 0)
-            os.write(handle, f" {os.getpid()}".encode())
-        yield
-    except KeyboardInterrupt:
-        if not (folder / STEPS).exists():  # stopped before the first step could be kept
-            shutil.rmtree(folder, ignore_errors=True)
+        os.close(opened(folder / LOCK, os.O_RDWR | os.O_CREAT))
+        lock.acquire()
+    except (Timeout, FileExistsError, FileNotFoundError):  # it begins or ends in this moment
+        raise InputError(
+            f"another run is writing {str(output)!r}; wait for it, or give another --output"
+        ) from None
+    except OSError:  # a folder in which there is no room for a lock does not stay
+        with suppress(OSError):
+            folder.rmdir()
         raise
+    try:
+        yield
     finally:
-        os.close(handle)
+        lock.release()
         if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -188,7 +149,7 @@ def _emptied(folder: Path) -> None:
     (folder / RUN).unlink(missing_ok=True)
 
 
-def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
+def _seed_of(folder: Path, run: Any, random_seed: int) -> int:
     """The seed of the run that was begun here; a new run is written down."""
     path = folder / RUN
     try:
@@ -196,42 +157,34 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
     except FileNotFoundError:
         _emptied(folder)
         begun = {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)}
-        try:
-            handle, aside = tempfile.mkstemp(dir=folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(begun, file)
-            os.replace(aside, path)
-        except OSError:  # without room for the whole of it nothing stays
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        handle, aside = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(begun, file)
+        os.replace(aside, path)
         return random_seed
-    found = differences(then, run)
-    if found:
+    if found := differences(then, run):
+        more = " ..." if len(found) > SHOWN else ""
         raise InputError(
             f"{str(folder)!r} holds finished steps of another run: {'; '.join(found[:SHOWN])}"
-            f"{' ...' if len(found) > SHOWN else ''}. Put that back, or throw the steps away with "
-            "--restart"
+            f"{more}. Put that back, or throw the steps away with --restart"
         )
     return seed
 
 
 def _begun(path: Path) -> tuple[Any, int]:
     """What a run is, and its seed, as they were written down."""
-    handle = opened(path, os.O_RDONLY)
-    try:
-        with os.fdopen(handle, encoding="utf-8") as file:
-            if os.fstat(handle).st_size > MOST_BYTES:
-                raise ValueError("too large")
+    with os.fdopen(opened(path, os.O_RDONLY), encoding="utf-8") as file:
+        try:
             begun = json.load(file)
-        then, seed = begun["run"], begun["random_seed"]
-        if begun["sha256"] != _hash(then, seed):
-            raise ValueError("changed")
-        return then, int(seed)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(
-            f"{str(path)!r} is damaged: it is not what a stopped run writes. Throw its steps away "
-            f"with --restart, or remove the folder {str(path.parent)!r}"
-        ) from None
+            then, seed = begun["run"], int(begun["random_seed"])
+            if begun["sha256"] == _hash(then, seed):
+                return then, seed
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            pass
+    raise InputError(
+        f"{str(path)!r} is damaged: it is not what a stopped run writes. Throw its steps away with "
+        f"--restart, or remove the folder {str(path.parent)!r}"
+    )
 
 
 def _hash(run: Any, random_seed: int) -> str:
@@ -242,12 +195,8 @@ def _hash(run: Any, random_seed: int) -> str:
 def differences(then: Any, now: Any, name: str = "") -> list[str]:
     """What differs between two nested mappings, in words."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
-        names = [*then, *(k for k in now if k not in then)]
-        return [
-            text
-            for k in names
-            for text in differences(then.get(k), now.get(k), f"{name} {k}".strip())
-        ]
+        pairs = [(k, then.get(k), now.get(k)) for k in dict.fromkeys([*then, *now])]
+        return [text for k, *both in pairs for text in differences(*both, f"{name} {k}".strip())]
     if then == now:
         return []
     if "sha256" in name:
