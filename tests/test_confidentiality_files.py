@@ -4,7 +4,6 @@ import ast
 import errno
 import os
 import pickle
-import re
 import shlex
 import socket
 import stat
@@ -315,19 +314,17 @@ def _of_the_system():
 
 
 @pytest.mark.parametrize("fails", [_of_the_compiler, _of_the_system])
-def test_a_full_disk_is_named_with_the_folder_and_the_cure(tmp_path, monkeypatch, fails, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_full_disk_is_named_with_the_cure(fails, capsys):
     with pytest.raises(typer.Exit) as ended, _plain_errors():
         fails()
-    said = capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
     assert ended.value.exit_code == 2
-    assert re.search(r"the disk is full: [\d,]+ MiB are left in '.+'; free some", said)
-    assert "TMPDIR=FOLDER" in said and "123.4" not in said and "unexpected" not in said
-    assert fails is _of_the_compiler or repr(str(tmp_path)) in said
+    assert "the disk is full; free some 200 MiB, or use another disk: TMPDIR=FOLDER" in said
+    assert "123.4" not in said and "unexpected" not in said
 
 
 def test_another_error_is_not_taken_for_a_full_disk():
-    assert process.full_disk(OSError(errno.EACCES, "no")) is None
+    assert not process.full_disk(OSError(errno.EACCES, "no"))
 
 
 def test_a_script_keeps_its_own_settings(tmp_path, monkeypatch):

@@ -168,7 +168,7 @@ def render_study(
     record = manifest_of(result, command) if record is None else record
     own: dict[str, Any] = {}
     if part is None:
-        own = {"said": _said(result), "replaced": replaced(result.release)}
+        own = {"said": _said(result), "replaced": result.release and replaced(result.release)}
     if result.provenance is not None:
         files, release = record["files"], getattr(result, "release", None)
         there = any(str(file["role"]).startswith("release") for file in files)
