@@ -261,11 +261,10 @@ def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
 
 
 def test_results_can_be_written_by_hand(tmp_path):
-    from bayes_risk.app.output.folder import output_folder
-    from bayes_risk.app.output.study import write_study
+    from bayes_risk.app.output import output_folder, write_run
 
     with output_folder(tmp_path / "out") as folder:
-        write_study(folder, study_result(risk=attribute([0.9, 0.2])))
+        write_run(folder, study_result(risk=attribute([0.9, 0.2])))
     assert (tmp_path / "out" / "report.html").exists()
 
 

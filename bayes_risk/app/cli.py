@@ -1,12 +1,10 @@
 """The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
-import atexit
 import errno
 import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 import tempfile
@@ -16,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from traceback import extract_tb
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from traceback import extract_tb, format_exception
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,13 +28,9 @@ INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
 FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
 FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_ROOM = (
-    "the disk is full; free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "
-    "--output for all others"
-)
-QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+NO_ROOM = "the disk is full; free some 200 MiB, or take another: TMPDIR=FOLDER, --output FOLDER"
 
-_own: list[bool] = []  # whether the process is a command's, and not a script's
+_own: list[Any] = []  # of a process that is a command's, not a script's: folders that go with it
 
 
 def own_process() -> None:
@@ -59,47 +53,30 @@ def compile_beside(output: Path) -> None:
     """
     if not _own or "pytensor" in sys.modules:
         return
+    passing = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
     # with a full disk PyTensor leaves the code, its constants with it, among temporary files
-    tempfile.tempdir = os.environ["TMPDIR"] = _passing("br-", None)
+    _own.append(passing(prefix="br-"))
+    tempfile.tempdir = os.environ["TMPDIR"] = _own[-1].name
     given, there = os.environ.get(FLAGS, ""), output.absolute().parent
     if FOLDER not in given:
         place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
-        folder = _passing(f".{output.name.replace(QUOTE, '')}.compiled-", place)
-        flag = f"base_{FOLDER}={QUOTE}{folder}{QUOTE}"
+        _own.append(passing(prefix=f".{output.name.replace(QUOTE, '')}.compiled-", dir=place))
+        flag = f"base_{FOLDER}={QUOTE}{_own[-1].name}{QUOTE}"
         os.environ[FLAGS] = f"{given},{flag}" if given else flag
 
 
-def _passing(prefix: str, place: Path | None) -> str:
-    """Make a new folder that goes with the process."""
-    folder = tempfile.mkdtemp(prefix=prefix, dir=place)
-    # before PyTensor's own, and so after it
-    atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
-    return folder
-
-
-def full_disk(error: BaseException | None) -> bool:
-    """Whether an error comes from a disk without room.
-
-    Compilers and HDF5 tell it in their text alone, and PyTensor's errors hide it behind others.
-    """
-    while error is not None:
-        number, text = getattr(error, "errno", None), str(error)
-        if number in FULL or any(os.strerror(n) in text for n in FULL):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
 @contextmanager
-def interrupts() -> Iterator[Callable[[], None]]:
-    """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
-    stopped, own = False, os.getpid()
+def interrupts() -> Iterator[tuple[Callable[[], None], list[warnings.WarningMessage]]]:
+    """Make every polite stop signal a KeyboardInterrupt, and hold warnings and log lines back.
+
+    Gives a function that raises a lost interruption, and the warnings, which `told` words.
+    """
+    stopped, own = list[bool](), os.getpid()
 
     def stop(*_: Any) -> None:
-        nonlocal stopped
         if os.getpid() != own:  # a forked worker, ended by its pool; raising here can hang it
             os._exit(INTERRUPTED)
-        stopped = True
+        stopped.append(True)
         raise KeyboardInterrupt
 
     def again() -> None:
@@ -108,12 +85,19 @@ def interrupts() -> Iterator[Callable[[], None]]:
 
     names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     before = {n: signal.signal(getattr(signal, n), stop) for n in names}
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        yield again
-    except Exception:  # what a sampler made of the interruption
-        again()
-        raise
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            yield again, caught
+    except Exception as error:  # what a sampler made of the interruption
+        if not stopped:
+            raise
+        interruption = KeyboardInterrupt()
+        interruption.__notes__ = getattr(error, "__notes__", [])
+        raise interruption from None
     finally:
+        logging.disable(level)
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
 
@@ -134,16 +118,13 @@ def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     said: dict[str, bool] = {}  # by text, whether it is of another package
     for w in caught:
         kind, path = w.category, Path(w.filename)
-        if issubclass(kind, UserWarning) and not issubclass(kind, QUIET):
+        if issubclass(kind, UserWarning):
             ours = kind.__module__.startswith("bayes_risk.")
             ours = ours or (kind is UserWarning and "bayes_risk" in path.parts)
             place = f"{kind.__name__} ({path.name}, line {w.lineno})"
             said.setdefault(str(w.message) if ours else place, not ours)
     return sorted(said, key=lambda text: said[text])
 
-
-if TYPE_CHECKING:
-    from bayes_risk.app.study.study import Study
 
 Options = dict[str, tuple[Any, ...]]
 Words = list[str]
@@ -185,7 +166,7 @@ MATCHING: Options = {
     **READING,
     "codes": (Words, [], "Columns whose value labels are left out, likewise."),
     "labels": (Words, [], "Columns of which only some values have labels."),
-    "true_match_rate": (float | None, None, "Most records matched uniquely, correctly.", SHARE),
+    "true_match_rate": (float | None, None, "Share that may be matched, at most.", SHARE),
 }
 SHORT = {"output": ["-o"], "quiet": ["-q"]}
 
@@ -202,9 +183,8 @@ def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
         own = signature(command, eval_str=True).parameters.values()
         found = [one for one in own if one.kind == one.POSITIONAL_OR_KEYWORD]
         for name, (kind, default, words, *more) in options.items():
-            flags = [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
-            if kind is bool and default:
-                flags = []  # --fallback, --no-fallback
+            # else --fallback, --no-fallback
+            flags = [] if default is True else [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
             how = {"callback": names} if kind is Words else dict(*more)
             hint: Any = Annotated[kind, typer.Option(*flags, help=words, **how)]
             found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
@@ -227,11 +207,11 @@ def radius_of(given: list[str]) -> dict[str, Any]:
             units = float(number.removesuffix("%") if name else "")
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except ValueError as error:
-            said = (
-                " is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units to either side, or "
-                "income=10% for 10 % of the true value"
+            usage = (
+                "write age=2 for 2 units to either side, or income=10% for 10 % of the true value"
             )
-            said = f": {error}" if isinstance(error, InputError) else said
+            own = isinstance(error, InputError)
+            said = f": {error}" if own else f" is not NAME=UNITS or NAME=SHARE%; {usage}"
             raise InputError(f"--radius {part!r}{said}") from None
         radius[name] = as_setting(rule)
     return radius
@@ -244,12 +224,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
 UNEXPECTED, USAGE_ERROR = 1, 2
-PRINTERS = {
-    "audit": "print_result",
-    "sweep": "print_sweep",
-    "compare": "print_comparison",
-    "identify": "print_matches",
-}
+PRINTERS = {"sweep": "print_sweep", "compare": "print_comparison", "identify": "print_matches"}
 
 
 def main() -> None:
@@ -275,7 +250,7 @@ def demo(*, output: Path | None, data: str, seed: int | None, **how: Any) -> Non
     with _plain_errors():
         from bayes_risk.demo import RIVALS, STUDIES
 
-        from .output.folder import check_target
+        from .output import check_target
         from .study.study import parse_study
 
         content = STUDIES[data] | ({} if seed is None else {"random_seed": seed})
@@ -284,13 +259,14 @@ def demo(*, output: Path | None, data: str, seed: int | None, **how: Any) -> Non
         if data in RIVALS:  # seconds, and first
             trees = folder.with_name(f"{folder.name}-trees")
             candidates = {trees: content | RIVALS[data], **candidates}
-            check_target(folder, overwrite=how["overwrite"])
+            check_target(folder, overwrite=how["overwrite"] or how["dry_run"])
         for where, one in candidates.items():
             _run(parse_study(one).with_output(where), "audit", **how)
 
 
-def _command(what: str, does: str, needs: str) -> None:
+def _command(what: str, does: str) -> None:
     """Make a command that runs a study."""
+    needs = "The study file." if what == "audit" else f"A study file with a section \\[{what}]."
 
     @app.command(what, help=does)
     @takes(**RESULTS, **WORKERS)
@@ -308,21 +284,9 @@ def _command(what: str, does: str, needs: str) -> None:
             _run(study.with_output(output or usual), what, **how)
 
 
-_command(
-    "audit",
-    "Fit, synthesise, measure both risks and report, as a study file says.",
-    "The study file.",
-)
-_command(
-    "sweep",
-    "Vary the attribute audit of a study file, to see how far it rests on what was assumed.",
-    "A study file with a section \\[sweep].",
-)
-_command(
-    "compare",
-    "Make several releases, again and again, and lay their risk and utility side by side.",
-    "A study file with a section \\[compare].",
-)
+_command("audit", "Fit, synthesise, measure both risks and report, as a study file says.")
+_command("sweep", "Vary the attribute audit of a study: how far does it rest on assumptions?")
+_command("compare", "Make several releases again and again; lay risk and utility side by side.")
 
 
 @app.command()
@@ -361,7 +325,7 @@ def identify(
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
     with _plain_errors(options="|".join(MATCHING)):
-        from .output.numbers import write_json
+        from .output import write_json
         from .study.study import parse_study
 
         asked = ("json", "known", "synthesized", "true_match_rate")
@@ -386,32 +350,21 @@ def identify(
             "thresholds": {} if rate is None else {"true_match_rate": rate},
             "output": {"folder": given["output"]},
         }
-        study = parse_study(content)
-        if not synthesized:  # of no column is known that it was; a study file has to name some
-            release = study.release.model_copy(update={"columns": None})
-            study = study.model_copy(update={"release": release})
-        found = _run(study, "identify", overwrite=given["overwrite"])
+        found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
             typer.echo(f"Numbers: {json}")
 
 
 def _run(
-    study: "Study",
-    what: str,
-    *,
-    quiet: bool = False,
-    jobs: int = 1,
-    backend: str | None = None,
-    dry_run: bool = False,
-    **how: Any,
+    study: Any, what: str, *, jobs: int = 1, quiet: bool = False, dry_run: bool = False, **how: Any
 ) -> Any:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
     from bayes_risk.reporting import terminal
 
-    from .output.folder import check_target
+    from .output import check_target
     from .study.keys import as_keys
 
     def notes() -> list[str]:
@@ -423,7 +376,7 @@ def _run(
         check_target(folder, overwrite=dry_run or how["overwrite"])
     compile_beside(folder or Path("identify"))  # before slow imports
     bars, early = terminal.Bars(Console(stderr=True, quiet=quiet)), None
-    with interrupts() as stop, _hushed() as caught, bars:
+    with interrupts() as (stop, caught), bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             nonlocal early
@@ -434,22 +387,19 @@ def _run(
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
-        doing: dict[str, Any] = {"n_jobs": jobs, "backend": backend}
+        from .run.runner import estimate, run
+
         if dry_run:
-            from .run.runner import estimate
-
-            result = estimate(study, kind=what, **doing)
+            result = estimate(study, kind=what, n_jobs=jobs, backend=how["backend"])
         else:
-            from .run import run
-
-            doing |= {"command": shlex.join(["bayes-risk", *sys.argv[1:]]), **how}
-            result = run(study, what, progress=progress, **doing)
+            how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
+            result = run(study, what, progress=progress, n_jobs=jobs, **how)
     if dry_run:
         _say(*notes())
         console.print(str(result), highlight=False, markup=False, soft_wrap=True)
         return result.check(how["max_memory"])
     later = [note for note in notes() if note not in (early or [])]
-    getattr(terminal, PRINTERS[what])(result, later, console=console)
+    getattr(terminal, PRINTERS.get(what, "print_result"))(result, later, console=console)
     return result
 
 
@@ -462,13 +412,15 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
     try:
         yield
     except KeyboardInterrupt as error:
-        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]))
+        left = getattr(error, "__notes__", None) or ["nothing was left behind"]
+        _say("; ".join(["stopped", *left]))
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
         if not foreseen and os.environ.get(SHOWN):
             raise
-        full = full_disk(error)
+        # compilers and HDF5 tell it in their text alone, and PyTensor's errors behind others
+        full = any(os.strerror(n) in "".join(format_exception(error)) for n in FULL)
         said = NO_ROOM if full else str(error) if foreseen else withheld(error)
         if isinstance(error, InputError) and study_file is not None and study_file.is_file():
             from .study.keys import with_lines
@@ -476,17 +428,8 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
             said = with_lines(said, study_file)
         elif isinstance(error, InputError) and options:  # arguments of the library are options
             said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
-        _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), style="red")
+        _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
-
-
-def _notes(error: BaseException | None) -> list[str]:
-    """What is said of an error, or of what it came from."""
-    while error is not None:
-        if found := getattr(error, "__notes__", None):
-            return list(found)
-        error = error.__context__
-    return []
 
 
 def _say(*texts: str, style: str = "yellow") -> None:
@@ -495,18 +438,6 @@ def _say(*texts: str, style: str = "yellow") -> None:
 
     for text in texts:
         Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
-
-
-@contextmanager
-def _hushed() -> Iterator[list[warnings.WarningMessage]]:
-    """Silence PyMC's chatter, and hold warnings back while bars are drawn: `told` words them."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            yield caught
-    finally:
-        logging.disable(before)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
@@ -50,10 +50,11 @@ from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
-from bayes_risk.studies.grid import audit_of, swept, taken
+from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Progress = Callable[[str, int, int], None]
+Work = dict[str, int]  # sizes, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,8 +85,8 @@ class StudyResult(RunResult):
 
     release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
-    attribute: br.AttributeRisk | None
-    identification: br.IdentificationRisk | None
+    attribute: br.AttributeRisk | None = None
+    identification: br.IdentificationRisk | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
     bounds: InherentBounds | None = None
@@ -93,7 +94,6 @@ class StudyResult(RunResult):
     membership: br.Membership | None = None
     full_table: br.FullTableRisk | None = None
     correspondence: RowCorrespondence | None = None  # of files whose rows are in question
-    notes: tuple[str, ...] = ()  # on what was asked, for a reader
     verdict: Verdict
 
 
@@ -113,25 +113,20 @@ class ComparisonResult(RunResult):
 
 @dataclass(slots=True)
 class Clock:
-    """Time of each stage, wall time unless another clock is given.
-
-    ``tell`` is told where each begins and ends, but for the first, in which a run may be refused.
-    """
+    """Time of each stage; ``tell`` is told of all but the first, in which a run may be refused."""
 
     now: Callable[[], float] = time.perf_counter
-    tell: Progress | None = None
+    tell: Progress = no_progress
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         """Time what is done in the block, the steps that are kept of it under the stage's name."""
-        start, tell = self.now(), self.tell if self.seconds else None
+        start, tell = self.now(), self.tell if self.seconds else no_progress
         with within(stage), at_stage(stage):
-            if tell is not None:
-                tell(stage, 0, 1)
+            tell(stage, 0, 1)
             yield
-            if tell is not None:
-                tell(stage, 1, 1)
+            tell(stage, 1, 1)
         self.seconds[stage] = self.now() - start
 
 
@@ -183,7 +178,7 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
     own |= {"data_sha256": sha256, "provenance": provenance}
     if what == "identify":
-        return StudyResult(**own, **matched(study, df, files[""], clock))
+        return StudyResult(**own | matched(study, df, files[""], clock))
     if what == "compare":
         candidates = {name: _candidate(one) for name, one in runs.items()}
         options = compare_options(study, df) | how
@@ -198,9 +193,10 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
         found = audits(study, ready, clock, seeds[2:], how)
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
+    again = {} if loop is None else {"weights": loop.rounds[-1].weights}
+    again |= {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
+
     def refit(declaration: Any) -> Any:
-        weights = {} if loop is None else {"weights": loop.rounds[-1].weights}
-        again = weights | {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
         return fit_model(study, declaration, df, **again)
 
     with clock("sweep"):
@@ -216,56 +212,41 @@ def matched(
 ) -> dict[str, Any]:
     """Matching of files made elsewhere, of which nothing is known but their keys."""
     known, synthesized = study.identification.known, study.identification.synthesized
-    for l, table in enumerate(tables, start=1):
-        if len(table) != len(df):
-            raise InputError(
-                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
-                "asks which released row is the target's, so a release must hold the original's "
-                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
-                "who can be told to be in the data (membership), and which genuine records and "
-                "values the file shows (exposure)"
-            )
     with clock("identification risk"):
         options = matching_options(study, df, tables)
         risk = br.identification_risk(df, tables, **options)
         files = release_tables(df, tables, known=known, synthesized=synthesized)
         rows = correspondence(df, files, synthesized)
-    notes = [  # a share was meant, perhaps
-        f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
-        f"holds whole numbers, so that it must be equal; for {100 * rule.units:g} % write "
-        f"{name}={100 * rule.units:g}%"
-        for name, rule in (options["radius"] or {}).items()
-        if isinstance(rule, br.Absolute)
-        and 0 < rule.units < 1
-        and not (df[name].dropna() % 1).any()
-    ]
+    for name, rule in (options["radius"] or {}).items():
+        units = getattr(rule, "units", 0)
+        if 0 < units < 1 and not (df[name].dropna() % 1).any():  # a share was meant, perhaps
+            warnings.warn(
+                f"--radius {name}={units:g} reaches {units:g} units to either side, and {name} "
+                f"holds whole numbers, so that it must be equal; for {100 * units:g} % write "
+                f"{name}={100 * units:g}%",
+                stacklevel=1,
+            )
     return {
+        "study": with_keys(study, release={"columns": synthesized or None}),
         "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
-        "attribute": None,
         "identification": risk,
         "correspondence": rows,
-        "notes": tuple(notes),
         "verdict": judge(None, risk, study.thresholds.made(), rows=rows),
     }
-
-
-def alone(study: Study) -> Study:
-    """The study of a sweep: its attribute audit alone."""
-    return study.model_copy(update=dict.fromkeys(set(AUDITS) - {"attribute"}))
 
 
 def audits(
     study: Study, ready: Prepared, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Every audit that the study asks for, by name of its section, and the verdict."""
-    found: dict[str, Any] = {"attribute": None, "identification": None}
+    found: dict[str, Any] = {}
     for name, audit in AUDITS.items():
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
     verdict = judge(
-        found["attribute"],
-        found["identification"],
+        found.get("attribute"),
+        found.get("identification"),
         study.thresholds.made(),
         diagnostics=diagnostics_of(ready.fit),
         membership=found.get("membership"),
@@ -309,39 +290,26 @@ def _candidate(one: "Tried") -> Any:
     """A candidate as ``compare`` takes it."""
     if one.release is not None:
         return one.release
-    own = {} if one.study.attribute is None else one.study.attribute.options
-    options = synthesis_options(one.study)
-    return br.Candidate(
-        SimpleNamespace(fit=partial(fit_model, one.study, one.declaration)),
-        m=options.pop("m"),
-        columns=options.pop("columns"),
-        synthesis=options,
-        attribute={k: v for k, v in own.items() if k != "targets"},
-    )
+    options, audit = synthesis_options(one.study), one.study.attribute
+    own = {} if audit is None else {k: v for k, v in audit.options.items() if k != "targets"}
+    model = SimpleNamespace(fit=partial(fit_model, one.study, one.declaration))
+    m, columns = options.pop("m"), options.pop("columns")
+    return br.Candidate(model, m=m, columns=columns, synthesis=options, attribute=own)
 
 
 # --- before a model is sampled --------------------------------------------------------------------
 
 
-class Work(NamedTuple):
-    """What an audit of attribute risk begins with."""
-
-    cases: int  # distinct ones
-    guesses: int
-    columns: int  # that are guessed
-    draws: int  # 0: evidence in closed form
-    chains: int
-
-    @classmethod
-    def of(cls, problem: AuditProblem, method: EvidenceMethod) -> "Work":
-        """Of what `rehearsal` gives."""
-        fit, can = problem.fit, problem.capabilities
-        guesses, cases, columns = problem.cases.guesses.codes.shape
-        if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
-            cases = len(problem.rows)
-        closed = problem.intruder.is_competitor or method.name in can.computed
-        chains = 0 if can.led is None else can.led.led_chains
-        return cls(cases, guesses, columns, 0 if closed else fit.n_draws, chains)
+def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
+    """Sizes with which an audit of attribute risk begins; no draws: evidence in closed form."""
+    fit, can = problem.fit, problem.capabilities
+    guesses, cases, columns = problem.cases.guesses.codes.shape
+    if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
+        cases = len(problem.rows)
+    closed = problem.intruder.is_competitor or method.name in can.computed
+    led = {} if can.led is None else {"chains": can.led.led_chains}
+    sizes = {"cases": cases, "guesses": guesses, "columns": columns}
+    return sizes | {"draws": 0 if closed else fit.n_draws} | led
 
 
 class Tried(NamedTuple):
@@ -356,8 +324,10 @@ class Tried(NamedTuple):
 
 def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
     """The audits of a run, checked against the table before a first draw: one, or by candidate."""
+    if what == "sweep":  # its attribute audit alone
+        study = study.model_copy(update=dict.fromkeys(set(AUDITS) - {"attribute"}))
     if what != "compare":
-        return {"": tried(alone(study) if what == "sweep" else study, df, what)}
+        return {"": tried(study, df, what)}
     found: dict[str, Tried] = {}
     for name in study.compare.candidates:
         try:
@@ -385,12 +355,17 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
         release = read_release(study, df, usual)
         shown = usual if release is None else release
         ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
-        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
+        # what is drawn may be other records, and need not be many
+        few: dict[str, Any] = {"context": {"lookups": 1}, "bounds": {"m": 1}}
+        if (asked := study.attribute) is not None and isinstance(asked.targets, int):
+            few["attribute"] = {"guesses": asked.placed_anywhere().guesses}
+        small = with_keys(study, membership={"held_out": None}, **few)
+        how = {"n_jobs": 1, "progress": None}
         for name, audit in AUDITS.items():
             if getattr(small, name) is not None and (fit is not None or not audit.of_model):
                 with named(study, name), rehearsal() as begun:
                     audit.work(small, ready, {}, 0, how)
-                work += [Work.of(**begun)] if begun else []
+                work += [work_of(**begun)] if begun else []
         if fit is not None and study.sweep is not None:
             with named(study, "sweep"):
                 settings = _try_sweep(study, df, fit, shown)
@@ -413,38 +388,26 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     return cast(Fit, fit)
 
 
-def _at_little_cost(study: Study) -> Study:
-    """The study as it is rehearsed: what is drawn may be other records, and need not be many."""
-    few = {"context": {"lookups": 1}, "bounds": {"m": 1}, "membership": {"held_out": None}}
-    sections: dict[str, Any] = {
-        name: getattr(study, name).model_copy(update=less)
-        for name, less in few.items()
-        if getattr(study, name) is not None
-    }
-    if (audit := study.attribute) is not None and isinstance(audit.targets, int):
-        sections["attribute"] = audit.placed_anywhere()
-    if study.compare is not None:  # whose ends are those of all candidates
-        sections["bounds"] = None
-    return study.model_copy(update=sections)
+def with_keys(study: Study, **sections: Mapping[str, Any]) -> Study:
+    """The same study with other values of some keys, in sections that it has."""
+    there = {name: part for name in sections if (part := getattr(study, name)) is not None}
+    changes = {name: part.model_copy(update=sections[name]) for name, part in there.items()}
+    return study.model_copy(update=changes)
 
 
 def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
     """The table in the place of the release that the model makes, or that was made elsewhere."""
     rows = np.resize(np.arange(len(df)), study.release.n or len(df))
     table = df if len(rows) == len(df) else df.iloc[rows].reset_index(drop=True)
-    tables, made = [table] * study.m, None
-    if fit is not None and study.release.files is None:
-        for key in ("classes", "n"):
-            if getattr(study.release, key) is not None:
-                _check_taken(key, study, fit, "[release]")
-        with named(study, "release"):
-            try:
-                made = fit.synthesize(random_seed=0, **synthesis_options(study))
-            except ModelError:  # draws may make better values
-                made = None
-    if made is not None:
-        return replace(made, datasets=tables)
+    tables = [table] * study.m
     with named(study, "release"):
+        if fit is not None and study.release.files is None:
+            for key in ("classes", "n"):
+                if getattr(study.release, key) is not None:
+                    _check_taken(key, study, fit)
+            with suppress(ModelError):  # draws may make better values
+                made = fit.synthesize(random_seed=0, **synthesis_options(study))
+                return replace(made, datasets=tables)
         return br.Release(
             datasets=tables,
             synthesized=study.synthesized_in(df),
@@ -453,24 +416,21 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
         )
 
 
-def _check_taken(key: str, study: Study, fit: Fit, where: str) -> None:
+def _check_taken(key: str, study: Study, fit: Fit) -> None:
     if key not in signature(fit.synthesize).parameters:
-        kind = study.model.kind
-        raise InputError(f'{where} {key} means nothing to kind = "{kind}"; leave it out')
+        raise InputError(f'{key} means nothing to kind = "{study.model.kind}"; leave it out')
 
 
 def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> list[Work]:
     """Every setting of a sweep."""
     if study.sweep.classes is not None:
-        _check_taken("classes", study, fit, "[sweep]")
+        _check_taken("classes", study, fit)
     for key, values in (study.sweep.model or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
-            model: Any = fit
             if key == "power":
-                model.model.power_scaled(float(value))
+                cast(Any, fit).model.power_scaled(float(value))
             else:
-                other = changed(study.model, key, value).declared(df)
-                begin(study, other, df)
+                begin(study, changed(study.model, key, value).declared(df), df)
     options = sweep_options(study, fit, release)
     over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
     factors = swept(fit, release, over, base, options)
@@ -482,7 +442,7 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
         m = factors.value("m", setting) if "m" in setting else release.m
         with rehearsal() as begun:
             br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
-        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = Work.of(**begun)
+        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = work_of(**begun)
     return list(found.values())
 
 

@@ -339,7 +339,14 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
         "records": None if section.records == "all" else section.records,
         "others": others,
     }
-    return {"membership": br.membership(fit, release, random_seed=seeds[3], **options, **how)}
+    risk = br.membership(fit, release, random_seed=seeds[3], **options, **how)
+    if section.held_out is not None:
+        said = (
+            f"{risk.assumptions['records']} Measured on a release of its own, made without the "
+            f"{len(others):,} records held out as people outside the data."
+        )
+        risk = replace(risk, assumptions={**risk.assumptions, "records": said})
+    return {"membership": risk}
 
 
 def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
