@@ -485,12 +485,13 @@ def _guarded(value: Any) -> Any:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON into a new file; nothing that is there is written over.
+    """Write JSON into a new file, its owner's alone; nothing that is there is written over.
 
     Numbers that do not exist are null, infinities the text ``"inf"`` or ``"-inf"``.
     """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    with path.open("x", encoding="utf-8") as file:
+    own = partial(os.open, mode=0o600)
+    with open(path, "x", encoding="utf-8", opener=own) as file:
         file.write(text)
 
 

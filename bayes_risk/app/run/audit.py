@@ -170,7 +170,7 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     with clock("data"):
         df, sha256 = read_data(study.data)
         if what == "identify":
-            files: Any = {"": read_releases(study.release.files, df, **study.data.reading)}
+            files: Any = {"": read_releases(study.release.files or [], df, **study.data.reading)}
         else:
             runs = tried_of(study, what, df)
             files = {name: one.release for name, one in runs.items()}
@@ -193,7 +193,7 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
         found = audits(study, ready, clock, seeds[2:], how)
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
-    again = {} if loop is None else {"weights": loop.rounds[-1].weights}
+    again: dict[str, Any] = {} if loop is None else {"weights": loop.rounds[-1].weights}
     again |= {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
 
     def refit(declaration: Any) -> Any:
@@ -317,7 +317,7 @@ class Tried(NamedTuple):
 
     study: Study
     declaration: Any  # None: no model is needed
-    fit: Fit | None  # before its draws
+    fit: Any  # before its draws
     release: br.Release | None  # made elsewhere
     work: list[Work]  # of the attribute audit; of a sweep at each setting, m aside
 

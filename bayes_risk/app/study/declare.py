@@ -343,7 +343,7 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
     if section.held_out is not None:
         said = (
             f"{risk.assumptions['records']} Measured on a release of its own, made without the "
-            f"{len(others):,} records held out as people outside the data."
+            f"{int((~risk.member).sum()):,} records held out as people outside the data."
         )
         risk = replace(risk, assumptions={**risk.assumptions, "records": said})
     return {"membership": risk}
