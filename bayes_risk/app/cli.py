@@ -207,9 +207,7 @@ def radius_of(given: list[str]) -> dict[str, Any]:
             units = float(number.removesuffix("%") if name else "")
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except ValueError as error:
-            usage = (
-                "write age=2 for 2 units to either side, or income=10% for 10 % of the true value"
-            )
+            usage = "write age=2 for 2 units to either side, or income=10% for 10 % of it"
             own = isinstance(error, InputError)
             said = f": {error}" if own else f" is not NAME=UNITS or NAME=SHARE%; {usage}"
             raise InputError(f"--radius {part!r}{said}") from None

@@ -1,9 +1,8 @@
 """What a run leaves on disk: its folder, the place where it works, and the files in both.
 
-The output folder is complete or not there at all. A run works in a hidden folder with a lock, what
-the run is, and its finished steps. It lies beside the output folder and goes when the run ends
-well. While it holds finished steps it stays otherwise, so that the same command goes on where it
-was. All is readable by its owner only.
+The output folder is complete or not there at all. A run works in a hidden folder beside it, with a
+lock, what the run is, and its finished steps; it goes when the run ends well, or was stopped before
+there was a step. All is readable by its owner only.
 """
 
 import json

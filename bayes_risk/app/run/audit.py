@@ -1,9 +1,8 @@
 """An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict.
 
-What a run would refuse is refused before a model is sampled, which may take long: the model is
-declared and given the table, all but for its draws, and the library's own checks are asked of it:
-synthesis, and every audit, with the table itself in the place of the release. What is refused of a
-table that was released unchanged is refused of the release too.
+What a run would refuse is refused before a model is sampled: the model is declared and given the
+table, all but for its draws, and the library's own checks are asked of it: synthesis, and every
+audit, with the table itself in the place of the release.
 """
 
 import re
@@ -61,9 +60,8 @@ Work = dict[str, int]  # sizes, by name
 class RunResult(Shown):
     """What every run of a study says of itself.
 
-    ``diagnostics`` are those of the fit: chains, draws, R-hat and effective sample size of the log
-    predictives or parameters, occupied classes; or counts of records, and ``notes``. Empty when
-    nothing was fitted, and for trees, forests and comparisons.
+    ``diagnostics`` are those of the fit, with counts of records and ``notes`` where it has them;
+    empty when nothing was fitted, and for trees, forests and comparisons.
     """
 
     study: Study  # the settings, all of them

@@ -235,8 +235,7 @@ def estimate(
                 took["sweep"] = several * (took.get("fit", 0) + took.pop("attribute risk"))
             seconds |= {name: several * sum(took.values())} if name else took
     program, data = max(costs, key=sum)
-    stages = [*stages_of(study, kind)]
-    return Cost(stages=stages, program=program, data=data, seconds=seconds)
+    return Cost(stages=[*stages_of(study, kind)], program=program, data=data, seconds=seconds)
 
 
 # --- memory -----------------------------------------------------------------------------------
