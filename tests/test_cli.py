@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import bayes_risk
 from bayes_risk.app import cli
+from bayes_risk.app import output as output_study
 from bayes_risk.app.cli import app
-from bayes_risk.app.output import study as output_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES

@@ -11,8 +11,10 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run import runner as costs
+from bayes_risk.app.run.audit import tried_of
 from bayes_risk.app.run.runner import estimate
-from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.app.study.declare import read_data
+from bayes_risk.app.study.study import candidate_study, parse_study, read_study
 from bayes_risk.demo import STUDIES
 
 pytestmark = pytest.mark.check
@@ -45,6 +47,12 @@ def brought(content, tmp_path):
         df.assign(v3=v3).to_csv(file, index=False)
     release = {"files": [str(f) for f in files], "columns": ["v3"]}
     return content | {"release": release}
+
+
+def works(study, kind="audit"):
+    """Sizes with which each audit of attribute risk begins."""
+    runs = tried_of(study, kind, read_data(study.data)[0])
+    return [work for one in runs.values() for work in one.work]
 
 
 # --- sweeps and comparisons ------------------------------------------------------------------
@@ -81,15 +89,18 @@ def test_settings_of_a_sweep_are_counted_the_study_s_own_among_them(content):
     for combinations, count in ((False, 3), (True, 4)):
         section = sweep | {"combinations": combinations}
         study = parse_study(content | {"model": model, "sweep": section})
+        guesses = [work["guesses"] for work in works(study, "sweep")]
+        assert (len(guesses), max(guesses)) == (count, 67)  # 1 + 4 x 3 + 6 x 9
         found = estimate(study, kind="sweep", time=False)
-        assert (found.settings, found.guesses) == (count, 67)  # 1 + 4 x 3 + 6 x 9
         assert found.data > estimate(study, time=False).data
 
 
 def test_a_comparison_is_as_large_as_its_largest_candidate(content):
     study = parse_study(content | {"compare": COMPARE})
     found = estimate(study, kind="compare", time=False)
-    assert (found.settings, found.guesses) == (4, 10)
+    alone = [estimate(candidate_study(study, c), time=False).data for c in ("few", "all")]
+    assert found.data >= max(alone) > min(alone)
+    assert max(work["guesses"] for work in works(study, "compare")) == 10
 
 
 def test_keys_are_sorted_for_a_candidate_that_synthesises_every_column(content):
@@ -215,16 +226,18 @@ def test_numbers_are_estimated_as_they_are_audited(
     study = parse_study(content)
     cost = estimate(study)
     risk = run_study(study).attribute
-    assert cost.guesses == risk.guesses.shape[0] == guesses
-    assert cost.cases >= risk.guesses.shape[1] and cases in (0, cost.cases)
+    (work,) = works(study)
+    assert work["guesses"] == risk.guesses.shape[0] == guesses
+    assert work["cases"] >= risk.guesses.shape[1] and cases in (0, work["cases"])
     assert {"fit", "attribute risk"} <= set(cost.seconds)
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_has_an_estimate(file):
     kinds = {"sweep_study": "sweep", "compare_study": "compare"}
-    cost = estimate(read_study(file), kind=kinds.get(file.stem, "audit"), time=False)
-    assert cost.peak > 0 and cost.guesses > 1 and cost.cases >= 1
+    study, kind = read_study(file), kinds.get(file.stem, "audit")
+    assert estimate(study, kind=kind, time=False).peak > 0
+    assert min(min(work["guesses"] - 1, work["cases"]) for work in works(study, kind)) >= 1
 
 
 @pytest.mark.parametrize(("m", "draws"), [(3, 20), (80, 80)])

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output.study import render_study
+from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.reporting.content import as_toml

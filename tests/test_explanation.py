@@ -12,8 +12,7 @@ import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.formats import NONE
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.app.output.folder import output_folder
-from bayes_risk.app.output.study import write_study
+from bayes_risk.app.output import output_folder, write_run
 from bayes_risk.evidence import contract
 from bayes_risk.risk.explanation import shared_out
 from tests import test_by_column as models
@@ -304,7 +303,7 @@ def test_one_data_set_of_a_joint_model_has_nothing_to_share_out():
 
 def test_a_run_writes_them(tmp_path):
     with output_folder(tmp_path / "out") as folder:
-        write_study(folder, study_result(risk=several(labels=["=1", "b", "c", "d"])), command="")
+        write_run(folder, study_result(risk=several(labels=["=1", "b", "c", "d"])), command="")
     found = pd.read_csv(tmp_path / "out" / "explained.csv", index_col="record")
     assert (found["from_data_set"] != "").all()
     assert np.allclose(found["data_set_2"], found["log_bayes_factor"])

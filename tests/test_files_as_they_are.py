@@ -162,7 +162,7 @@ def test_identify_takes_such_files_and_radii_in_days(tmp_path):
 
 
 def test_synthetic_files_of_a_study_have_dates_again(tmp_path):
-    from bayes_risk.app.output.study import write_release
+    from bayes_risk.app.output import write_release
 
     table = pd.DataFrame({"day": [DAY, DAY + 1], "sex": ["f", "m"]})
     release = br.Release(datasets=[table], synthesized=["day"])

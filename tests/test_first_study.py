@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.run.audit import checked_inputs
+from bayes_risk.app.run.audit import tried
 from bayes_risk.app.run.runner import run
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import read_study
@@ -144,7 +144,7 @@ def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     study = read_study(tmp_path / "study.toml")
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
-    checked_inputs(study, df)
+    tried(study, df)
 
 
 def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output.numbers import plain
+from bayes_risk.app.output import plain
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.matching.replicates import Replicates
 from bayes_risk.reporting.terminal import _trust, on_screen

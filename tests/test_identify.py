@@ -178,8 +178,8 @@ def test_a_file_of_another_size_is_refused_with_what_to_ask_instead(files):
     done = call("short.csv", "--known", "age", "--synthesized", "job")[0]
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert "release 1 has 20 records and the original 60." in said
-    assert "ask instead who can be told to be in the data (membership)" in said
+    assert "release 1 has 20 records and the original 60; a release must hold" in said
+    assert "of rows that are nobody's ask context_measures (replicated uniques)" in said
 
 
 @pytest.mark.check
@@ -206,3 +206,12 @@ def test_the_folder_names_the_files_and_begins_with_the_records_at_highest_risk(
     assert '<h2 id="row-correspondence">' in page and "pay (within 2)" in page
     assert call(*keys, "--output", "out")[0].exit_code == 2
     assert call(*keys, "--output", "out", "--overwrite")[0].exit_code == 0
+
+
+def test_the_manifest_says_of_no_column_that_it_was_synthesised_where_none_is_named(files):
+    assert call("syn.csv", "--known", "age,pay", "--output", "out")[0].exit_code == 0
+    settings = json.loads((files / "out" / "manifest.json").read_text())["settings"]
+    assert settings["release"]["columns"] is None
+    assert settings["identification"]["known"] == ["age", "pay"]
+    page = (files / "out" / "report.html").read_text()
+    assert ">Synthesised</th>" not in page and "release 1" in page

@@ -12,7 +12,7 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._compat import plain_name
-from bayes_risk.app.output.study import write_study
+from bayes_risk.app.output import write_run
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.terminal import print_result
@@ -129,7 +129,7 @@ def test_every_model_runs_to_the_end_with_all_of_them(kind, tmp_path):
         grid = {"values": [1, 2, 3]}
         content["attribute"] |= {"guesses": dict.fromkeys(MADE, grid)}
     result = run_study(parse_study(content))
-    write_study(tmp_path, result)
+    write_run(tmp_path, result)
     with xr.open_dataset(tmp_path / "risk.nc", group="attribute_risk", engine="h5netcdf") as held:
         assert held["variable"].values.tolist() == MADE
         assert set(held["record"].values) <= set(table.index)

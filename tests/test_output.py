@@ -11,9 +11,15 @@ import pytest
 import xarray as xr
 
 from bayes_risk import InputError
-from bayes_risk.app.output.folder import check_target, output_folder
-from bayes_risk.app.output.numbers import plain, write_csv
-from bayes_risk.app.output.study import records_table, write_release, write_study
+from bayes_risk.app.output import (
+    check_target,
+    output_folder,
+    plain,
+    records_table,
+    write_csv,
+    write_release,
+    write_run,
+)
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.release.synthpop import read_releases
@@ -53,7 +59,7 @@ def written(tmp_path_factory):
     """A folder that tests only read."""
     folder = tmp_path_factory.mktemp("written") / "out"
     with output_folder(folder) as partial:
-        write_study(partial, study_result(study_with()), command="bayes-risk audit s.toml")
+        write_run(partial, study_result(study_with()), command="bayes-risk audit s.toml")
     return folder
 
 
@@ -94,7 +100,7 @@ def test_every_table_is_written_in_one_place():
         for path in (ROOT / "bayes_risk").rglob("*.py")
         if ".to_csv(" in (text := path.read_text())
     ]
-    assert sorted(calls) == [("numbers.py", 1), ("provenance.py", 1), ("study.py", 1)]
+    assert sorted(calls) == [("output.py", 2), ("provenance.py", 1)]
 
 
 def test_the_release_is_data_whatever_its_text(tmp_path):
@@ -124,7 +130,7 @@ def confidential_too(tmp_path_factory):
     folder = tmp_path_factory.mktemp("confidential")
     levels = {"demo": "italy", "levels": {"job": [MARK, "clerk"]}}
     study = study_with(data=levels, output={"confidential": True})
-    write_study(folder, study_result(study))
+    write_run(folder, study_result(study))
     return folder
 
 
@@ -143,8 +149,9 @@ def test_only_the_owner_may_read(written):
 
 def test_the_hidden_folder_is_the_owners_from_the_start(tmp_path):
     with output_folder(tmp_path / "out") as partial:
-        assert partial.parent == tmp_path and partial.name.startswith(".out.partial-")
-        assert stat.S_IMODE(partial.stat().st_mode) == 0o700
+        hidden = partial.parent
+        assert hidden.parent == tmp_path and hidden.name.startswith(".out.partial-")
+        assert {stat.S_IMODE(p.stat().st_mode) for p in (hidden, partial)} == {0o700}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, SystemExit])
@@ -168,7 +175,7 @@ def test_an_older_output_is_put_back_when_the_swap_is_interrupted(tmp_path, monk
     rename = Path.rename
 
     def interrupted(self, target):
-        if ".partial-" in str(self):
+        if self.name == "new":
             raise KeyboardInterrupt
         return rename(self, target)
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output.study import write_public
+from bayes_risk.app.output import write_run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.redaction import range_of
 from tests.edge_results import LEVELS, MARK, attribute, identification, study_result
@@ -140,8 +140,8 @@ def test_the_page_holds_neither_label_nor_seed_nor_hash(tmp_path):
     )  # fmt: skip
     labels = [f"LABEL{i}" for i in range(40)]
     risk = attribute([0.21, 0.8765] * 20, labels=labels)
-    write_public(tmp_path, study_result(study, risk=risk, ident=identification(40)))
-    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    write_run(tmp_path, study_result(study, risk=risk, ident=identification(40)))
+    texts = {path.name: path.read_text() for path in tmp_path.glob("public.*")}
     assert set(texts) == {"public.html", "public.json"}
     for text in texts.values():
         assert not [mark for mark in (MARK, "LABEL", "8765", "0" * 64, "seed") if mark in text]

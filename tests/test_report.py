@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.formats import at_most, error, number, percent, significant
-from bayes_risk.app.output.study import render_study
+from bayes_risk.app.output import render_study
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.sections import section_of
 from tests.edge_results import LEVELS, attribute, identification, numbers, study_result

@@ -12,7 +12,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.app.output.folder import workplace
+from bayes_risk.app.output import workplace
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
 from bayes_risk.models.pmm.mechanism import _multinomial
@@ -181,10 +181,10 @@ def test_a_damaged_note_of_the_run_is_refused_and_nothing_is_deleted(content, tm
         with workplace(tmp_path / "out", {"a": 1}, 1234) as place:
             place.store.put("s", {"x": np.arange(3)})
             raise KeyboardInterrupt
-    path = tmp_path / ".out.work" / "run.json"
+    (path,) = (tmp_path / ".out.work").glob("*.npz")
     path.write_bytes(path.read_bytes().replace(b"1234", b"1235") if content is None else content)
     before = sorted((p, p.read_bytes()) for p in path.parent.rglob("*") if p.is_file())
-    with pytest.raises(InputError, match="run.json' .*--restart") as caught:
+    with pytest.raises(InputError, match="is damaged: .*--restart") as caught:
         with workplace(tmp_path / "out", {"a": 1}, 6):
             pass
     assert "\n" not in str(caught.value)
@@ -195,9 +195,9 @@ def test_a_damaged_note_of_the_run_is_refused_and_nothing_is_deleted(content, tm
 
 
 def test_a_folder_in_place_of_the_note_is_refused(tmp_path):
-    for folder in (tmp_path / ".out.work", tmp_path / ".out.work" / "run.json"):
+    for folder in (tmp_path / ".out.work", tmp_path / ".out.work" / "note.npz"):
         folder.mkdir(mode=0o700)
-    with pytest.raises(InputError, match="run.json' is a link or no file of a run"):
+    with pytest.raises(InputError, match="is damaged: .*--restart"):
         with workplace(tmp_path / "out", {"a": 1}, 6):
             pass
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output.study import render_study
+from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output.numbers import plain
+from bayes_risk.app.output import plain
 from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study

@@ -137,7 +137,7 @@ def test_it_is_swept_and_compared(package):
 
 def test_its_memory_and_time_are_told(package):
     cost = estimate(study_of(package))
-    assert (cost.records, cost.releases, cost.draws) == (30, 2, 0)
+    assert cost.peak > cost.program > 0
     assert {"fit", "release", "attribute risk"} <= set(cost.seconds)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.run.audit import candidates_of, checked_inputs
+from bayes_risk.app.run.audit import tried_of
 from bayes_risk.app.study.study import parse_study
 
 COUNTS = {"kind": "PoissonMixture"}
@@ -759,7 +759,7 @@ def tried(content):
         table.to_csv(name, index_label="id")
     if read.release.files is not None or read.membership is not None:
         read = read.model_copy(update={"data": read.data.model_copy(update={"index": "id"})})
-    (checked_inputs if read.compare is None else candidates_of)(read, table)
+    tried_of(read, "audit" if read.compare is None else "compare", table)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.output.study import render_study
+from bayes_risk.app.output import render_study
 from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study.sections import GRID, made_guesses
 from bayes_risk.app.study.signatures import section_of
@@ -97,7 +97,7 @@ KEPT: dict[str, Any] = CART | {"models": "sub/models.json.gz", "missing_numbers"
     "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
 )
 def test_printed_settings_are_the_same_study(model):
-    from bayes_risk.app.output.numbers import plain
+    from bayes_risk.app.output import plain
 
     study = parse_study(content(model))
     assert parse_study(tomllib.loads(as_toml(study.settings()))) == study

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output.study import render_study
+from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study

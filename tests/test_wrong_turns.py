@@ -43,7 +43,7 @@ def said(*args):
         ),
         ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),
-        ("my.csv short.csv --known sex --synthesized age", "(membership)"),
+        ("my.csv short.csv --known sex --synthesized age", "attribute_risk or membership"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
         ("semicolons.csv made1.csv --known sex --synthesized class", "separator=';', decimal=','"),
     ],

@@ -42,12 +42,12 @@ OWN = "bayes_risk."  # whose dataclasses are kept
 Place = tuple[str, ...]  # names, from the run down to the stage
 _store: ContextVar["Store | None"] = ContextVar("store", default=None)
 _place: ContextVar[Place] = ContextVar("place")
-_rehearsal: ContextVar[bool] = ContextVar("rehearsal", default=False)
+_rehearsal: ContextVar[dict[str, Any] | None] = ContextVar("rehearsal", default=None)
 
 
 @contextmanager
-def keeping(store: "Store") -> Iterator[None]:
-    """Keep stages in a store."""
+def keeping(store: "Store | None") -> Iterator[None]:
+    """Keep stages in a store; None: nowhere."""
     with set_to(_store, store), set_to(_place, ()):
         yield
 
@@ -67,15 +67,20 @@ class Rehearsed(Exception):
 
 
 @contextmanager
-def rehearsal() -> Iterator[None]:
-    """What is called in this block refuses what it would refuse, and stops before its work."""
-    with set_to(_rehearsal, True), suppress(Rehearsed):
-        yield
+def rehearsal() -> Iterator[dict[str, Any]]:
+    """What is called in this block refuses what it would refuse, and stops before its work.
+
+    Gives what that would begin with.
+    """
+    work: dict[str, Any] = {}
+    with set_to(_rehearsal, work), suppress(Rehearsed):
+        yield work
 
 
-def begin_work() -> None:
+def begin_work(**what: Any) -> None:
     """All that can be refused beforehand has been: here a rehearsal ends."""
-    if _rehearsal.get():
+    if (work := _rehearsal.get()) is not None:
+        work.update(what)
         raise Rehearsed
 
 

@@ -71,20 +71,17 @@ def page(
     reproduction: Mapping[str, Any],
     origin: Origin | None = None,
     replaced: str | None = None,
-    said: Mapping[str, str] | None = None,
     **drawn: Any,
 ) -> str:
     """Render the report of results, one of a kind; None among them: there is no such result.
 
-    ``replaced`` says which records were, unless it was all of them; ``said`` holds other sentences
-    than the results' own, by name of the section; ``origin`` says of the data and the files what is
-    known; ``drawn`` goes to the sections. Without ``verdict`` no release is judged.
+    ``replaced`` says which records were, unless it was all of them; ``origin`` says of the data and
+    the files what is known; ``drawn`` goes to the sections. Without ``verdict`` none is judged.
     """
     parts = in_order(parts)
     of = {type(part).__name__: part for part in parts}
     attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
     sections = [section_of(part, **drawn) for part in parts]
-    sections = [one._replace(sentence=(said or {}).get(one.name, one.sentence)) for one in sections]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
         first = sections[0]  # whose numbers they are
         only = f"{attribute.check.sentence()} The numbers below hold for files of that model alone."

@@ -124,7 +124,7 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
 def print_matches(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
     print_verdict(result.verdict, console=console)
-    for note in (*notes, *result.notes):
+    for note in notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     risk = result.identification
     console.print(risk.sentence(), highlight=False, markup=False)

@@ -22,7 +22,9 @@ RUN = """
 import json, resource, sys, threading, time, warnings
 from bayes_risk._core.memory import resident
 from bayes_risk.app.run import run_study
+from bayes_risk.app.run.audit import tried_of
 from bayes_risk.app.run.runner import estimate
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
@@ -42,7 +44,7 @@ over.set()
 peak = max(*seen, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(json.dumps({
     "bound": cost.peak, "start": seen[0], "peak": peak, "seconds": time.process_time() - began,
-    "cases": cost.cases, "guesses": cost.guesses, "m": cost.releases, "draws": cost.draws,
+    "m": study.m, **tried_of(study, "audit", read_data(study.data)[0])[""].work[0],
 }))
 """
 COLUMNS = [f"v{j}" for j in range(10)]

@@ -1,21 +1,20 @@
 """An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict.
 
-What a run would refuse is refused before a model is sampled, which may take long: the model is
-declared and given the table, all but for its draws, and the library's own checks are asked of it:
-synthesis, and every audit, with the table itself in the place of the release. What is refused of a
-table that was released unchanged is refused of the release too.
+What a run would refuse is refused before a model is sampled: the model is declared and given the
+table, all but for its draws, and the library's own checks are asked of it: synthesis, and every
+audit, with the table itself in the place of the release.
 """
 
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -42,25 +41,27 @@ from bayes_risk.app.study.declare import (
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed
 from bayes_risk.evidence.contract import Fit
+from bayes_risk.evidence.methods import EvidenceMethod
+from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
-from bayes_risk.studies.grid import Swept, audit_of, swept, taken
+from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Progress = Callable[[str, int, int], None]
+Work = dict[str, int]  # sizes, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunResult(Shown):
     """What every run of a study says of itself.
 
-    ``diagnostics`` are those of the fit: chains, draws, R-hat and effective sample size of the log
-    predictives or parameters, occupied classes; or counts of records, and ``notes``. Empty when
-    nothing was fitted, and for trees, forests and comparisons.
+    ``diagnostics`` are those of the fit, with counts of records and ``notes`` where it has them;
+    empty when nothing was fitted, and for trees, forests and comparisons.
     """
 
     study: Study  # the settings, all of them
@@ -80,10 +81,10 @@ class RunResult(Shown):
 class StudyResult(RunResult):
     """What one audit found; None: not asked for. Reweighting made fit, release, attribute risk."""
 
-    release: br.Release
+    release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
-    attribute: br.AttributeRisk | None
-    identification: br.IdentificationRisk | None
+    attribute: br.AttributeRisk | None = None
+    identification: br.IdentificationRisk | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
     bounds: InherentBounds | None = None
@@ -91,7 +92,6 @@ class StudyResult(RunResult):
     membership: br.Membership | None = None
     full_table: br.FullTableRisk | None = None
     correspondence: RowCorrespondence | None = None  # of files whose rows are in question
-    notes: tuple[str, ...] = ()  # on what was asked, for a reader
     verdict: Verdict
 
 
@@ -111,55 +111,38 @@ class ComparisonResult(RunResult):
 
 @dataclass(slots=True)
 class Clock:
-    """Time of each stage, wall time unless another clock is given.
-
-    ``tell`` is told where each begins and ends, but for the first, in which a run may be refused.
-    """
+    """Time of each stage; ``tell`` is told of all but the first, in which a run may be refused."""
 
     now: Callable[[], float] = time.perf_counter
-    tell: Progress | None = None
+    tell: Progress = no_progress
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
         """Time what is done in the block, the steps that are kept of it under the stage's name."""
-        start, tell = self.now(), self.tell if self.seconds else None
+        start, tell = self.now(), self.tell if self.seconds else no_progress
         with within(stage), at_stage(stage):
-            if tell is not None:
-                tell(stage, 0, 1)
+            tell(stage, 0, 1)
             yield
-            if tell is not None:
-                tell(stage, 1, 1)
+            tell(stage, 1, 1)
         self.seconds[stage] = self.now() - start
 
 
-STAGES = {  # of runs, in their order, and what each takes beside the others, roughly
-    "data": 2,
-    "reweighting": 200,
-    "fit": 30,
-    "release": 1,
-    "sweep": 200,
-    "comparison": 200,
-    **{audit.stage: audit.share for audit in AUDITS.values()},
-    "report": 2,
-}
-
-
-def stages_of(study: Study, what: str) -> list[str]:
-    """The stages of a run, in their order."""
+def stages_of(study: Study, what: str) -> dict[str, int]:
+    """The stages of a run in their order, and what each takes beside the others, roughly."""
     fitted, weighed = what != "compare", study.reweight is not None
-    asked = {
-        "data": True,
-        "reweighting": fitted and weighed,
-        "fit": fitted and not weighed and study.needs_fit,
-        "release": fitted and not weighed and study.release.files is None,
-        "sweep": what == "sweep",
-        "comparison": what == "compare",
-        "report": study.output.folder is not None,
-    }
-    if what in ("audit", "identify"):
-        asked |= {one.stage: getattr(study, name) is not None for name, one in AUDITS.items()}
-    return [words for words in STAGES if asked.get(words)]
+    asked = AUDITS if what in ("audit", "identify") else {}
+    stages = [
+        ("data", 2, True),
+        ("reweighting", 200, fitted and weighed),
+        ("fit", 30, fitted and not weighed and study.needs_fit),
+        ("release", 1, fitted and not weighed and study.release.files is None),
+        ("sweep", 200, what == "sweep"),
+        ("comparison", 200, what == "compare"),
+        *((one.stage, one.share, getattr(study, name)) for name, one in asked.items()),
+        ("report", 2, study.output.folder),
+    ]
+    return {stage: share for stage, share, given in stages if given not in (None, False)}
 
 
 def seeds_of(seed: int) -> list[int]:
@@ -178,37 +161,40 @@ def diagnostics_of(fit: Any) -> dict[str, Any]:
 def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
 
-    Or every replicate of the candidates of ``[compare]``. ``how``: n_jobs, progress.
+    Or every replicate of the candidates of ``[compare]``; or matching of files, of which nothing is
+    known but their keys (``"identify"``). ``how``: n_jobs, progress.
     """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
-    own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds}
-    if what == "compare":
-        with clock("data"):
-            df, sha256 = read_data(study.data)
-            candidates, options = candidates_of(study, df), compare_options(study, df)
-            own["provenance"] = provenance_of(study, df, sha256, candidates)
-        with clock("comparison"):
-            comparison = br.compare(candidates, df, random_seed=seed, **options, **how)
-        return ComparisonResult(study=study, comparison=comparison, data_sha256=sha256, **own)
-    if what == "identify":
-        return matched(study, clock, own)
-    study = alone(study) if what == "sweep" else study
     with clock("data"):
-        if study.needs_fit:
-            study.model.declared()  # what is wrong shows first
         df, sha256 = read_data(study.data)
-        declaration, release = checked_inputs(study, df)
-        own["provenance"] = provenance_of(study, df, sha256, {"": release})
-    ready = fit_and_release(study, declaration, df, release, clock, seeds=seeds, **how)
+        if what == "identify":
+            files: Any = {"": read_releases(study.release.files or [], df, **study.data.reading)}
+        else:
+            runs = tried_of(study, what, df)
+            files = {name: one.release for name, one in runs.items()}
+        provenance = provenance_of(study, df, sha256, files)
+    own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
+    own |= {"data_sha256": sha256, "provenance": provenance}
+    if what == "identify":
+        return StudyResult(**own | matched(study, df, files[""], clock))
+    if what == "compare":
+        candidates = {name: _candidate(one) for name, one in runs.items()}
+        options = compare_options(study, df) | how
+        with clock("comparison"):
+            comparison = br.compare(candidates, df, random_seed=seed, **options)
+        return ComparisonResult(comparison=comparison, **own)
+    one = runs[""]
+    ready = fit_and_release(one, df, clock, seeds=seeds, **how)
     loop = ready.reweighting
-    own |= {"study": study, "data_sha256": sha256, "diagnostics": diagnostics_of(ready.fit)}
+    own |= {"study": one.study, "diagnostics": diagnostics_of(ready.fit)}
     if what == "audit":
         found = audits(study, ready, clock, seeds[2:], how)
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
+    again: dict[str, Any] = {} if loop is None else {"weights": loop.rounds[-1].weights}
+    again |= {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
+
     def refit(declaration: Any) -> Any:
-        weights = {} if loop is None else {"weights": loop.rounds[-1].weights}
-        again = weights | {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
         return fit_model(study, declaration, df, **again)
 
     with clock("sweep"):
@@ -219,67 +205,46 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
     return SweepResult(sensitivity=sensitivity, **own)
 
 
-def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
+def matched(
+    study: Study, df: pd.DataFrame, tables: list[pd.DataFrame], clock: Clock
+) -> dict[str, Any]:
     """Matching of files made elsewhere, of which nothing is known but their keys."""
-    keys, section = study.identification, study.release
-    known = {"known": keys.known, "synthesized": keys.synthesized}
-    with clock("data"):
-        df, sha256 = read_data(study.data)
-        tables = read_releases(section.files or [], df, **study.data.reading)
-    for l, table in enumerate(tables, start=1):
-        if len(table) != len(df):
-            raise InputError(
-                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
-                "asks which released row is the target's, so a release must hold the original's "
-                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
-                "who can be told to be in the data (membership), and which genuine records and "
-                "values the file shows (exposure)"
-            )
+    known, synthesized = study.identification.known, study.identification.synthesized
     with clock("identification risk"):
         options = matching_options(study, df, tables)
         risk = br.identification_risk(df, tables, **options)
-        rows = correspondence(df, release_tables(df, tables, **known), keys.synthesized)
-    release = br.Release(datasets=tables, synthesized=keys.synthesized, classes="new")
-    notes = [  # a share was meant, perhaps
-        f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
-        f"holds whole numbers, so that it must be equal; for {100 * rule.units:g} % write "
-        f"{name}={100 * rule.units:g}%"
-        for name, rule in (options["radius"] or {}).items()
-        if isinstance(rule, br.Absolute)
-        and 0 < rule.units < 1
-        and (df[name].dropna() % 1 == 0).all()
-    ]
-    return StudyResult(
-        study=study,
-        data_sha256=sha256,
-        release=release,
-        attribute=None,
-        identification=risk,
-        correspondence=rows,
-        notes=tuple(notes),
-        verdict=judge(None, risk, study.thresholds.made(), rows=rows),
-        provenance=provenance_of(study, df, sha256, {"": release}),
-        **own,
-    )
-
-
-def alone(study: Study) -> Study:
-    """The study of a sweep: its attribute audit alone."""
-    return study.model_copy(update=dict.fromkeys(set(AUDITS) - {"attribute"}))
+        files = release_tables(df, tables, known=known, synthesized=synthesized)
+        rows = correspondence(df, files, synthesized)
+    for name, rule in (options["radius"] or {}).items():
+        units = getattr(rule, "units", 0)
+        if 0 < units < 1 and not (df[name].dropna() % 1).any():  # a share was meant, perhaps
+            warnings.warn(
+                f"--radius {name}={units:g} reaches {units:g} units to either side, and {name} "
+                f"holds whole numbers, so that it must be equal; for {100 * units:g} % write "
+                f"{name}={100 * units:g}%",
+                stacklevel=1,
+            )
+    return {
+        "study": with_keys(study, release={"columns": synthesized or None}),
+        "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
+        "identification": risk,
+        "correspondence": rows,
+        "verdict": judge(None, risk, study.thresholds.made(), rows=rows),
+    }
 
 
 def audits(
     study: Study, ready: Prepared, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Every audit that the study asks for, by name of its section, and the verdict."""
-    found: dict[str, Any] = {"attribute": None, "identification": None}
+    found: dict[str, Any] = {}
     for name, audit in AUDITS.items():
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
     verdict = judge(
-        found["attribute"],
-        found["identification"],
+        found.get("attribute"),
+        found.get("identification"),
         study.thresholds.made(),
         diagnostics=diagnostics_of(ready.fit),
         membership=found.get("membership"),
@@ -289,16 +254,10 @@ def audits(
 
 
 def fit_and_release(
-    study: Study,
-    declaration: Any,
-    df: pd.DataFrame,
-    release: br.Release | None,
-    clock: Clock,
-    *,
-    seeds: list[int],
-    **how: Any,
+    one: "Tried", df: pd.DataFrame, clock: Clock, *, seeds: list[int], **how: Any
 ) -> Prepared:
     """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
+    study, declaration, release = one.study, one.declaration, one.release
     fit: Any = None
     loop = None
     if (section := study.reweight) is not None:
@@ -325,48 +284,91 @@ def fit_and_release(
     return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
 
 
-def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, br.Release | None]:
-    """The declaration and the release made elsewhere, after every check that needs no sampling.
-
-    A run, and a dry run of it, call this before the first draw.
-    """
-    declaration = study.model.declared(df) if study.needs_fit else None
-    return declaration, rehearse(study, df, unsampled(study, declaration, df))
-
-
-def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
-    """Every candidate as ``compare`` takes it, checked against the table."""
-    found: dict[str, Any] = {}
-    any_made: dict[str, None] = {}
-    for name in study.compare.candidates:
-        try:
-            one = candidate_study(study, name, df)
-            found[name] = _candidate(one, df)
-        except InputError as error:
-            raise InputError(f"[compare.{name}]: {error}") from None
-        any_made |= dict.fromkeys(one.synthesized_in(df))
-    if study.compare.bounds:
-        with named(study, "bounds"):
-            bounds_of(study, df, [*any_made], m=1, random_seed=0)
-    return found
-
-
-def _candidate(study: Study, df: pd.DataFrame) -> Any:
-    declaration, release = checked_inputs(study, df)
-    if release is not None:
-        return release
-    own = {} if study.attribute is None else study.attribute.options
-    options = synthesis_options(study)
-    return br.Candidate(
-        SimpleNamespace(fit=partial(fit_model, study, declaration)),
-        m=options.pop("m"),
-        columns=options.pop("columns"),
-        synthesis=options,
-        attribute={k: v for k, v in own.items() if k != "targets"},
-    )
+def _candidate(one: "Tried") -> Any:
+    """A candidate as ``compare`` takes it."""
+    if one.release is not None:
+        return one.release
+    options, audit = synthesis_options(one.study), one.study.attribute
+    own = {} if audit is None else {k: v for k, v in audit.options.items() if k != "targets"}
+    model = SimpleNamespace(fit=partial(fit_model, one.study, one.declaration))
+    m, columns = options.pop("m"), options.pop("columns")
+    return br.Candidate(model, m=m, columns=columns, synthesis=options, attribute=own)
 
 
 # --- before a model is sampled --------------------------------------------------------------------
+
+
+def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
+    """Sizes with which an audit of attribute risk begins; no draws: evidence in closed form."""
+    fit, can = problem.fit, problem.capabilities
+    guesses, cases, columns = problem.cases.guesses.codes.shape
+    if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
+        cases = len(problem.rows)
+    closed = problem.intruder.is_competitor or method.name in can.computed
+    led = {} if can.led is None else {"chains": can.led.led_chains}
+    sizes = {"cases": cases, "guesses": guesses, "columns": columns}
+    return sizes | {"draws": 0 if closed else fit.n_draws} | led
+
+
+class Tried(NamedTuple):
+    """A study after every check that needs no sampling, and what those have made."""
+
+    study: Study
+    declaration: Any  # None: no model is needed
+    fit: Any  # before its draws
+    release: br.Release | None  # made elsewhere
+    work: list[Work]  # of the attribute audit; of a sweep at each setting, m aside
+
+
+def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
+    """The audits of a run, checked against the table before a first draw: one, or by candidate."""
+    if what == "sweep":  # its attribute audit alone
+        study = study.model_copy(update=dict.fromkeys(set(AUDITS) - {"attribute"}))
+    if what != "compare":
+        return {"": tried(study, df, what)}
+    found: dict[str, Tried] = {}
+    for name in study.compare.candidates:
+        try:
+            found[name] = tried(candidate_study(study, name, df), df)
+        except InputError as error:
+            raise InputError(f"[compare.{name}]: {error}") from None
+    if study.compare.bounds:
+        made = [c for one in found.values() for c in one.study.synthesized_in(df)]
+        with named(study, "bounds"):
+            bounds_of(study, df, [*dict.fromkeys(made)], m=1, random_seed=0)
+    return found
+
+
+def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
+    """Try every audit of a study on the table itself, as far as to its first draw.
+
+    It costs matching, context measures without distances, analyses and guesses once.
+    """
+    declaration = study.model.declared(df) if study.needs_fit else None
+    fit = unsampled(study, declaration, df)
+    work: list[Work] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the audit itself
+        usual = stand_in(study, df, fit)
+        release = read_release(study, df, usual)
+        shown = usual if release is None else release
+        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
+        # what is drawn may be other records, and need not be many
+        few: dict[str, Any] = {"context": {"lookups": 1}, "bounds": {"m": 1}}
+        if (asked := study.attribute) is not None and isinstance(asked.targets, int):
+            few["attribute"] = {"guesses": asked.placed_anywhere().guesses}
+        small = with_keys(study, membership={"held_out": None}, **few)
+        how = {"n_jobs": 1, "progress": None}
+        for name, audit in AUDITS.items():
+            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
+                with named(study, name), rehearsal() as begun:
+                    audit.work(small, ready, {}, 0, how)
+                work += [work_of(**begun)] if begun else []
+        if fit is not None and study.sweep is not None:
+            with named(study, "sweep"):
+                settings = _try_sweep(study, df, fit, shown)
+            work = settings if what == "sweep" else work
+    return Tried(study, declaration, fit, release, work)
 
 
 def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
@@ -384,60 +386,26 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     return cast(Fit, fit)
 
 
-def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
-    """Try every audit of a study, as far as to its first draw; gives the release made elsewhere.
-
-    It costs matching, context measures without distances, analyses and guesses once.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they come with the audit itself
-        usual = stand_in(study, df, fit)
-        release = read_release(study, df, usual)
-        shown = usual if release is None else release
-        ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
-        small, how = _at_little_cost(study), {"n_jobs": 1, "progress": None}
-        for name, audit in AUDITS.items():
-            if getattr(small, name) is not None and (fit is not None or not audit.of_model):
-                with named(study, name), rehearsal():
-                    audit.work(small, ready, {}, 0, how)
-        if fit is not None and study.sweep is not None:
-            with named(study, "sweep"):
-                _try_sweep(study, df, fit, shown)
-    return release
-
-
-def _at_little_cost(study: Study) -> Study:
-    """The study as it is rehearsed: what is drawn may be other records, and need not be many."""
-    few = {"context": {"lookups": 1}, "bounds": {"m": 1}, "membership": {"held_out": None}}
-    sections: dict[str, Any] = {
-        name: getattr(study, name).model_copy(update=less)
-        for name, less in few.items()
-        if getattr(study, name) is not None
-    }
-    if (audit := study.attribute) is not None and isinstance(audit.targets, int):
-        sections["attribute"] = audit.placed_anywhere()
-    if study.compare is not None:  # whose ends are those of all candidates
-        sections["bounds"] = None
-    return study.model_copy(update=sections)
+def with_keys(study: Study, **sections: Mapping[str, Any]) -> Study:
+    """The same study with other values of some keys, in sections that it has."""
+    there = {name: part for name in sections if (part := getattr(study, name)) is not None}
+    changes = {name: part.model_copy(update=sections[name]) for name, part in there.items()}
+    return study.model_copy(update=changes)
 
 
 def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
     """The table in the place of the release that the model makes, or that was made elsewhere."""
     rows = np.resize(np.arange(len(df)), study.release.n or len(df))
     table = df if len(rows) == len(df) else df.iloc[rows].reset_index(drop=True)
-    tables, made = [table] * study.m, None
-    if fit is not None and study.release.files is None:
-        for key in ("classes", "n"):
-            if getattr(study.release, key) is not None:
-                _check_taken(key, study, fit, "[release]")
-        with named(study, "release"):
-            try:
-                made = fit.synthesize(random_seed=0, **synthesis_options(study))
-            except ModelError:  # draws may make better values
-                made = None
-    if made is not None:
-        return replace(made, datasets=tables)
+    tables = [table] * study.m
     with named(study, "release"):
+        if fit is not None and study.release.files is None:
+            for key in ("classes", "n"):
+                if getattr(study.release, key) is not None:
+                    _check_taken(key, study, fit)
+            with suppress(ModelError):  # draws may make better values
+                made = fit.synthesize(random_seed=0, **synthesis_options(study))
+                return replace(made, datasets=tables)
         return br.Release(
             datasets=tables,
             synthesized=study.synthesized_in(df),
@@ -446,39 +414,34 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
         )
 
 
-def _check_taken(key: str, study: Study, fit: Fit, where: str) -> None:
+def _check_taken(key: str, study: Study, fit: Fit) -> None:
     if key not in signature(fit.synthesize).parameters:
-        kind = study.model.kind
-        raise InputError(f'{where} {key} means nothing to kind = "{kind}"; leave it out')
+        raise InputError(f'{key} means nothing to kind = "{study.model.kind}"; leave it out')
 
 
-def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> list[Work]:
     """Every setting of a sweep."""
     if study.sweep.classes is not None:
-        _check_taken("classes", study, fit, "[sweep]")
+        _check_taken("classes", study, fit)
     for key, values in (study.sweep.model or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
-            model: Any = fit
             if key == "power":
-                model.model.power_scaled(float(value))
+                cast(Any, fit).model.power_scaled(float(value))
             else:
-                other = changed(study.model, key, value).declared(df)
-                begin(study, other, df)
-    factors, options, alone = factors_of(study, fit, release)
+                begin(study, changed(study.model, key, value).declared(df), df)
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    factors = swept(fit, release, over, base, options)
     named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
     every = br.Mixture([(1.0, prior) for _, prior in named_priors])
+    found: dict[Any, Work] = {}
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)
         m = factors.value("m", setting) if "m" in setting else release.m
-        with rehearsal():
+        with rehearsal() as begun:
             br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
-
-
-def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:
-    """What a sweep varies, its options, and whether one at a time."""
-    options = sweep_options(study, fit, release)
-    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
-    return swept(fit, release, over, base, options), options, alone
+        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = work_of(**begun)
+    return list(found.values())
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """Running a study: its audit, sweep or comparison, with workers, a bound and a folder.
 
 Two runs of one `identity`, the seed among it, have the same results. What a run will take, before:
-memory by arithmetic, time from two small runs of it on its own data. The evidence of G guesses of U
-distinct cases takes ``(8 m + 4 F B) G U`` bytes, with m releases, ``F`` fits (m + 1, or 1 in closed
-form) and ``B`` batches of draws.
+memory by arithmetic (docs/reliability.md), time from two small runs of it on its own data.
 """
 
 import hashlib
@@ -12,8 +10,10 @@ import secrets
 import time as clocks
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,22 +25,18 @@ from bayes_risk._core.memory import bytes_of, check_memory, guarded, in_words, r
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.output.folder import check_target, output_folder, workplace
-from bayes_risk.app.output.numbers import plain
-from bayes_risk.app.output.study import write_run
+from bayes_risk.app.output import Workplace, check_target, output_folder, workplace, write_run
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
-from bayes_risk.evidence.methods import EVIDENCE
-from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.release.provenance import data_hash
-from bayes_risk.release.release import EncodedRelease
 from bayes_risk.reporting.provenance import versions
+from bayes_risk.studies.grid import no_progress
 
 from . import audit
-from .audit import ComparisonResult, Progress, StudyResult, SweepResult, result_of, stages_of
+from .audit import Progress, Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
@@ -51,23 +47,18 @@ LARGEST = 5  # records of a count's largest values
 
 def identity(study: Study, kind: str) -> dict[str, Any]:
     """Kind of run, settings, versions, and hashes of every file that the study names."""
-    set_to = plain(study.settings())
-    set_to.get("output", {}).pop("folder", None)
-    levels = {
-        k: v if isinstance(v, str) else list(map(str, v)) for k, v in study.data.levels.items()
-    }
-    named = [*files_in(study.model_copy(update={"output": None}))]
+    study = audit.with_keys(study, output={"folder": None})
+    named = [*files_in(study)]
     for name in study.compare.candidates if study.compare is not None else ():
         one = candidate_study(study, name)
         named += files_in([one.model, one.release])
     # those that are not there are told where they are read
     files = {p for path in named for p in [path, *path.rglob("*")] if p.is_file()}
+    levels = json.dumps(study.data.levels).encode()
     return {
         "run": kind,
-        "settings": set_to,
-        "declared levels sha256": hashlib.sha256(
-            json.dumps(levels, default=str).encode()
-        ).hexdigest(),
+        "settings": study.settings(),
+        "declared levels sha256": hashlib.sha256(levels).hexdigest(),
         "file": {str(path): {"sha256": data_hash(path)} for path in sorted(files)},
         "version": versions(),
     }
@@ -77,21 +68,21 @@ WHOLE = "in all"
 LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
 
 
-def overall(stages: Sequence[str], progress: Progress) -> Progress:
+def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
     """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
+    before = dict(zip(stages, accumulate(stages.values(), initial=0), strict=False))
     now, most = "", 0.0
-    weight = sum(audit.STAGES[stage] for stage in stages)
 
     def tell(step: str, done: int, total: int) -> None:
         nonlocal now, most
+        check_memory()
         progress(step, done, total)
         if step in stages:
             now = step
         elif now != "comparison" and step != LEADS.get(now):  # candidates have any name
             return
-        before = sum(audit.STAGES[stage] for stage in stages[: stages.index(now)])
-        most = max(most, (before + audit.STAGES[now] * done / max(total, 1)) / weight)
-        progress(WHOLE, int(1_000 * most), 1_000)
+        most = max(most, before[now] + stages[now] * done / max(total, 1))
+        progress(WHOLE, int(1_000 * most / sum(stages.values())), 1_000)
 
     return tell
 
@@ -111,6 +102,8 @@ def run(
 ) -> Any:
     """Run a study, and write its folder if it names one.
 
+    Steps are kept beside the folder while the run lasts; it is written whole, or not at all.
+
     Parameters
     ----------
     study : Study
@@ -124,17 +117,16 @@ def run(
         Throw away the steps that a stopped run finished. By default the same study goes on from
         them, and ends with the same bytes as without the stop.
     progress : callable (stage, done, total), optional
-        Called as work proceeds, for each stage and step, and for the run as a whole (``"in all"``,
-        in thousandths). By default a bar in terminals and notebooks; False: none.
+        Called for each stage and step, and for the run as a whole (``"in all"``, in thousandths).
+        By default a bar in terminals and notebooks; False: none.
     n_jobs : int
-        Number of workers, 2 by default. Results do not depend on it.
+        Number of workers. Results do not depend on it, nor on the next two.
     backend : {"threads", "loky", "dask"}, optional
         Workers: threads; processes of joblib; or a Dask cluster of ``n_jobs`` processes on this
-        machine, begun and closed by the run. By default those of joblib's ``parallel_config``,
-        threads if it says nothing. Results do not depend on it.
+        machine, for the run. By default those of joblib's ``parallel_config``, else threads.
     max_memory : str or int, optional
         The most memory to take, ``"2GiB"`` or a number of bytes: what is estimated to need more is
-        refused, and the run stops where it is passed all the same. Results do not depend on it.
+        refused, and the run stops where it is passed all the same.
     command : str
         How the run was started, for the manifest.
 
@@ -145,18 +137,12 @@ def run(
     Raises
     ------
     InputError
-        Data or settings that do not fit; an output folder that exists (before any work is done), or
-        that another run is writing; finished steps of a run that was not the same; more work than
-        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages; a study without
-        the section.
-    MemoryCeilingError
-        More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
-    ChildProcessError
-        Workers died again and again. Finished steps are kept.
-
-    Notes
-    -----
-    Steps are kept beside the folder while the run lasts, which is written whole or not at all.
+        Before any work: data or settings that do not fit, a study without the section; an output
+        folder that exists, or that another run is writing; finished steps of another run; more work
+        than ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages.
+    MemoryCeilingError, ChildProcessError
+        More was taken than ``max_memory``; workers died again and again. Finished steps are kept:
+        the same with more memory, or fewer workers, goes on.
     """
     at_least("n_jobs", n_jobs, 1)
     check_backend(backend)
@@ -165,32 +151,24 @@ def run(
         cost = estimate(study, kind=what, n_jobs=n_jobs, backend=backend, time=False)
         cost.check(max_memory)
 
-    show = None if progress is None else overall(stages_of(study, what), progress)
-
-    def tell(stage: str, done: int, total: int) -> None:
-        check_memory()
-        if show is not None:
-            show(stage, done, total)
-
+    tell = overall(stages_of(study, what), progress or no_progress)
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
-    quiet = progress is None and max_memory is None
-    doing: Any = {"n_jobs": n_jobs, "progress": None if quiet else tell}
-    with guarded(None if max_memory is None else bytes_of(max_memory)):
-        if output is None:
-            with working(backend, n_jobs, None):
-                return result_of(study, what, seed, **doing)
+    place: Any = nullcontext(Workplace(None, None, seed))
+    if output is not None:
         check_target(output, overwrite=overwrite)
-        with workplace(output, identity(study, what), seed, restart=restart) as place:
-            if place.store.found:
-                tell("steps found", place.store.found, place.store.found)
-            with working(backend, n_jobs, place.folder), keeping(place.store):
-                result = result_of(study, what, place.random_seed, **doing)
-            with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
+        place = workplace(output, identity(study, what), seed, restart=restart)
+    with guarded(None if max_memory is None else bytes_of(max_memory)), place as work:
+        if work.store is not None and work.store.found:
+            tell("steps found", work.store.found, work.store.found)
+        with working(backend, n_jobs, work.folder), keeping(work.store):
+            result = result_of(study, what, work.random_seed, n_jobs=n_jobs, progress=tell)
+        if output is not None:
+            with output_folder(output, overwrite=overwrite, aside=work.folder) as folder:
                 tell("report", 0, 1)
-                write_run(folder, what, result, command)
+                write_run(folder, result, command=command)
                 tell("report", 1, 1)
-        return result
+    return result
 
 
 # --- what a run will take ----------------------------------------------------------------------
@@ -198,17 +176,11 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run will take: of its largest audit the size and the bytes, and all CPU seconds."""
+    """What a run will take: the bytes of its largest audit, and all CPU seconds."""
 
     stages: Sequence[str]
-    records: int
-    cases: int  # distinct ones
-    guesses: int
-    draws: int  # 0: evidence in closed form
-    releases: int
     program: int  # bytes of code and whatever is in memory already
     data: int  # bytes of the run
-    settings: int  # of a sweep, or replicates of candidates: made one after another
     seconds: Mapping[str, float]  # by stage or candidate; empty: not asked for
 
     @property
@@ -226,14 +198,9 @@ class Cost:
             )
 
     def __str__(self) -> str:
-        several = f"{self.settings:,} audits, the largest of " if self.settings > 1 else ""
-        seconds = sum(self.seconds.values())
         return (
-            f"stages: {', '.join(self.stages)}\n"
-            f"{several}{self.records:,} records, {self.cases:,} distinct cases, {self.guesses:,} "
-            f"guesses each, {self.draws:,} draws, {self.releases} releases\n"
-            f"memory: up to {in_words(self.peak)}\n"
-            f"CPU time: about {seconds:,.0f} s, within a factor of two or so"
+            f"stages: {', '.join(self.stages)}\nmemory: up to {in_words(self.peak)}\n"
+            f"CPU time: about {sum(self.seconds.values()):,.0f} s, within a factor of two or so"
         )
 
 
@@ -245,107 +212,61 @@ def estimate(
     backend: str | None = None,
     time: bool = True,
 ) -> Cost:
-    """Memory and time that a study will take, before it is run; nothing is written.
+    """Memory and time that a run of a `kind` will take, before it is run; nothing is written.
 
-    Of an audit, sweep or comparison (`kind`), with workers as in `run_study`. ``time`` runs the
-    study three times on some of its records, and extends this in a straight line in records, with
-    targets in proportion, times draws.
-
-    Raises
-    ------
-    InputError
-        Data or settings that do not fit.
+    ``time`` runs the study three times on some of its records, and extends this in a straight line
+    in records, with targets in proportion, times draws.
     """
     at_least("n_jobs", n_jobs, 1)
     study.check_says(kind)
     df, _ = read_data(study.data)
-    if kind == "compare":
-        audit.candidates_of(study, df)
-        runs = {name: candidate_study(study, name, df) for name in study.compare.candidates}
-    else:
-        runs = {"": audit.alone(study) if kind == "sweep" else study}
-        audit.checked_inputs(runs[""], df)
-    sizes: list[dict[str, int]] = []
+    costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
-    for name, one in runs.items():
-        size = _size(one, df, study, kind, n_jobs, backend in ("loky", "dask"))
-        took = _seconds(one, df, size["cases"]) if time else {}
-        if time and kind == "sweep":  # whose settings may need fits of their own
-            took["sweep"] = size["settings"] * (took.get("fit", 0) + took.pop("attribute risk"))
-        seconds |= {name: size["settings"] * sum(took.values())} if time and name else took
-        sizes.append(size)
-    settings = sum(size["settings"] for size in sizes)
-    largest = max(sizes, key=lambda size: size["data"]) | {"settings": settings}
-    return Cost(stages=stages_of(study, kind), seconds=seconds, **largest)
+    processes = backend in ("loky", "dask")
+    for name, one in audit.tried_of(study, kind, df).items():
+        works = one.work or [{}]
+        several = len(works) if kind == "sweep" else 1  # settings, made one after another
+        if kind == "compare" and one.study.release.files is None:
+            several = study.compare.replicates
+        costs += [_bytes(one, work, df, n_jobs, processes, several) for work in works]
+        if time:
+            took = _seconds(one.study, df, max(work.get("cases", 0) for work in works))
+            if kind == "sweep":  # whose settings may need fits of their own
+                took["sweep"] = several * (took.get("fit", 0) + took.pop("attribute risk"))
+            seconds |= {name: several * sum(took.values())} if name else took
+    program, data = max(costs, key=sum)
+    return Cost(stages=[*stages_of(study, kind)], program=program, data=data, seconds=seconds)
 
 
 # --- memory -----------------------------------------------------------------------------------
 
 
-def _size(
-    one: Study, df: pd.DataFrame, study: Study, kind: str, n_jobs: int, processes: bool
-) -> dict[str, int]:
-    """Sizes of one audit, and a bound on its bytes."""
-    fit: Any = audit.unsampled(one, one.model.declared(df) if one.needs_fit else None, df)
-    release = audit.stand_in(one, df, fit)
+def _bytes(
+    one: Tried, work: Work, df: pd.DataFrame, n_jobs: int, processes: bool, several: int
+) -> tuple[int, int]:
+    """A bound on the bytes of one audit: of code and what is in memory already, and of the run."""
+    study, fit, (n, p), m = one.study, one.fit, df.shape, one.study.m
     numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
     table = fit.microdata if fit else Microdata.from_frame(df, numbers=numbers, missing="level")
-    (n, p), m, H, chains = df.shape, one.m, 0, getattr(one.model, "chains", 1)
-    U = G = q = held = 0
-    settings, posteriors = 1, 2
-    if kind == "compare" and one.release.files is None:
-        settings = study.compare.replicates
+    held = H = 0
     if fit is not None:
         H, trees = fit.n_draws, getattr(fit.model, "n_trees", 1)  # one stands for so many
         held = trees * sum(_held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
-    if fit is not None and (asked := one.attribute) is not None:
-        section = study.sweep if kind == "sweep" else None
-        U, G, q = _guessed(
-            one, table, one.synthesized_in(df), section.values("guesses") if section else []
-        )
-        if not fit.records_differ and release.classes != "own":
-            U = min(U, len(np.unique(table.codes, axis=0)))
-        can = fit.capabilities(EncodedRelease.of(release.first(2), table), asked.knows)
-        usual = next((way for way in EVIDENCE if way in can.methods), "")
-        if asked.knows.is_competitor or (asked.evidence or usual) in can.computed:
-            H = 0  # the model computes the evidence itself
-        chains = chains if can.led is None else can.led.led_chains
-        if section:
-            factors, _, one_by_one = audit.factors_of(one, fit, release)
-            every = factors.settings(one_at_a_time=one_by_one)
-            settings = len({tuple(p for p in setting.items() if p[0] != "m") for setting in every})
-            posteriors += len(section.values("priors"))
+    chains = work.get("chains", getattr(study.model, "chains", 1))
+    U, G, q = (work.get(size, 0) for size in ("cases", "guesses", "columns"))
+    H, priors = work.get("draws", H), len(study.sweep.values("priors")) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
     block = min(U, max(BLOCK, ROOM // max(H, 1))) * (80 * H + 40 * G * B)
     levels = int(np.maximum(table.n_levels - 1, 1).sum())
-    design = n * levels * (levels if levels < 45 else 1) if one.utility else 0  # of two columns
+    design = n * levels * (levels if levels < 45 else 1) if study.utility else 0  # of two columns
     tables = int(df.memory_usage(deep=True).sum()) + n * p * (20 * m + 40) + 8 * n * levels
     program = PROGRAM + (SAMPLER if fit is not None and fit.n_draws else 0)
-    pairs = U * G * (16 * m + 8 * F * B + 160 + 24 * posteriors)
+    pairs = U * G * (16 * m + 8 * F * B + 208 + 24 * priors)
     if not H:  # distances, and factors of each guessed column
         pairs += 16 * min(U * G * n, 2**21) + 16 * q * min(m * U * G, CELLS)
-    data = tables + held * (settings + m + 1) + pairs
+    data = tables + held * (several + m + 1) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
-    sizes = {"records": n, "cases": U, "guesses": G, "draws": H, "releases": m}
-    sizes |= {"program": resident() + program, "data": data + n_jobs * each}
-    return sizes | {"settings": settings}
-
-
-def _guessed(
-    study: Study, data: Microdata, made: list[str], further: list[Any]
-) -> tuple[int, int, int]:
-    """Targets, the most guesses of each, and guessed columns."""
-    section, n = study.attribute, len(data.codes)
-    names = study.guessed or [c for c in made if c not in section.knows_columns]
-    columns = np.array([data.columns.index(c) for c in names])
-    most = 0
-    for guesses in [section.guesses, *further]:
-        one = section.model_copy(update={"guesses": guesses}).placed_anywhere()
-        weighed = as_guesses(one.options["guesses"], [c for c in names if c in data.numbers])
-        most = max(most, len(weighed.of(data, data.codes[:2], columns).codes))
-    given = 1 if section.knows.largest is not None else section.targets
-    targets = n if given == "all" else given if isinstance(given, int) else len(given)
-    return min(targets, n), most, len(names)
+    return resident() + program, data + n_jobs * each
 
 
 def _held(value: Any) -> int:
@@ -384,23 +305,21 @@ def _one(study: Study, df: pd.DataFrame, size: tuple[int, int], cases: int) -> d
     The targets are others than the study's, for whom its grids may have no place, and the table
     stands in the place of releases made elsewhere.
     """
-    model: Any = study.model
     n, draws = size
-    parts: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
-    if draws > 1:
-        tune = max(model.tune * draws // model.draws, 1)
-        parts["model"] = model.model_copy(update={"draws": draws, "tune": tune})
     rows = np.random.default_rng(0).choice(len(df), n, replace=False)
+    small = audit.with_keys(study, reweight={"rounds": 1})
+    if draws > 1:
+        model: Any = study.model
+        tune = max(model.tune * draws // model.draws, 1)
+        small = audit.with_keys(small, model={"draws": draws, "tune": tune})
     if (asked := study.attribute) is not None:
-        update: dict[str, Any] = {"refit_budget": 0, "target_mcse": None}
+        few: dict[str, Any] = {"refit_budget": 0, "target_mcse": None}
         if asked.knows.largest is None:
-            update["targets"] = max(cases * n // len(df), 2)
+            few["targets"] = max(cases * n // len(df), 2)
         else:
             rows = np.union1d(rows, df[asked.knows.largest].to_numpy().argsort()[-LARGEST:])
-        parts["attribute"] = asked.placed_anywhere().model_copy(update=update)
-    if study.reweight is not None:
-        parts["reweight"] = study.reweight.model_copy(update={"rounds": 1})
-    small = study.model_copy(update=parts)
+        few["guesses"] = asked.placed_anywhere().guesses
+        small = audit.with_keys(small, attribute=few)
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     part = whole.iloc[np.sort(rows)]
     given = None if study.release.files is None else audit.stand_in(small, part, None)
@@ -408,12 +327,12 @@ def _one(study: Study, df: pd.DataFrame, size: tuple[int, int], cases: int) -> d
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        declared = small.model.declared(part)
-        ready = audit.fit_and_release(small, declared, part, given, clock, seeds=seeds, **how)
+        one = Tried(small, small.model.declared(part), None, given, [])
+        ready = audit.fit_and_release(one, part, clock, seeds=seeds, **how)
         audit.audits(small, ready, clock, seeds[2:], how)
     return clock.seconds
 
 
-run_study: Callable[..., StudyResult] = partial(run, what="audit")
-run_sweep: Callable[..., SweepResult] = partial(run, what="sweep")
-run_compare: Callable[..., ComparisonResult] = partial(run, what="compare")
+run_study: Callable[..., audit.StudyResult] = partial(run, what="audit")
+run_sweep: Callable[..., audit.SweepResult] = partial(run, what="sweep")
+run_compare: Callable[..., audit.ComparisonResult] = partial(run, what="compare")

@@ -215,9 +215,10 @@ def provenance_of(
     files = [DataFile(role="data", name=name, rows=rows, columns=columns, sha256=sha256)]
     for candidate, release in releases.items():
         given = (candidate_study(study, candidate) if candidate else study).release.files
-        if given is not None and isinstance(release, br.Release):
+        if given is not None and release is not None:
             note = f" of {candidate}" if candidate else ""
-            files += release_files(files_of_releases(given), release.datasets, note=note)
+            tables = getattr(release, "datasets", release)
+            files += release_files(files_of_releases(given), tables, note=note)
     return Provenance(files=tuple(files), described=describe(df))
 
 
@@ -324,7 +325,14 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
         "records": None if section.records == "all" else section.records,
         "others": others,
     }
-    return {"membership": br.membership(fit, release, random_seed=seeds[3], **options, **how)}
+    risk = br.membership(fit, release, random_seed=seeds[3], **options, **how)
+    if section.held_out is not None:
+        said = (
+            f"{risk.assumptions['records']} Measured on a release of its own, made without the "
+            f"{int((~risk.member).sum()):,} records held out as people outside the data."
+        )
+        risk = replace(risk, assumptions={**risk.assumptions, "records": said})
+    return {"membership": risk}
 
 
 def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:

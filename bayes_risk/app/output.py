@@ -1,0 +1,527 @@
+"""What a run leaves on disk: its folder, the place where it works, and the files in both.
+
+The output folder is complete or not there at all. A run works in a hidden folder beside it, with a
+lock, what the run is, and its finished steps; it goes when the run ends well, or was stopped before
+there was a step. All is readable by its owner only.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from filelock import FileLock, Timeout
+from markupsafe import Markup
+
+import bayes_risk as br
+from bayes_risk._core import __version__
+from bayes_risk._core.checkpoint import Store, opened, private_folder
+from bayes_risk._core.errors import InputError
+from bayes_risk.app.study.study import files_in
+from bayes_risk.data.table import as_dates
+from bayes_risk.data.variables import Number
+from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
+from bayes_risk.reporting.content import page, replaced, template
+from bayes_risk.reporting.provenance import origin, versions
+from bayes_risk.reporting.redaction import redact
+from bayes_risk.reporting.sections import parts_of
+from bayes_risk.reporting.verdicts.reasons import known_for_certain
+
+MANIFEST = "manifest.json"
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Stop before any work if `folder` cannot become the output folder.
+
+    Only a folder that an earlier run wrote (it holds a manifest) or an empty one is ever replaced.
+    """
+    if "\0" in str(folder) or folder.absolute().name in ("", ".."):
+        why = "is no name of a new folder; give one such as 'study-risk'"
+    elif not folder.absolute().parent.is_dir():
+        why = f"has no parent folder; create {str(folder.parent)!r} first"
+    elif not os.path.lexists(folder):
+        return
+    elif folder.is_symlink() or not folder.is_dir():
+        why = "exists and is not a folder; give another name"
+    elif not overwrite:
+        why = "exists; give another name, or --overwrite to replace it"
+    elif any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        why = f"was not written by bayes-risk (it has no {MANIFEST}), and stays; give another name"
+    else:
+        return
+    raise InputError(f"the output folder {str(folder)!r} {why}")
+
+
+@contextmanager
+def output_folder(
+    folder: Path, *, overwrite: bool = False, aside: Path | None = None
+) -> Iterator[Path]:
+    """Give a hidden folder to write in, and rename it to `folder` when all went well.
+
+    Whatever goes wrong, Ctrl-C included, an older output is left (or put back) as it was.
+    ``aside`` is a folder of the same file system for the hidden one.
+    """
+    folder = folder.absolute()
+    check_target(folder, overwrite=overwrite)
+    hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=aside or folder.parent))
+    new, old = hidden / "new", hidden / "old"
+    try:
+        new.mkdir(mode=0o700)
+        yield new
+        for file in new.iterdir():
+            file.chmod(0o600)
+        check_target(folder, overwrite=overwrite)  # it may have come to be meanwhile
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+# --- where a run works --------------------------------------------------------------------------
+
+
+RUN, LOCK, STEPS = ("run",), "lock", "steps"
+SHOWN = 3  # differences that a refusal names
+
+
+class Workplace(NamedTuple):
+    """A folder of one run, the store of its finished steps, the seed with which it was begun."""
+
+    folder: Path | None
+    store: Store | None
+    random_seed: int
+
+
+@contextmanager
+def workplace(
+    output: Path, run: Mapping[str, Any], random_seed: int, *, restart: bool = False
+) -> Iterator[Workplace]:
+    """Lock the place of an output folder, and find the steps that an earlier run finished.
+
+    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is; the seed is that
+    of a new run. A place where another run is writing, with steps of a different
+    run, or that may be somebody else's, is refused and left; ``restart`` throws steps away.
+    """
+    folder, store = output.absolute().with_name(f".{output.name}.work"), None
+    with _locked(folder, output):
+        try:
+            seed = _seed_of(folder, plain(run), random_seed, restart)
+            store = Store(folder / STEPS)
+            yield Workplace(folder, store, seed)
+        except BaseException as error:
+            kept = len([*(folder / STEPS).glob("*.npz")])
+            refused = store is None and isinstance(error, InputError)
+            if kept and not refused:
+                place = f"finished steps ({kept}) are kept in {folder}"
+                error.add_note(f"{place}; the same command goes on from there")
+            elif not refused:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, output: Path) -> Iterator[None]:
+    """One run at a time; the system frees the lock of a run that dies."""
+    private_folder(folder, "the working folder")
+    lock = FileLock(folder / LOCK, timeout=0, fallback_to_soft=False)
+    try:
+        os.close(opened(folder / LOCK, os.O_RDWR | os.O_CREAT))
+        lock.acquire()
+    except (Timeout, FileExistsError, FileNotFoundError):  # it begins or ends in this moment
+        raise InputError(
+            f"another run is writing {str(output)!r}; wait for it, or give another --output"
+        ) from None
+    except OSError:  # a folder in which there is no room for a lock does not stay
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+    try:
+        yield
+    finally:
+        lock.release()
+        if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _seed_of(folder: Path, run: Any, random_seed: int, restart: bool) -> int:
+    """The seed of the run that was begun here; a new run is written down, as a step is."""
+    note = Store(folder)
+    if restart or not note.found:
+        for path in [*folder.glob("*.npz"), folder / STEPS]:
+            path.unlink() if path.is_file() else shutil.rmtree(path, ignore_errors=True)
+        note.put(RUN, [run, random_seed])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            then, seed = note.get(RUN)
+    except KeyError:
+        raise InputError(
+            f"the working folder {str(folder)!r} is damaged: it does not say which run was stopped "
+            "here. Throw its steps away with --restart, or remove it"
+        ) from None
+    if found := differences(then, run):
+        raise InputError(
+            f"{str(folder)!r} holds finished steps of another run: {'; '.join(found[:SHOWN])}. Put "
+            "that back, or throw the steps away with --restart"
+        )
+    return int(seed)
+
+
+def differences(then: Any, now: Any, name: str = "") -> list[str]:
+    """What differs between two nested mappings, in words."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        return [
+            text
+            for k in dict.fromkeys([*then, *now])
+            for text in differences(then.get(k), now.get(k), f"{name} {k}".strip())
+        ]
+    if then == now:
+        return []
+    if "sha256" in name:
+        return [f"{name.replace(' sha256', '')} has changed"]
+    was, is_ = (t if len(t) <= 60 else t[:57] + "..." for t in map(json.dumps, (then, now)))
+    return [f"{name} was {was}, is {is_}"]
+
+
+# --- what lies in it ----------------------------------------------------------------------------
+
+
+DPI = 150
+DISTANCE = "expected_absolute_error"
+HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
+
+# what a spreadsheet would compute: text that begins so, and is no number
+FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z)", re.IGNORECASE)
+
+
+def write_run(folder: Path, result: Any, *, command: str = "") -> None:
+    """Write report.html, manifest.json, and what there is of an audit, sweep or comparison.
+
+    Confidential values appear in ``risk.nc`` of an audit alone, and only if the study asks.
+    """
+    record, output = manifest_of(result, command), result.study.output
+    kind = next(iter(parts_by_name(result)))
+    if output.release and kind == "attribute_risk":
+        days = result.study.data.days
+        write_release(folder, result.release, labels=output.keep_labels, days=days)
+        record["files"] += map(asdict, written_files(folder, result.release))
+    page_text = render_study(result, record=record)
+    files = {"sensitivity": of_sweep, "comparison": of_comparison}.get(kind, of_audit)(result)
+    for name, content in {"report.html": page_text, **files, MANIFEST: record}.items():
+        WRITERS[Path(name).suffix](folder / name, content)
+
+
+def parts_by_name(result: Any) -> dict[str, Any]:
+    """The results of a run, by the names that they have in its summary; None: not asked for."""
+    for name in ("sensitivity", "comparison"):
+        if hasattr(result, name):
+            return {name: getattr(result, name)}
+    risks = {"attribute_risk": result.attribute, "identification_risk": result.identification}
+    return {**risks, **parts_of(result), "correspondence": result.correspondence}
+
+
+def of_audit(result: Any) -> dict[str, Any]:
+    """Files of an audit: numbers, tables and arrays; a redacted page if it is asked for."""
+    output, risks = result.study.output, (result.attribute, result.identification)
+    parts = [part for part in parts_by_name(result).values() if part is not None]
+    found = [table for part in parts for table in part.tables().values()]
+    files: dict[str, Any] = {f"{table.file}.csv": table.frame for table in found if table.file}
+    files["summary.json"] = summary(result)
+    if any(risk is not None for risk in risks):
+        files["records.csv"] = records_table(*risks)
+        if result.correspondence is None:
+            files["risk.nc"] = {
+                "attribute_risk": risks[0] and _arrays(risks[0], confidential=output.confidential),
+                "identification_risk": risks[1] and risks[1].dataset,
+            }
+        else:  # the records at highest risk first
+            by = {"by": "identification_probability", "ascending": False, "kind": "stable"}
+            files["records.csv"] = files["records.csv"].sort_values(**by)
+    return files | (public(result) if output.redact else {})
+
+
+def of_sweep(result: Any) -> dict[str, Any]:
+    """Files of a sweep: pictures, tables and what programs read; no confidential value."""
+    found = result.sensitivity
+    text = {  # which is what NetCDF knows
+        name: (name, found.dataset[name].to_numpy().astype(str))
+        for name in map(str, found.dataset.dims)
+        if found.dataset[name].dtype.kind not in "iuf"
+    }
+    along = [factor for factor in found.factors if found.dataset.sizes[factor] > 1]
+    names = {f"along-{re.sub(r'[^A-Za-z0-9_]+', '-', factor)}.png": factor for factor in along}
+    return {
+        "sensitivity.nc": {None: found.dataset.assign_coords(text)},
+        "summary.csv": found.summary(),
+        "tornado.csv": found.tornado().rename_axis("factor"),
+        "tornado.png": found.plot(),
+        "tornado-gain.png": found.plot(measure="gain"),
+        **{name: found.plot(factor) for name, factor in names.items()},
+        "summary.json": {
+            "study": {"title": result.study.title, "random_seed": result.random_seed},
+            "base": found.base,
+            "at_base": found.dataset.sel(dict(found.base)).to_pandas().to_dict(),
+            "worst": found.worst(),
+            "tornado": found.tornado(),
+            "diagnostics": result.diagnostics,
+        },
+    }
+
+
+def of_comparison(result: Any) -> dict[str, Any]:
+    """Files of a comparison: the map, tables and what programs read; no confidential value."""
+    found, drawn = result.comparison, _map_of(result)
+    axes = drawn.pop("axes")
+    return {
+        "risk-utility-map.png": found.plot(*axes, **drawn),
+        "comparison.nc": {None: found.dataset},
+        "comparison.csv": found.summary(),
+        "replicates.csv": found.replicates.join(found.seed_table.add_suffix("_seed")),
+        "front.csv": found.pareto(*axes),
+    }
+
+
+def _map_of(result: Any) -> dict[str, Any]:
+    """How the risk-utility map of a comparison is drawn."""
+    found, section = result.comparison, result.study.compare
+    axes = found.axes(section.risk, section.utility)
+    bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
+    return {"axes": axes, "kind": section.kind, "bounds": bounds}
+
+
+def write_release(
+    folder: Path, release: br.Release, *, labels: bool = False, days: Sequence[str] = ()
+) -> None:
+    """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
+
+    Rows stand in the original's order. Record labels may identify people: they are left out unless
+    they are asked for. Columns that were read as ``days`` have dates again.
+    """
+    for l, table in enumerate(release.datasets, start=1):
+        label = str(table.index.name or "record")
+        path = folder / synthetic_name(l)
+        table = table.assign(**{name: as_dates(table[name]) for name in days if name in table})
+        table.to_csv(path, index=labels, index_label=label, lineterminator="\n")
+
+
+def summary(result: Any) -> dict[str, Any]:
+    """File-level numbers, by the name of what was measured; ``study``, ``diagnostics``."""
+    study = {"title": result.study.title, "random_seed": result.random_seed}
+    judged = asdict(result.verdict)
+    study |= {"verdict": judged.pop("outcome"), **judged}
+    parts = parts_by_name(result)
+    rows = parts.pop("correspondence")
+    found = {name: None if part is None else part.to_dict() for name, part in parts.items()}
+    if rows is not None:
+        found["correspondence"] = rows.summary()
+    return {"study": study, **found, "diagnostics": result.diagnostics}
+
+
+def manifest_of(result: Any, command: str) -> dict[str, Any]:
+    """How to do it again, when it was done, how long it took, and which files were read."""
+    read = () if result.provenance is None else result.provenance.files
+    return {
+        "command": command,
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        "files": [asdict(file) for file in read],
+        "versions": versions(),
+        "settings": result.study.settings(),
+        "seconds": result.seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | None = None) -> str:
+    """HTML of a run, with what it takes to do it again; ``record``: its manifest."""
+    record = manifest_of(result, command) if record is None else record
+    release, own = getattr(result, "release", None), dict[str, Any]()
+    if hasattr(result, "comparison"):
+        own = _map_of(result)
+    elif hasattr(result, "verdict"):
+        own = {"replaced": release and replaced(release)}
+    if result.provenance is not None:
+        files = record["files"]
+        there = any(str(file["role"]).startswith("release") for file in files)
+        own["origin"] = origin(
+            result.provenance,
+            files=files,
+            finished=record["finished"],
+            synthesised=() if release is None else release.synthesized,
+            not_written=0 if there or release is None else release.m,
+        )
+    return page(
+        parts_by_name(result).values(),
+        title=result.study.title,
+        verdict=getattr(result, "verdict", None),
+        diagnostics=result.diagnostics,
+        reproduction={
+            "command": record["command"],
+            "seeds": [("Random seed", str(result.random_seed))],
+            "versions": record["versions"],
+            "settings": result.study.settings(),
+        },
+        **own,
+    )
+
+
+def _arrays(risk: br.AttributeRisk, *, confidential: bool) -> xr.Dataset:
+    """Arrays of a result; those over guesses only where their order says nothing of the truth.
+
+    Where all targets share one grid, or a category's levels, the place of the truth is the truth.
+    """
+    found = risk.to_dataset(confidential=confidential)
+    shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
+    if confidential or not (shared or np.ptp(risk.truth)):
+        return found
+    by_guess = [name for name, array in found.variables.items() if "guess" in array.dims]
+    why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
+    return found.drop_vars([*by_guess, "truth"]).assign_attrs(note=why)
+
+
+def public(result: Any) -> dict[str, Any]:
+    """What `redact` leaves of an audit, without settings, seed, hash or labels: two files."""
+    names = ("attribute", "identification", "membership", "utility", "context", "bounds")
+    named = [getattr(result, n) for n in (*names, "privacy_loss", "full_table", "reweighting")]
+    parts = [part for part in named if part is not None]
+    found = redact(*parts, min_count=result.study.output.min_count)
+    content = {
+        "title": result.study.title,
+        "rule": found.sentence(),
+        "min_count": found.min_count,
+        "numbers": found.table.to_dict("records"),
+        "left_out": found.left_out,
+        "bayes_risk": __version__,
+    }
+    summary = found.summary().set_axis(HEADS, axis=1)
+    with pd.option_context("display.max_colwidth", None):
+        table = Markup(summary.to_html(index=False, border=0, justify="left"))
+    page_text = template("public.html.j2").render(content, table=table)
+    return {"public.json": content, "public.html": page_text}
+
+
+# --- the table of records
+
+
+def records_table(
+    attribute: br.AttributeRisk | None, identification: br.IdentificationRisk | None
+) -> pd.DataFrame:
+    """Both risks of each record side by side, and what the files show; no confidential value.
+
+    Records that were no target of the attribute audit have empty fields there.
+    """
+    tables = []
+    if identification is not None:
+        tables.append(identification.records.add_prefix("identification_"))
+    if attribute is not None:
+        named = attribute.records.assign(certain=known_for_certain(attribute))
+        both = pd.concat([named, closeness_columns(attribute)], axis=1)
+        tables.append(both.add_prefix("attribute_"))
+    # identification has all records, in their order; attribute columns come first all the same
+    joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
+    shown = exposure_of(identification, attribute)
+    if shown is not None:
+        joined = joined.join(shown.records, how="left")
+    joined.index.name = joined.index.name or "record"
+    return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
+
+
+def closeness_columns(risk: br.AttributeRisk) -> pd.DataFrame:
+    """How close the intruder comes to each number, in figures that do not tell the number.
+
+    A distance does: on a grid of percentages the expected distance without the release is a known
+    share of the true value. So distances are given relative to that one (``distance_ratio``).
+    """
+    kept = "^(mode_is_truth|probability_of_truth|region_size|truth_in_region)"
+    tables = [pd.DataFrame(index=risk.index)]
+    for variable in risk.variables:
+        if isinstance(variable, Number):
+            found = risk.closeness(variable.name)
+            without = found[f"{DISTANCE}_prior"].where(found[f"{DISTANCE}_prior"] > 0)
+            ratios = found[[DISTANCE, f"{DISTANCE}_mcse_bound"]].div(without, axis=0)
+            ratios.columns = ["distance_ratio", "distance_ratio_mcse_bound"]
+            tables.append(ratios.join(found.filter(regex=kept)).add_prefix(f"{variable.name}_"))
+    return pd.concat(tables, axis=1)
+
+
+# --- writers: tables as CSV, numbers as JSON, arrays as NetCDF
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table that people open: text that a spreadsheet would compute gets an apostrophe.
+
+    Cells, labels and names alike; numbers stay as they are.
+    """
+    safe = table.copy()
+    for name in table:
+        if table[name].dtype.kind == "O":  # text, categories, anything
+            safe[name] = table[name].map(_guarded)
+    safe = safe.rename(index=_guarded, columns=_guarded).rename_axis(index=_guarded)
+    safe.to_csv(path, lineterminator="\n")
+
+
+def _guarded(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON into a new file, its owner's alone; nothing that is there is written over.
+
+    Numbers that do not exist are null, infinities the text ``"inf"`` or ``"-inf"``.
+    """
+    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    own = partial(os.open, mode=0o600)
+    with open(path, "x", encoding="utf-8", opener=own) as file:
+        file.write(text)
+
+
+def plain(value: Any) -> Any:
+    """Turn tables, arrays, paths and mappings into what JSON knows."""
+    if isinstance(value, pd.DataFrame):
+        return {str(k): plain(row.to_dict()) for k, row in value.iterrows()}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray | pd.Index):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _write_arrays(path: Path, groups: Mapping[str | None, xr.Dataset | None]) -> None:
+    """Write datasets into one NetCDF file, by group; None: there is none."""
+    for group, data in groups.items():
+        if data is not None:
+            numbers = [str(n) for n in data.data_vars if data[n].dtype.kind in "fiub"]
+            packed = dict.fromkeys(numbers, {"zlib": True})
+            data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=packed)
+
+
+WRITERS: dict[str, Callable[[Path, Any], Any]] = {
+    ".html": partial(Path.write_text, encoding="utf-8"),
+    ".csv": write_csv,
+    ".json": write_json,
+    ".nc": _write_arrays,
+    ".png": lambda path, axes: axes.figure.savefig(path, dpi=DPI),
+}
