@@ -163,6 +163,7 @@ def agrees(task: Task, arguments: dict[str, Any]) -> None:
     except InputError as error:
         assume("a group of fewer than two" not in str(error))  # refused: no standard deviation
         raise
+    assert isinstance(risk, br.IdentificationRisk)
     people, m = range(len(task.targets)), len(task.releases)
     each = [[task.each(l, i) for l in range(m)] for i in people]
     pooled = [task.pooled(i) for i in people]

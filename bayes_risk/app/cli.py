@@ -185,6 +185,11 @@ MATCHING: Options = {
     "radius": (Words, None, "Match a number within units, age=2, or a share of it, income=10%."),
     "open_ends": (bool, False, "Leave the ends of these intervals out."),
     "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
+    "corresponds": (
+        bool | None,
+        None,
+        "Whether row i of each file is record i; if left out, where there are as many.",
+    ),
     "index": (str | None, None, "Column with the record labels."),
     "na": (Words, None, "What means missing in a CSV, unquoted: NA."),
     "days": (Words, None, "Columns of dates: a radius of them is in days."),
@@ -212,7 +217,7 @@ def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
         found = [one for one in own if one.kind == one.POSITIONAL_OR_KEYWORD]
         for name, (kind, default, words, *more) in options.items():
             flags = [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
-            if kind is bool and default:
+            if kind == bool | None or (kind is bool and default):
                 flags = []  # --fallback, --no-fallback
             hint: Any = Annotated[kind, typer.Option(*flags, help=words, **dict(*more))]
             found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
@@ -403,6 +408,7 @@ def identify(
                 "radius": radius_of(given["radius"]),
                 "closed": not given["open_ends"],
                 "fallback": given["fallback"],
+                "corresponds": given["corresponds"],
             },
             "thresholds": {} if rate is None else {"true_match_rate": rate},
             "output": {"folder": given["output"]},

@@ -27,6 +27,7 @@ def exposure(
     release: Released | pd.DataFrame | Sequence[pd.DataFrame],
     *,
     keys: Sequence[str] | None = None,
+    corresponds: bool | None = None,
 ) -> Exposure:
     r"""Count what released files show of the original without any model.
 
@@ -48,6 +49,8 @@ def exposure(
         On which columns records are unique. By default all categories: columns of a Microdata that
         are no numbers; of a DataFrame those of text or of at most 20 distinct numbers; and
         if none of these was synthesised, the synthesised numbers besides.
+    corresponds : bool, optional
+        Whether row i of a file is record i; by default where it has as many and the same index.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def exposure(
         categories = [v.name for v in original.variables if v.n_levels]
         original = original.decode(original.codes)
     asked = None if keys is None else known_columns("keys", keys, list(original.columns), least=1)
-    files = _files_of(original, release)
+    files = _files_of(original, release, corresponds)
     everything, made, by_keys = (Combinations(files.cut[-1]) for _ in range(3))
     compared, synthesized, chosen = [], [], []
     values: dict[str, list[dict[str, Any]]] = {}
@@ -206,7 +209,7 @@ class _Files(NamedTuple):
         return codes_of(name, parts)
 
 
-def _files_of(original: pd.DataFrame, release: object) -> _Files:
+def _files_of(original: pd.DataFrame, release: object, same: bool | None) -> _Files:
     declared = declared_columns(release)
     made = None if declared is None else frozenset(declared)
     in_part = isinstance(release, Release) and release.records is not None
@@ -215,14 +218,15 @@ def _files_of(original: pd.DataFrame, release: object) -> _Files:
         if not len(table):
             raise InputError(f"release {l} has no records; give files with at least one")
         lacks = made is not None and not set(original.columns) <= {*made, *table.columns}
+        there = lacks or in_part or same is not False
         try:
-            frames.append(same_records(original.index, table, source(l)))
-            corresponds.append(True)
+            frames.append(same_records(original.index, table, source(l)) if there else table)
         except InputError:
-            if lacks or in_part:  # nothing can be said without the original's rows
+            if lacks or in_part or same:  # nothing can be said without the original's rows
                 raise
+            there = False
             frames.append(table)
-            corresponds.append(False)
+        corresponds.append(there)
     return _Files(
         frames,
         made,

@@ -61,7 +61,9 @@ class FileRisk(Matching):
 
     # he knows that everybody is in the file, and keys match exactly
     population, strategy, release_of, pooled_draws_mcse = "in the file", "always", None, np.nan
-    radius, closed, exposure = MappingProxyType({}), True, None
+    radius, missing, shape, closed = MappingProxyType({}), MappingProxyType({}), "box", True
+    estimated = reason = False
+    exposure = None
 
     @property
     def m(self) -> int:

@@ -281,10 +281,33 @@ def checked_keys(
     return known, synthesized
 
 
+OF_RECORDS = {  # what asks for rows that are records, and what to do where they are nobody's
+    "known": "name columns that were drawn afresh under synthesized=, or give the original's "
+    "records, one row each",
+    "population": "leave it out; uniqueness() counts the people behind a key",
+    "reason": "leave it out",
+    "Replicates": "give the releases that they were drawn from",
+}
+
+
+def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, asked: list[str]) -> bool:
+    """Whether rows are the original's records: as is said, else where there are as many of them."""
+    n, sizes = len(original), [len(table) for table in listed(releases)]
+    other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
+    if not other if given is None else checked_flag("corresponds", given):
+        return True
+    said = "corresponds=False"
+    if given is None:
+        said = f"release {other} has {sizes[other - 1]} records and the original {n}"
+    for what in asked:
+        raise InputError(f"{said}: rows are nobody's, and {what} is of records; {OF_RECORDS[what]}")
+    return False
+
+
 def release_tables(
-    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str]
-) -> list[pd.DataFrame]:
-    """Put the m released tables in the original's order, every key there exactly once."""
+    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str], own: bool
+) -> dict[str, pd.DataFrame]:
+    """The m released tables by name, every key there exactly once; ``own``: in its order."""
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
@@ -299,7 +322,7 @@ def release_tables(
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
     require_columns(original, known + synthesized, source(0))
-    ordered = []
+    found = {}
     for l, table in enumerate(listed(releases), start=1):
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
@@ -307,9 +330,15 @@ def release_tables(
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
         require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-        ordered.append(matched_rows(original.index, table, source(l)))
-        _check_rows(original, ordered[-1], synthesized, source(l))
-    return ordered
+        try:
+            found[source(l)] = same_records(original.index, table, source(l)) if own else table
+        except InputError as error:
+            raise InputError(
+                f"{error}. Row i says which match of record i is true; if every column was drawn "
+                "afresh, and rows are nobody's, say corresponds=False"
+            ) from None
+        _check_rows(original, found[source(l)], synthesized, source(l))
+    return found
 
 
 def declared_columns(releases: Any) -> list[str] | None:
@@ -319,28 +348,17 @@ def declared_columns(releases: Any) -> list[str] | None:
     return list(releases.synthesized)
 
 
-def matched_rows(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
-    """A released table in the original's order: rows say which match is the true one."""
-    try:
-        return same_records(original, table, source)
-    except InputError as error:
-        raise InputError(
-            f"{error}. Row i says which match of record i is true; of rows that are nobody's ask "
-            "context_measures (replicated uniques), attribute_risk or membership"
-        ) from None
-
-
 def _check_rows(
     original: pd.DataFrame, table: pd.DataFrame, synthesized: list[str], source: str
 ) -> None:
     """Rows without any value are no records: what fills a file up, or was never there."""
     columns = [name for name in original.columns if name in table.columns]
-    empty = table.isna().all(axis=1) & original[columns].notna().any(axis=1)
+    empty, own = (rows.isna().all(axis=1).to_numpy() for rows in (table, original[columns]))
+    empty = empty & ~(own if len(own) == len(empty) else own.any())
     if table.shape[1] > 1 and empty.any():
         raise InputError(
             f"{source} has {int(empty.sum()):,} of {len(table):,} rows in which every column is "
-            "missing: these are no records, and a file must hold the original's, one row each. "
-            "Leave them out; if records are then fewer, the file is no release of these records"
+            "missing: these are no records; leave them out"
         )
     keys = table[synthesized].isna().to_numpy()
     if synthesized and keys.all() and original[synthesized].notna().any(axis=None):

@@ -12,6 +12,7 @@ from bayes_risk._core.formats import counted, error, in_brackets, number, percen
 from bayes_risk.data.base_result import Public, Result, Table, some
 
 from .exposure_result import Exposure
+from .odds import GIVEN
 from .radii import Radius
 from .replicates import error_between
 
@@ -50,10 +51,14 @@ class Matching(Result):
     known: tuple[str, ...]
     synthesized: tuple[str, ...]
     radius: Mapping[str, Radius]
+    shape: str
     closed: bool
+    missing: Mapping[str, str]
+    reason: bool
     fallback: bool
     strategy: Strategy
     population: str
+    estimated: bool
     release_of: Ints | None
     pooled_mcse: float
     pooled_draws_mcse: float
@@ -187,7 +192,7 @@ class Matching(Result):
                 columns=[
                     ("Pooled", partial(_with_error, "pooled", rows)),
                     (f"Mean of {what}", partial(_with_error, "mean", rows)),
-                    (f"Over {what}", _between),
+                    (f"Over {what}", between),
                     ("Without the release", partial(_written, "without")),
                 ],
                 public=[
@@ -250,7 +255,35 @@ class Matching(Result):
 
     def _rules(self) -> list[str]:
         """Rules of matching that are not the usual ones."""
-        return []
+        means = {"wildcard": "match everything", "never": "match nothing"}
+        rules = [
+            f"missing values of {name} {means[how]}"
+            for name, how in self.missing.items()
+            if how in means
+        ]
+        rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
+        rules += ["knows why records were chosen for synthesis"] if self.reason else []
+        return rules
+
+    def counting(self, *, alone: bool) -> list[str]:
+        """What matching rests on: counts, estimates of the population, tables that were drawn.
+
+        ``alone``: nothing else was computed, so that it may be said that nothing was sampled.
+        """
+        said = []
+        if self.release_of is not None:
+            said.append(f"the intruder searches {self.searched()}")
+        if self.estimated:
+            said.append(f"population counts are estimates ({self.population})")
+        elif self.population == GIVEN:
+            said.append("population counts were taken as given")
+        if not alone:
+            return said
+        first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
+        return [first, *said]
+
+    def _told(self) -> str:
+        return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
     def _claims(self) -> list[str]:
         """When he claims a match, if not always."""
@@ -289,7 +322,8 @@ def _with_error(column: str, rows: pd.DataFrame, row: Mapping[str, Any]) -> str:
     return _written(column, row) + (f" ({error(mcse, digits=1)})" if known else "")
 
 
-def _between(row: Mapping[str, Any]) -> str:
+def between(row: Mapping[str, Any]) -> str:
+    """From the release with least to that with most."""
     low, high = _written("low", row), _written("high", row)
     return low if low == high else f"{low} to {high}"
 

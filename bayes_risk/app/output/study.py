@@ -17,7 +17,7 @@ from bayes_risk.app.study.study import files_in
 from bayes_risk.data.table import as_dates
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.exposure_result import exposure_of
-from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.result import Matched
 from bayes_risk.release.provenance import DataFile, data_hash, synthetic_name, written_files
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced, template
@@ -31,6 +31,7 @@ from .folder import MANIFEST
 from .numbers import write_csv, write_json
 
 DPI = 150
+WORST = ("identification_probability", "identification_replicated_uniques")
 DISTANCE = "expected_absolute_error"
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
@@ -73,9 +74,10 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     tables = {table.file: table.frame for table in found if table.file}
     if any(risk is not None for risk in risks):
         tables["records"] = records_table(*risks)
-    if result.correspondence is not None:  # the records at highest risk first
-        by = {"by": "identification_probability", "ascending": False, "kind": "stable"}
-        tables["records"] = tables["records"].sort_values(**by)
+    if result.notes is not None:  # the records at highest risk first
+        by = next(name for name in WORST if name in tables["records"])
+        how = {"ascending": False, "kind": "stable"}
+        tables["records"] = tables["records"].sort_values(by, **how)
     elif "records" in tables:
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     if output.redact:
@@ -117,6 +119,7 @@ def summary(result: Any) -> dict[str, Any]:
     }
     if result.correspondence is not None:
         found["correspondence"] = result.correspondence.summary()
+    if result.notes is not None:
         study["notes"] = result.notes
     for name, sentence in _said(result).items():
         found[name]["sentence"] = sentence
@@ -262,7 +265,7 @@ def write_run(folder: Path, what: str, result: Any, command: str) -> None:
 def write_netcdf(
     path: Path,
     attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
+    identification: Matched | None,
     *,
     confidential: bool,
 ) -> None:
@@ -315,14 +318,12 @@ def write_public(folder: Path, result: Any) -> None:
 # --- the table of records
 
 
-def records_table(
-    attribute: AttributeRisk | None, identification: IdentificationRisk | None
-) -> pd.DataFrame:
+def records_table(attribute: AttributeRisk | None, identification: Matched | None) -> pd.DataFrame:
     """Both risks of each record side by side; no confidential value.
 
     Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, ``attribute_certain``
     (variables of which no other value is possible), those of `closeness_columns`, then those of
-    ``IdentificationRisk.records`` with ``identification_`` in front; last ``identical_files``,
+    the matching's ``records`` with ``identification_`` in front; last ``identical_files``,
     ``identical_any_row_files`` and ``replicated_files`` of `Exposure.records`. Records that were no
     target of the attribute audit have empty fields there.
     """

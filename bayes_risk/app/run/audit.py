@@ -83,7 +83,7 @@ class StudyResult(RunResult):
     release: br.Release
     reweighting: br.Reweighting | None = None
     attribute: br.AttributeRisk | None
-    identification: br.IdentificationRisk | None
+    identification: br.IdentificationRisk | br.MatchCounts | None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
     bounds: InherentBounds | None = None
@@ -91,7 +91,7 @@ class StudyResult(RunResult):
     membership: br.Membership | None = None
     full_table: br.FullTableRisk | None = None
     correspondence: RowCorrespondence | None = None  # of files whose rows are in question
-    notes: tuple[str, ...] = ()  # on what was asked, for a reader
+    notes: tuple[str, ...] | None = None  # on what was asked of files alone; None: a study
     verdict: Verdict
 
 
@@ -226,19 +226,13 @@ def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
     with clock("data"):
         df, sha256 = read_data(study.data)
         tables = read_releases(section.files or [], df, **study.data.reading)
-    for l, table in enumerate(tables, start=1):
-        if len(table) != len(df):
-            raise InputError(
-                f"release {l} has {len(table):,} records and the original {len(df):,}. Matching "
-                "asks which released row is the target's, so a release must hold the original's "
-                "records, one row each. Rows of a fully synthetic file are nobody's: ask instead "
-                "who can be told to be in the data (membership), and which genuine records and "
-                "values the file shows (exposure)"
-            )
     with clock("identification risk"):
         options = matching_options(study, df, tables)
         risk = br.identification_risk(df, tables, **options)
-        rows = correspondence(df, release_tables(df, tables, **known), keys.synthesized)
+        rows = None
+        if isinstance(risk, br.IdentificationRisk):
+            ordered = [*release_tables(df, tables, **known, own=True).values()]
+            rows = correspondence(df, ordered, keys.synthesized)
     release = br.Release(datasets=tables, synthesized=keys.synthesized, classes="new")
     notes = [  # a share was meant, perhaps
         f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "

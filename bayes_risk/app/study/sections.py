@@ -395,7 +395,7 @@ IdentificationSection = section(
     "IdentificationSection",
     br.identification_risk,
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
-    + ("strategy", "fallback"),
+    + ("strategy", "fallback", "corresponds"),
     known=Columns,
     synthesized=Columns,
     radius=(dict[str, Radius] | None, None, "a table of column = radius"),

@@ -12,7 +12,7 @@ from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
-from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.words import Matching
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.result import Utility
@@ -88,7 +88,7 @@ def with_cure(reason: Reason) -> str:
 
 def judge(
     attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
+    identification: Matching | None,
     thresholds: Thresholds | None = None,
     *,
     diagnostics: Mapping[str, Any] | None = None,
@@ -130,7 +130,7 @@ def judge(
     )
 
 
-def _assumptions(attribute: AttributeRisk | None, identification: IdentificationRisk | None) -> str:
+def _assumptions(attribute: AttributeRisk | None, identification: Matching | None) -> str:
     parts: list[str] = []
     if attribute is not None:
         known = attribute.assumptions
