@@ -182,8 +182,8 @@ def test_records_and_dataset():
 REFUSED = [
     ({"known": ["sex"], "synthesized": ["age"]},
      "release 1 has 12 records and the original 30: rows are nobody's, and known is of records; "
-     "name columns that were drawn afresh under synthesized="),
-    ({"population": np.ones(30)}, "nobody's, and population is of records; .* uniqueness"),
+     "leave it out, name columns that were drawn afresh under synthesized="),
+    ({"population": np.ones(30)}, "nobody's, and population is of records; leave it out"),
     ({"reason": np.ones(30, bool)}, "nobody's, and reason is of records; leave it out"),
     ({"known": ["sex"], "synthesized": ["age"], "corresponds": False, "files": ORIGINAL},
      "corresponds=False: rows are nobody's, and known is of records"),
@@ -212,7 +212,7 @@ def test_tables_drawn_of_records_and_sweeps_are_refused():
     y = ORIGINAL[["sex", "age"]]
     release = model.fit(y, random_seed=1).synthesize(m=2, random_seed=2)
     drawn = br.replicates(release, model, n_tables=2, random_seed=3)
-    with pytest.raises(br.InputError, match="Replicates is of records; give the releases"):
+    with pytest.raises(br.InputError, match="corresponds=False.* Replicates is of records"):
         br.identification_risk(y, drawn, known=[], synthesized=["age"], corresponds=False)
     with pytest.raises(br.InputError, match="no match is right or wrong. A sweep compares"):
         over = {"radius": {"age": [0.1, 0.2]}}

@@ -281,26 +281,22 @@ def checked_keys(
     return known, synthesized
 
 
-OF_RECORDS = {  # what asks for rows that are records, and what to do where they are nobody's
-    "known": "name columns that were drawn afresh under synthesized=, or give the original's "
-    "records, one row each",
-    "population": "leave it out; uniqueness() counts the people behind a key",
-    "reason": "leave it out",
-    "Replicates": "give the releases that they were drawn from",
-}
+def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: bool) -> bool:
+    """Whether rows are the original's records: as is said, else where there are as many of them.
 
-
-def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, asked: list[str]) -> bool:
-    """Whether rows are the original's records: as is said, else where there are as many of them."""
+    Else what is ``asked`` of records is refused.
+    """
     n, sizes = len(original), [len(table) for table in listed(releases)]
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True
-    said = "corresponds=False"
-    if given is None:
-        said = f"release {other} has {sizes[other - 1]} records and the original {n}"
-    for what in asked:
-        raise InputError(f"{said}: rows are nobody's, and {what} is of records; {OF_RECORDS[what]}")
+    said = f"release {other} has {sizes[other - 1]} records and the original {n}"
+    for what in (name for name, is_asked in asked.items() if is_asked):
+        raise InputError(
+            f"{'corresponds=False' if given is False else said}: rows are nobody's, and {what} is "
+            "of records; leave it out, name columns that were drawn afresh under synthesized=, or "
+            "give the original's records, one row each"
+        )
     return False
 
 

@@ -1,6 +1,5 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,10 +12,9 @@ from bayes_risk._core.formats import counted, in_brackets
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Public, Table, count, some, spread, storable, value
 
-from .exposure_result import Exposure
-from .radii import Radius, as_setting
+from .radii import as_setting
 from .replicates import error_between, error_of_draws
-from .words import Matching, Strategy, between, measures
+from .words import Matching, between, measures
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -26,14 +24,8 @@ class Sought(Matching):
     """Numbers of n targets in m tables, whose keys were compared in some way."""
 
     index: pd.Index
-    synthesized: tuple[str, ...]
-    radius: Mapping[str, Radius]
-    shape: str
-    closed: bool
-    missing: Mapping[str, str]
     in_file: Flags
     c: Ints
-    exposure: Exposure | None = None
 
     @property
     def n(self) -> int:
@@ -56,24 +48,27 @@ class IdentificationRisk(Sought, Drawn):
 
     Attributes
     ----------
-    index : pandas.Index, length n
-        Labels of the targets: the records of the original, or those given.
-    synthesized, radius, shape, closed, missing
+    known, synthesized, radius, shape, closed, missing, fallback, strategy
         As given to `identification_risk`; of ``missing`` the keys that are not ``"level"``.
-    in_file : ndarray of bool, shape (n,)
-        Targets that have a record in the file.
-    c : ndarray of int64, shape (n, m)
-        Number of candidates in each release. 0: nothing matched, and no fallback; or no claim.
-    exposure : Exposure, or None
-        What the files show without a model, uniques by all keys exactly; None for tables drawn.
-    known, fallback, strategy
-        As given to `identification_risk`.
     population : str
         Where the intruder has the population counts from; "in the file": he knows who is.
     estimated : bool
         Whether these counts were estimated (log-linear model, weights) and not counted.
     reason : bool
         Whether he knows why records were chosen for synthesis.
+    release_of : ndarray of int64, shape (m,), or None
+        Of `Replicates` that which it says of each table; None: the tables are the releases.
+    pooled_mcse, pooled_draws_mcse : float
+        Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
+        `draws_mcse`.
+    exposure : Exposure, or None
+        What the files show without a model, uniques by all keys exactly; None for tables drawn.
+    index : pandas.Index, length n
+        Labels of the targets: the records of the original, or those given.
+    in_file : ndarray of bool, shape (n,)
+        Targets that have a record in the file.
+    c : ndarray of int64, shape (n, m)
+        Number of candidates in each release. 0: nothing matched, and no fallback; or no claim.
     T, K, F : ndarrays of bool, shape (n, m)
         True record among the candidates; single and true; single and false.
     no_match : ndarray of bool, shape (n, m)
@@ -85,19 +80,8 @@ class IdentificationRisk(Sought, Drawn):
     baseline : ndarray, shape (n,)
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
-    release_of : ndarray of int64, shape (m,), or None
-        Of `Replicates` that which it says of each table; None: the tables are the releases.
-    pooled_mcse, pooled_draws_mcse : float
-        Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
-        `draws_mcse`.
     """
 
-    known: tuple[str, ...]
-    fallback: bool
-    strategy: Strategy
-    population: str
-    estimated: bool
-    reason: bool
     T: Flags
     K: Flags
     F: Flags
@@ -110,9 +94,6 @@ class IdentificationRisk(Sought, Drawn):
     pooled_no_match: Flags
     pooled_outside: Array
     baseline: Array
-    release_of: Ints | None
-    pooled_mcse: float
-    pooled_draws_mcse: float
     PICTURE: ClassVar[str] = "plot_match_probabilities"
 
     @property
@@ -278,12 +259,11 @@ class MatchCounts(Sought):
 
     Attributes
     ----------
-    index, synthesized, radius, shape, closed, missing, in_file
+    known, synthesized, radius, shape, closed, missing, fallback, strategy, population
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, index, in_file
         As of `IdentificationRisk`.
     c : ndarray of int64, shape (n, m)
         Rows of each release that match.
-    exposure : Exposure, or None
-        What the files show without a model, uniques by all keys exactly.
     sizes : ndarray of int64, shape (1 + m,)
         Records of the original, and rows of each release.
     others : ndarray of int64, shape (n,)
@@ -292,9 +272,6 @@ class MatchCounts(Sought):
 
     sizes: Ints
     others: Ints
-
-    known, population, strategy, release_of = (), "in the file", "always", None
-    fallback = estimated = reason = False
 
     @property
     def replicated(self) -> Flags:

@@ -24,7 +24,6 @@ from bayes_risk.release.release import SAME
 from .boxes import BOX, OPEN_ROUND, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
 from .exposure import exposure
 from .input import (
-    OF_RECORDS,
     Key,
     Released,
     Targets,
@@ -424,9 +423,9 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
     within, lost = checked_radius(how["radius"], keys), checked_missing(how["missing"], keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
-    asks = (known, population is not None, reason is not None, drawn)
-    asked = [what for what, is_asked in zip(OF_RECORDS, asks, strict=True) if is_asked]
-    own = rows_correspond(original, releases, how["corresponds"], asked)
+    asked = {"population": population is not None, "reason": reason is not None}
+    asked |= {"known": bool(known), "Replicates": drawn}
+    own = rows_correspond(original, releases, how["corresponds"], **asked)
     tables = release_tables(original, releases, known, synthesized, own)
     sought = checked_targets(original, how["targets"], keys)
     rules = Rules(within, lost, choices.closed)

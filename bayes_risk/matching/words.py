@@ -1,6 +1,7 @@
 """How an identification risk reads, whether records are kept or not: tables, sentence, numbers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,26 +44,32 @@ SCREEN = {
 }
 
 
-class Matching(Result):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Asked(Result):
+    """What is looked for and how; by default all exactly, by one who knows who is in the file."""
+
+    known: tuple[str, ...] = ()
+    synthesized: tuple[str, ...]
+    radius: Mapping[str, Radius] = field(default_factory=dict)
+    shape: str = "box"
+    closed: bool = True
+    missing: Mapping[str, str] = field(default_factory=dict)
+    fallback: bool = False
+    strategy: Strategy = "always"
+    population: str = "in the file"
+    estimated: bool = False
+    reason: bool = False
+    release_of: Ints | None = None
+    pooled_mcse: float = float("nan")
+    pooled_draws_mcse: float = float("nan")
+    exposure: Exposure | None = None
+
+
+class Matching(Asked):
     """File-level measures of matching; what the intruder holds and does, in words."""
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 12
-    known: tuple[str, ...]
-    synthesized: tuple[str, ...]
-    radius: Mapping[str, Radius]
-    shape: str
-    closed: bool
-    missing: Mapping[str, str]
-    reason: bool
-    fallback: bool
-    strategy: Strategy
-    population: str
-    estimated: bool
-    release_of: Ints | None
-    pooled_mcse: float
-    pooled_draws_mcse: float
-    exposure: Exposure | None
     n: Any  # of these some results hold and others count
     m: Any
     each: Any  # (m, 7): measures of each table by `COLUMNS`
