@@ -231,7 +231,7 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
     )
     assert "Thinned to at most 29 rows, no row" in said
     page = br.report(found, path=tmp_path / "report.html").read_text()
-    assert '<h2 id="match-counts">' in page and "A single row matches" in page
+    assert '<h2 id="match-counts">' in page and "One to four" in page
     assert "looks among rows that are nobody" in page
     assert "Matching: exact counting, nothing was sampled" in page
     assert br.redact(found).left_out == []
@@ -268,7 +268,7 @@ def call(*words):
 def test_the_command_takes_files_of_any_number_of_rows(folder):
     done, said = call("syn1.csv", "syn2.csv")
     assert done.exit_code == 0, done.output
-    assert "No row is a certain record's" in said and "A single row matches" in said
+    assert "No row is a certain record's" in said and "One to four" in said
     records = pd.read_csv("out/records.csv", index_col="record")
     assert records["identification_replicated_uniques"].is_monotonic_decreasing
     summary = json.loads((folder / "out" / "summary.json").read_text())

@@ -319,22 +319,40 @@ def release_tables(
     needed = known + synthesized if declared is None else synthesized
     require_columns(original, known + synthesized, source(0))
     found = {}
-    for l, table in enumerate(listed(releases), start=1):
+    cure = ". If every column was drawn afresh, and rows are nobody's, say corresponds=False"
+    for l, table in enumerate(read_rows(original, releases, own, cure)[0], start=1):
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
         require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-        try:
-            found[source(l)] = same_records(original.index, table, source(l)) if own else table
-        except InputError as error:
-            raise InputError(
-                f"{error}. Row i says which match of record i is true; if every column was drawn "
-                "afresh, and rows are nobody's, say corresponds=False"
-            ) from None
-        _check_rows(original, found[source(l)], synthesized, source(l))
+        _check_rows(original, table, synthesized, source(l))
+        found[source(l)] = table
     return found
+
+
+def read_rows(
+    original: pd.DataFrame, releases: Any, own: bool | None, cure: str = ""
+) -> tuple[list[pd.DataFrame], list[bool]]:
+    """The released tables, and whether rows are the original's records, then in its order.
+
+    ``own``: they must be, or are not; by default where there are as many, of the same labels.
+    """
+    found, corresponds = [], []
+    for l, table in enumerate(listed(releases), start=1):
+        if not len(table):
+            raise InputError(f"release {l} has no records; give files with at least one")
+        there = own is not False
+        try:
+            found.append(same_records(original.index, table, source(l)) if there else table)
+        except InputError as error:
+            if own:
+                raise InputError(f"{error}{cure}") from None
+            there = False
+            found.append(table)
+        corresponds.append(there)
+    return found, corresponds
 
 
 def declared_columns(releases: Any) -> list[str] | None:

@@ -8,13 +8,22 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.formats import counted, in_brackets
+from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
-from bayes_risk.data.base_result import Drawn, Public, Table, count, some, spread, storable, value
+from bayes_risk.data.base_result import (
+    Drawn,
+    Public,
+    Table,
+    count,
+    some,
+    spread,
+    storable,
+    value,
+)
 
 from .radii import as_setting
 from .replicates import error_between, error_of_draws
-from .words import Matching, between, measures
+from .words import Matching, measures
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -242,11 +251,8 @@ def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:
 
 NOBODYS = "No row is a certain record's, so that no match is right or wrong."
 MATCHED = {
-    "no_match": "No row matches",
-    "unique_matches": "A single row matches",
-    "below_5": "One to four rows match",
-    "candidates": "Rows that match, on average",
-    "replicated_uniques": "A single row matches, and nobody else in the original",
+    **{"no_match": "No row", "unique_matches": "One row", "below_5": "One to four"},
+    **{"candidates": "Average", "replicated_uniques": "Replicated"},
 }
 
 
@@ -334,30 +340,24 @@ class MatchCounts(Sought):
 
     def screen(self) -> Table:
         """The table, without what explains it."""
-        return replace(self.tables()["measures"], head=f"Of {self.n:,} targets", caption="")
+        return replace(self.tables()["measures"], caption="")
 
     def tables(self) -> dict[str, Table]:
-        """Targets by how many rows match them, and by how many of the other records would."""
-        rows = self.summary().T
-        each = rows.iloc[:, : self.m]
+        """Targets by how many rows match them, of each release and of the other records."""
+        rows = self.summary()
         table = Table(
             note=NOBODYS,
             caption=(
-                f"{self.n:,} targets, {self.searched()}; in brackets two standard errors. Thinned: "
-                f"at random, to at most {self.sizes[0] - 1:,} rows. Others: as many of the other "
-                "records of the original, which know nothing of the target."
+                f"Of {self.n:,} targets, those whom so many rows match, the average, and those whom "
+                "a single row matches and nobody else in the original. Thinned: of at most "
+                f"{self.sizes[0] - 1:,} rows at random; others: of as many other records."
             ),
-            frame=rows.assign(low=each.min(axis=1), high=each.max(axis=1)),
-            labels=MATCHED,
-            columns=[
-                ("Mean", lambda r: some(r["mean"]) + in_brackets(r["mcse"], digits=1)),
-                ("Over releases", between),
-                ("Thinned", value("thinned", some)),
-                ("Others", value("others", some)),
-            ],
+            frame=rows,
+            head="Release",
+            columns=[(head, value(name, some)) for name, head in MATCHED.items()],
             public=[
-                Public(f"{MATCHED[name]} (mean)", rows["mean"][name], self.n)
-                for name in ("unique_matches", "replicated_uniques")
+                Public(f"Targets with {words} (mean)", rows[name]["mean"], self.n)
+                for name, words in (("unique_matches", "one row"), ("below_5", "one to four rows"))
             ],
         )
         return {"measures": table}
@@ -386,8 +386,10 @@ def _by_number(c: Ints, rows: Any, drawn: int) -> list[float]:
     """
     from scipy.stats import hypergeom
 
-    pairs = np.column_stack([c, np.broadcast_to(np.maximum(rows, 1), c.shape)])
-    (c, rows), targets = (x.T for x in np.unique(pairs, axis=0, return_counts=True))
+    rows = np.maximum(rows, 1)
+    base = np.max(rows) + 1
+    pairs, targets = np.unique(c * base + rows, return_counts=True)
+    c, rows = np.divmod(pairs, base)
     none, one, few = (float(hypergeom.cdf(k, rows, c, drawn) @ targets) for k in (0, 1, 4))
     mean = drawn * (c / rows) @ targets / targets.sum()
     return [none, one - none, few - none, float(mean)]

@@ -36,12 +36,7 @@ MATCHES = {
     "false_match_rate": "False match rate",
     "no_match": "Nothing matched",
 }
-SCREEN = {
-    EXPECTED: "expected correct matches",
-    "mcse": "  +- 2 s.e.",
-    "true_match_rate": "true match rate",
-    "false_match_rate": "false match rate",
-}
+SCREEN = (EXPECTED, "mcse", "true_match_rate", "false_match_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -183,7 +178,7 @@ class Matching(Asked):
         return Table(
             frame=self._by_measure(),
             head=f"Identification risk ({self.n:,} records)",
-            labels=SCREEN,
+            labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
         )
 
@@ -199,7 +194,7 @@ class Matching(Asked):
                 columns=[
                     ("Pooled", partial(_with_error, "pooled", rows)),
                     (f"Mean of {what}", partial(_with_error, "mean", rows)),
-                    (f"Over {what}", between),
+                    (f"Over {what}", _between),
                     ("Without the release", partial(_written, "without")),
                 ],
                 public=[
@@ -329,8 +324,7 @@ def _with_error(column: str, rows: pd.DataFrame, row: Mapping[str, Any]) -> str:
     return _written(column, row) + (f" ({error(mcse, digits=1)})" if known else "")
 
 
-def between(row: Mapping[str, Any]) -> str:
-    """From the release with least to that with most."""
+def _between(row: Mapping[str, Any]) -> str:
     low, high = _written("low", row), _written("high", row)
     return low if low == high else f"{low} to {high}"
 

@@ -239,10 +239,9 @@ def _rows(case: Case) -> Iterator[Reason]:
     if rows is not None and not rows.unmatched:
         yield no_objection(measure, rows.sentence())
     elif rows is not None:
-        for cure, text in (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown())):
-            if text:
-                little = "Where rows do not correspond, few matches say little."
-                yield doubt(measure, f"{text} {little}", cure)
+        for cure, text in rows.doubts().items():
+            little = "Where rows do not correspond, few matches say little."
+            yield doubt(measure, f"{text} {little}", cure)
 
 
 # --- chains and models -----------------------------------------------------------------------
