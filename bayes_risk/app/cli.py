@@ -185,11 +185,7 @@ MATCHING: Options = {
     "radius": (Words, None, "Match a number within units, age=2, or a share of it, income=10%."),
     "open_ends": (bool, False, "Leave the ends of these intervals out."),
     "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
-    "corresponds": (
-        bool | None,
-        None,
-        "Whether row i of each file is record i; if left out, where there are as many.",
-    ),
+    "corresponds": (bool | None, None, "Row i is record i; if left out, where rows are as many."),
     "index": (str | None, None, "Column with the record labels."),
     "na": (Words, None, "What means missing in a CSV, unquoted: NA."),
     "days": (Words, None, "Columns of dates: a radius of them is in days."),

@@ -76,22 +76,18 @@ def correspondence(
 ) -> RowCorrespondence:
     """Compare each file, in the original's order, with it column by column: O(m p n log n)."""
     shared = [[c for c in original.columns if c in table.columns] for table in tables]
-    kept: list[list[str]] = [[] for _ in tables]
-    reordered: list[list[str]] = [[] for _ in tables]
-    for l, table in enumerate(tables):
-        for name in shared[l]:
-            if name in synthesized:
-                continue
-            differs, by_chance, equal = _compared(original[name], table[name])
-            if differs < by_chance / 2:
-                kept[l].append(name)
-            elif equal and by_chance:
-                reordered[l].append(name)
+    kept, reordered = [], []
+    for names, table in zip(shared, tables, strict=True):
+        found = {c: _compared(original[c], table[c]) for c in names if c not in synthesized}
+        own = [c for c, (differs, by_chance, _) in found.items() if differs < by_chance / 2]
+        moved = [c for c, (_, by_chance, equal) in found.items() if equal and by_chance]
+        kept.append(tuple(own))
+        reordered.append(tuple(c for c in moved if c not in own))
     return RowCorrespondence(
         n=len(original),
         shared=tuple(map(len, shared)),
-        kept=tuple(map(tuple, kept)),
-        reordered=tuple(map(tuple, reordered)),
+        kept=tuple(kept),
+        reordered=tuple(reordered),
     )
 
 

@@ -79,8 +79,7 @@ def checked_tables(
     if not isinstance(paths, Sequence):
         raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
     tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
-    previews = [_preview(table) for table in tables]
-    release_tables(_preview(first), previews, known, synthesized, own=True)
+    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized, True)
     for table in tables:
         same_records(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
     for table in (first, *tables):

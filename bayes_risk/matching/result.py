@@ -260,8 +260,7 @@ MATCHED = {
 class MatchCounts(Sought):
     """How many released rows match each target, where rows are nobody's.
 
-    No match is then right or wrong, no row of one release is that of another, and nothing is kept
-    to fall back on: true and false matches, pooled probabilities and populations have no meaning.
+    True and false matches, pooled probabilities, populations and fallback have no meaning there.
 
     Attributes
     ----------
@@ -311,20 +310,20 @@ class MatchCounts(Sought):
     def records(self) -> pd.DataFrame:
         """One row per target.
 
-        Columns: ``candidates``, rows that match, mean over releases, with its standard error
-        ``mcse``, and ``expected``, of as many of the other records; ``others``, those that match;
-        and in how many releases no row does (``no_match``), a single one (``unique_matches``), and
-        a single one and nobody else in the original (``replicated_uniques``).
+        Columns: in how many releases a single row matches and nobody else in the original
+        (``replicated_uniques``), a single one (``unique_matches``), none (``no_match``);
+        ``candidates``, rows that match, mean over releases, with its standard error ``mcse``, and
+        ``expected``, of as many of the other records; ``others``, those that match.
         """
         n, *N = self.sizes
         columns = {
+            "replicated_uniques": self.replicated.sum(axis=1),
+            "unique_matches": (self.c == 1).sum(axis=1),
+            "no_match": (self.c == 0).sum(axis=1),
             "candidates": self.c.mean(axis=1),
             "mcse": error_between(self.c.T.astype(float), None),
             "expected": np.mean(N) * self.others / np.maximum(n - self.in_file, 1),
             "others": self.others,
-            "no_match": (self.c == 0).sum(axis=1),
-            "unique_matches": (self.c == 1).sum(axis=1),
-            "replicated_uniques": self.replicated.sum(axis=1),
         }
         return pd.DataFrame(columns, index=self.index)
 
@@ -348,8 +347,8 @@ class MatchCounts(Sought):
         table = Table(
             note=NOBODYS,
             caption=(
-                f"Of {self.n:,} targets, those whom so many rows match, the average, and those whom "
-                "a single row matches and nobody else in the original. Thinned: of at most "
+                f"Of {self.n:,} targets, those whom so many rows match, the average, and those "
+                "whom a single row matches and nobody else in the original. Thinned: of at most "
                 f"{self.sizes[0] - 1:,} rows at random; others: of as many other records."
             ),
             frame=rows,
@@ -357,7 +356,7 @@ class MatchCounts(Sought):
             columns=[(head, value(name, some)) for name, head in MATCHED.items()],
             public=[
                 Public(f"Targets with {words} (mean)", rows[name]["mean"], self.n)
-                for name, words in (("unique_matches", "one row"), ("below_5", "one to four rows"))
+                for name, words in (("no_match", "no row"), ("unique_matches", "one row"))
             ],
         )
         return {"measures": table}

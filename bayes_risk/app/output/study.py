@@ -31,7 +31,6 @@ from .folder import MANIFEST
 from .numbers import write_csv, write_json
 
 DPI = 150
-WORST = ("identification_probability", "identification_replicated_uniques")
 DISTANCE = "expected_absolute_error"
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
@@ -75,9 +74,8 @@ def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     if any(risk is not None for risk in risks):
         tables["records"] = records_table(*risks)
     if result.notes is not None:  # the records at highest risk first
-        by = next(name for name in WORST if name in tables["records"])
-        how = {"ascending": False, "kind": "stable"}
-        tables["records"] = tables["records"].sort_values(by, **how)
+        by = {"by": tables["records"].columns[0], "ascending": False, "kind": "stable"}
+        tables["records"] = tables["records"].sort_values(**by)
     elif "records" in tables:
         write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     if output.redact:

@@ -43,7 +43,7 @@ from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
-from bayes_risk.matching.input import release_tables
+from bayes_risk.matching.input import read_rows
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -222,7 +222,6 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
 def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
     """Matching of files made elsewhere, of which nothing is known but their keys."""
     keys, section = study.identification, study.release
-    known = {"known": keys.known, "synthesized": keys.synthesized}
     with clock("data"):
         df, sha256 = read_data(study.data)
         tables = read_releases(section.files or [], df, **study.data.reading)
@@ -231,8 +230,7 @@ def matched(study: Study, clock: Clock, own: Mapping[str, Any]) -> StudyResult:
         risk = br.identification_risk(df, tables, **options)
         rows = None
         if isinstance(risk, br.IdentificationRisk):
-            ordered = [*release_tables(df, tables, **known, own=True).values()]
-            rows = correspondence(df, ordered, keys.synthesized)
+            rows = correspondence(df, read_rows(df, tables, True)[0], keys.synthesized)
     release = br.Release(datasets=tables, synthesized=keys.synthesized, classes="new")
     notes = [  # a share was meant, perhaps
         f"--radius {name}={rule.units:g} reaches {rule.units:g} units to either side, and {name} "
