@@ -40,7 +40,7 @@ SCREEN = (EXPECTED, "mcse", "true_match_rate", "false_match_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Asked(Result):
+class MatchingSetting(Result):
     """What is looked for and how; by default all exactly, by one who knows who is in the file."""
 
     known: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Asked(Result):
     exposure: Exposure | None = None
 
 
-class Matching(Asked):
+class Matching(MatchingSetting):
     """File-level measures of matching; what the intruder holds and does, in words."""
 
     __slots__ = ()
