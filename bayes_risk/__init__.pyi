@@ -35,6 +35,7 @@ from .matching.radii import Quantile as Quantile
 from .matching.radii import Relative as Relative
 from .matching.replicates import replicates as replicates
 from .matching.result import IdentificationRisk as IdentificationRisk
+from .matching.result import MatchCounts as MatchCounts
 from .matching.risk import identification_risk as identification_risk
 from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness

@@ -15,7 +15,9 @@ def frame(us: str, s: str, index: Any = None) -> pd.DataFrame:
 
 def risk_of(original: pd.DataFrame, releases: Any, **options: Any) -> IdentificationRisk:
     options = {"known": ["a"], "synthesized": ["b"]} | options
-    return identification_risk(original, releases, **options)
+    found = identification_risk(original, releases, **options)
+    assert isinstance(found, IdentificationRisk)
+    return found
 
 
 ORIGINAL = frame("xxxyyy", "ppqpqr")

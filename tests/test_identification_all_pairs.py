@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
 from tests.all_pairs import Rules, Task
 
@@ -163,6 +164,7 @@ def agrees(task: Task, arguments: dict[str, Any]) -> None:
     except InputError as error:
         assume("a group of fewer than two" not in str(error))  # refused: no standard deviation
         raise
+    assert isinstance(risk, IdentificationRisk)
     people, m = range(len(task.targets)), len(task.releases)
     each = [[task.each(l, i) for l in range(m)] for i in people]
     pooled = [task.pooled(i) for i in people]

@@ -23,7 +23,9 @@ COUNTS = np.full(6, 3)
 
 
 def risk_of(**options: Any) -> br.IdentificationRisk:
-    return br.identification_risk(ORIGINAL, RELEASED, **({**KEYS} | options))
+    found = br.identification_risk(ORIGINAL, RELEASED, **({**KEYS} | options))
+    assert isinstance(found, br.IdentificationRisk)
+    return found
 
 
 # --- choices that change nothing -----------------------------------------------------------------

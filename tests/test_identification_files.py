@@ -368,7 +368,6 @@ def test_parts_of_other_types_are_errors(tmp_path):
     [
         (lambda o, r: r[1].pop("s"), {}),
         (lambda o, r: r[1].update({"a": ["y"] * 3}), {}),
-        (lambda o, r: r.__setitem__(1, r[1][:-1]), {}),
         (lambda o, r: r.__setitem__(0, r[0].assign(s="word")), {}),
         (lambda o, r: None, {"known": ["a", "s"]}),
         (lambda o, r: None, {"known": ["a", "a"]}),
@@ -388,6 +387,13 @@ def test_errors_are_those_of_tables_in_memory(tmp_path, change, options):
     with pytest.raises(InputError) as found:
         risk_of(files, **options)
     assert str(found.value) == str(wanted.value)
+
+
+def test_files_of_another_number_of_records_are_refused(tmp_path):
+    original, releases = tables(2, 30)
+    files = written(tmp_path, original, [releases[0], releases[1][:-1]])
+    with pytest.raises(InputError, match="release 2 has 29 records and the original 30; a release"):
+        risk_of(files)
 
 
 def test_a_continuous_key_is_refused_and_a_category_of_numbers_is_not(tmp_path):

@@ -26,7 +26,9 @@ def files(m: int) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
 
 
 def risk_of(m: int = 3, **options: Any) -> br.IdentificationRisk:
-    return br.identification_risk(*files(m), **(KEYS | options))
+    found = br.identification_risk(*files(m), **(KEYS | options))
+    assert isinstance(found, br.IdentificationRisk)
+    return found
 
 
 def printed(table: Any, width: int = 80) -> list[str]:
@@ -137,6 +139,7 @@ def test_tables_that_were_drawn_are_no_releases() -> None:
     df, tables = files(4)
     drawn = Replicates(datasets=tables, synthesized=["job"], release_of=(1, 1, 2, 2))
     risk = br.identification_risk(df, drawn, **KEYS)
+    assert isinstance(risk, br.IdentificationRisk)
     assert "4 tables drawn from the model given 2 releases" in trust(risk)
     shown = risk.tables()["measures"]
     assert "4 tables drawn from the model given 2 releases" in shown.caption

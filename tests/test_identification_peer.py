@@ -30,7 +30,7 @@ def consumers(shared_data: Any) -> Files:
 
 
 def risk_of(original: pd.DataFrame, releases: Any, r: float, *, closed: bool) -> IdentificationRisk:
-    return identification_risk(
+    found = identification_risk(
         original,
         releases,
         known=["Age", "Urban", "Marital"],
@@ -39,6 +39,8 @@ def risk_of(original: pd.DataFrame, releases: Any, r: float, *, closed: bool) ->
         closed=closed,
         fallback=False,
     )
+    assert isinstance(found, IdentificationRisk)
+    return found
 
 
 def measures(risk: IdentificationRisk, those: Any) -> tuple[float, float, float, int]:

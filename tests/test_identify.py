@@ -60,12 +60,12 @@ def test_a_few_changed_values_leave_a_column_kept():
 def test_each_file_is_told_by_its_number():
     found = correspondence(DF, [DF, SHUFFLED, FRESH], ["age"])
     assert found.sentence() == (
-        "No column of release 2 stands in the original's rows, and the same values of pay and sex "
-        "stand in other rows: its rows are not the original's. No column of release 3 was kept, so "
+        "No column of release 2 stands in the original's rows, and the same values of pay, sex "
+        "stand in other rows: they are not the original's. No column of release 3 was kept, so "
         "that it cannot be checked whether its rows are the original's."
     )
     calm = correspondence(DF, [DF.assign(age=0)], ["age"])
-    assert "as 2 kept columns show" in calm.sentence()
+    assert "as kept columns show, at least 2 in each" in calm.sentence()
 
 
 def test_rows_in_another_order_and_rows_of_nobody_have_cures_of_their_own():
@@ -178,8 +178,8 @@ def test_a_file_of_another_size_is_refused_with_what_to_ask_instead(files):
     done = call("short.csv", "--known", "age", "--synthesized", "job")[0]
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert "release 1 has 20 records and the original 60; a release must hold" in said
-    assert "of rows that are nobody's ask context_measures (replicated uniques)" in said
+    assert "release 1 has 20 records and the original 60: rows are nobody's, and known is" in said
+    assert "name columns that were drawn afresh under --synthesized" in said
 
 
 @pytest.mark.check

@@ -163,6 +163,7 @@ MATCHING: Options = {
     "radius": (Words, [], "Match a number within units, age=2, or a share of it, income=10%."),
     "open_ends": (bool, False, "Leave the ends of these intervals out."),
     "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
+    "corresponds": (bool | None, None, "Row i is record i; if left out, where rows are as many."),
     **READING,
     "codes": (Words, [], "Columns whose value labels are left out, likewise."),
     "labels": (Words, [], "Columns of which only some values have labels."),
@@ -183,8 +184,9 @@ def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
         own = signature(command, eval_str=True).parameters.values()
         found = [one for one in own if one.kind == one.POSITIONAL_OR_KEYWORD]
         for name, (kind, default, words, *more) in options.items():
-            # else --fallback, --no-fallback
-            flags = [] if default is True else [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
+            flags = [f"--{name.replace('_', '-')}", *SHORT.get(name, [])]
+            if kind == bool | None or default is True:
+                flags = []  # --fallback, --no-fallback
             how = {"callback": names} if kind is Words else dict(*more)
             hint: Any = Annotated[kind, typer.Option(*flags, help=words, **how)]
             found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
@@ -344,6 +346,8 @@ def identify(
                 "radius": radius_of(given["radius"]),
                 "closed": not given["open_ends"],
                 "fallback": given["fallback"],
+                "corresponds": given["corresponds"],
+                "corresponds": given["corresponds"],
             },
             "thresholds": {} if rate is None else {"true_match_rate": rate},
             "output": {"folder": given["output"]},

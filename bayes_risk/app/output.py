@@ -34,6 +34,7 @@ from bayes_risk.app.study.study import files_in
 from bayes_risk.data.table import as_dates
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.matching.result import Matched
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
@@ -247,14 +248,15 @@ def of_audit(result: Any) -> dict[str, Any]:
     files["summary.json"] = summary(result)
     if any(risk is not None for risk in risks):
         files["records.csv"] = records_table(*risks)
-        if result.correspondence is None:
+        if not result.alone:
             files["risk.nc"] = {
                 "attribute_risk": risks[0] and _arrays(risks[0], confidential=output.confidential),
                 "identification_risk": risks[1] and risks[1].dataset,
             }
         else:  # the records at highest risk first
-            by = {"by": "identification_probability", "ascending": False, "kind": "stable"}
-            files["records.csv"] = files["records.csv"].sort_values(**by)
+            records = files["records.csv"]
+            by = {"by": records.columns[0], "ascending": False, "kind": "stable"}
+            files["records.csv"] = records.sort_values(**by)
     return files | (public(result) if output.redact else {})
 
 
@@ -423,7 +425,7 @@ def public(result: Any) -> dict[str, Any]:
 
 
 def records_table(
-    attribute: br.AttributeRisk | None, identification: br.IdentificationRisk | None
+    attribute: br.AttributeRisk | None, identification: Matched | None
 ) -> pd.DataFrame:
     """Both risks of each record side by side, and what the files show; no confidential value.
 

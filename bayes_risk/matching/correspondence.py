@@ -38,34 +38,26 @@ class RowCorrespondence(Result):
         """
         return tuple((l, name) for l in self.unmatched for name in self.reordered[l - 1])
 
-    def of_moved(self) -> str:
-        """Files with the original's values in other rows, in plain words; none: nothing."""
-        if not self.elsewhere:
-            return ""
-        names = sorted({name for _, name in self.elsewhere})
-        return (
-            f"No column of {_releases([l for l, _ in self.elsewhere])} stands in the original's "
-            f"rows, and the same values of {_listed(names)} stand in other rows: its rows are not "
-            "the original's."
-        )
-
-    def of_unknown(self) -> str:
-        """Files of which nothing tells whose their rows are, in plain words; none: nothing."""
-        unknown = [l for l in self.unmatched if not self.reordered[l - 1]]
-        if not unknown:
-            return ""
-        return (
-            f"No column of {_releases(unknown)} was kept, so that it cannot be checked whether "
-            "its rows are the original's."
-        )
+    def doubts(self) -> dict[str, str]:
+        """What is in question of which files, by what would settle it: moved rows, and unknown."""
+        moved = ", ".join(str(l) for l in self.unmatched if self.reordered[l - 1])
+        unknown = ", ".join(str(l) for l in self.unmatched if not self.reordered[l - 1])
+        names = ", ".join(sorted({name for _, name in self.elsewhere}))
+        said = {
+            "rows moved": f"No column of release {moved} stands in the original's rows, and the "
+            f"same values of {names} stand in other rows: they are not the original's.",
+            "rows unknown": f"No column of release {unknown} was kept, so that it cannot be "
+            "checked whether its rows are the original's.",
+        }
+        return {cure: said[cure] for cure, l in zip(said, (moved, unknown), strict=True) if l}
 
     def sentence(self) -> str:
         """Say it in plain words."""
-        if self.unmatched:
-            return f"{self.of_moved()} {self.of_unknown()}".strip()
         fewest = min(len(names) for names in self.kept)
-        columns = "1 kept column shows" if fewest == 1 else f"{fewest:,} kept columns show"
-        return f"Released rows are the original's {self.n:,} records, as {columns}."
+        return " ".join(self.doubts().values()) or (
+            f"Released rows are the original's {self.n:,} records, as kept columns show, at least "
+            f"{fewest:,} in each."
+        )
 
     def summary(self) -> pd.DataFrame:
         """One row per file: columns shared with the original, kept, and in other rows."""
@@ -84,22 +76,18 @@ def correspondence(
 ) -> RowCorrespondence:
     """Compare each file, in the original's order, with it column by column: O(m p n log n)."""
     shared = [[c for c in original.columns if c in table.columns] for table in tables]
-    kept: list[list[str]] = [[] for _ in tables]
-    reordered: list[list[str]] = [[] for _ in tables]
-    for l, table in enumerate(tables):
-        for name in shared[l]:
-            if name in synthesized:
-                continue
-            differs, by_chance, equal = _compared(original[name], table[name])
-            if differs < by_chance / 2:
-                kept[l].append(name)
-            elif equal and by_chance:
-                reordered[l].append(name)
+    kept, reordered = [], []
+    for names, table in zip(shared, tables, strict=True):
+        found = {c: _compared(original[c], table[c]) for c in names if c not in synthesized}
+        own = [c for c, (differs, by_chance, _) in found.items() if differs < by_chance / 2]
+        moved = [c for c, (_, by_chance, equal) in found.items() if equal and by_chance]
+        kept.append(tuple(own))
+        reordered.append(tuple(c for c in moved if c not in own))
     return RowCorrespondence(
         n=len(original),
         shared=tuple(map(len, shared)),
-        kept=tuple(map(tuple, kept)),
-        reordered=tuple(map(tuple, reordered)),
+        kept=tuple(kept),
+        reordered=tuple(reordered),
     )
 
 
@@ -113,12 +101,3 @@ def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bo
     by_chance = 1 - float(counts[0] @ counts[1]) / len(first) ** 2
     varies = (counts[0] > 0).sum() > 1
     return float((first != second).mean()), by_chance * varies, np.array_equal(counts[0], counts[1])
-
-
-def _releases(numbers: Sequence[int]) -> str:
-    names = [str(l) for l in dict.fromkeys(numbers)]
-    return f"release{'s' * (len(names) > 1)} {_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -14,12 +14,12 @@ from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.microdata import Microdata, same_records
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import is_numeric, looks_continuous
 from bayes_risk.release.release import Release
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
-from .input import Released, codes_of, declared_columns, listed, source
+from .input import Released, codes_of, declared_columns, listed, read_rows
 
 
 def exposure(
@@ -27,6 +27,7 @@ def exposure(
     release: Released | pd.DataFrame | Sequence[pd.DataFrame],
     *,
     keys: Sequence[str] | None = None,
+    corresponds: bool | None = None,
 ) -> Exposure:
     r"""Count what released files show of the original without any model.
 
@@ -48,6 +49,8 @@ def exposure(
         On which columns records are unique. By default all categories: columns of a Microdata that
         are no numbers; of a DataFrame those of text or of at most 20 distinct numbers; and
         if none of these was synthesised, the synthesised numbers besides.
+    corresponds : bool, optional
+        Whether row i of a file is record i; by default where it has as many and the same index.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def exposure(
         categories = [v.name for v in original.variables if v.n_levels]
         original = original.decode(original.codes)
     asked = None if keys is None else known_columns("keys", keys, list(original.columns), least=1)
-    files = _files_of(original, release)
+    files = _files_of(original, release, corresponds)
     everything, made, by_keys = (Combinations(files.cut[-1]) for _ in range(3))
     compared, synthesized, chosen = [], [], []
     values: dict[str, list[dict[str, Any]]] = {}
@@ -139,8 +142,7 @@ def exposure(
     once = [np.bincount(part, minlength=by_keys.size) == 1 for part in (y, *released)]
     counted = [name for name in synthesized if name in values]
     rows = pd.MultiIndex.from_product([range(1, files.m + 1), counted], names=["release", "column"])
-    identical, found, alone, any_row, same = _equal(files, everything)
-    identical_made, _, _, any_row_made, _ = _equal(files, made)
+    of_made = _equal(files, made)
     return Exposure(
         index=original.index,
         compared=tuple(compared),
@@ -150,13 +152,9 @@ def exposure(
         n_released=np.diff(files.cut)[1:],
         not_replaced=0 if files.replaced is None else int((~files.replaced).sum()),
         corresponds=files.corresponds,
-        same_as_original=same,
-        identical=identical,
-        found=found,
-        identical_synthesized=identical_made,
-        alone=alone,
-        any_row=any_row,
-        any_row_synthesized=any_row_made,
+        **_equal(files, everything),
+        identical_synthesized=of_made["identical"],
+        any_row_synthesized=of_made["any_row"],
         unique=once[0][y],
         replicated=np.column_stack([(once[0] & shown)[y] for shown in once[1:]]),
         columns=pd.DataFrame(
@@ -206,37 +204,25 @@ class _Files(NamedTuple):
         return codes_of(name, parts)
 
 
-def _files_of(original: pd.DataFrame, release: object) -> _Files:
+def _files_of(original: pd.DataFrame, release: object, same: bool | None) -> _Files:
     declared = declared_columns(release)
     made = None if declared is None else frozenset(declared)
     in_part = isinstance(release, Release) and release.records is not None
-    frames, corresponds = [original], []
-    for l, table in enumerate(listed(release), start=1):
-        if not len(table):
-            raise InputError(f"release {l} has no records; give files with at least one")
-        lacks = made is not None and not set(original.columns) <= {*made, *table.columns}
-        try:
-            frames.append(same_records(original.index, table, source(l)))
-            corresponds.append(True)
-        except InputError:
-            if lacks or in_part:  # nothing can be said without the original's rows
-                raise
-            frames.append(table)
-            corresponds.append(False)
+    tables = listed(release)
+    lacks = made is not None and any(set(original) - {*made, *table} for table in tables)
+    # where columns or records were kept nothing can be said without the original's rows
+    tables, corresponds = read_rows(original, tables, True if lacks or in_part else same)
     return _Files(
-        frames,
+        [original, *tables],
         made,
-        np.cumsum([0, *map(len, frames)]),
+        np.cumsum([0, len(original), *map(len, tables)]),
         np.array(corresponds),
         release.replaced(len(original)) if in_part else None,  # type: ignore[attr-defined]
     )
 
 
-def _equal(files: _Files, records: Combinations) -> tuple[Flags, Flags, Flags, Ints, Flags]:
-    """Equal in their own row (n, m), in any row (n, m), to nobody else in the original (n,).
-
-    And of each file (m,): records that equal some of the original, and whether all are the same.
-    """
+def _equal(files: _Files, records: Combinations) -> dict[str, Any]:
+    """Which records are equal, as `Exposure` has it."""
     y, *released = files.parts(records.dense())
     counts = np.bincount(y, minlength=records.size)
     own, found, any_row, same = [], [], [], []
@@ -246,8 +232,13 @@ def _equal(files: _Files, records: Combinations) -> tuple[Flags, Flags, Flags, I
         found.append(shown[y] > 0)
         any_row.append(int(shown[counts > 0].sum()))
         same.append(np.array_equal(shown, counts))
-    rows = np.column_stack(own), np.column_stack(found), counts[y] == 1
-    return *rows, np.array(any_row), np.array(same)
+    return {
+        "identical": np.column_stack(own),
+        "found": np.column_stack(found),
+        "alone": counts[y] == 1,
+        "any_row": np.array(any_row),
+        "same_as_original": np.array(same),
+    }
 
 
 def _values(files: _Files, codes: Ints, size: int) -> list[dict[str, Any]]:

@@ -293,12 +293,11 @@ class Exposure(Result):
 
     def sentence(self) -> str:
         """Say the counts in plain words."""
-        which = np.flatnonzero(self.same_as_original) + 1
+        which = ", ".join(map(str, np.flatnonzero(self.same_as_original) + 1))
         parts = []
-        if len(which):
-            name = "The file" if self.m == 1 else f"Release {', '.join(map(str, which))}"
-            verb = "is" if len(which) == 1 else "are"
-            parts.append(f"{name} {verb} the original itself: every record is equal.")
+        if which:
+            name = "The file" if self.m == 1 else f"Release {which}"
+            parts.append(f"{name} is the original itself: every record is equal.")
         found, of = _range(self.any_row), _range(self.n_released)
         text = f"{found} of {of} records equal one of the original's in all columns (rows do not "
         text += "correspond)"

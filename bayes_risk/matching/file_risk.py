@@ -6,7 +6,6 @@ What is counted, and what it costs: ``docs/identification.md``.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from types import MappingProxyType
 
 import numpy as np
 
@@ -31,8 +30,9 @@ class FileRisk(Matching):
 
     Attributes
     ----------
-    known, synthesized, fallback
-        As given to `identification_risk_of_files`.
+    known, synthesized, radius, shape, closed, missing, fallback, strategy, population
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure
+        As of `IdentificationRisk`.
     n : int
         Number of targets: all records of the original.
     n_profiles : int
@@ -45,23 +45,13 @@ class FileRisk(Matching):
         Those of the pooled probabilities.
     baseline_expected_match_risk : float
         Expected match risk by the known keys alone: the number of their distinct values.
-    pooled_mcse : float
-        Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3.
     """
 
-    known: tuple[str, ...]
-    synthesized: tuple[str, ...]
-    fallback: bool
     n: int
     n_profiles: int
     each: Array
     pooled: Array
     baseline_expected_match_risk: float
-    pooled_mcse: float
-
-    # he knows that everybody is in the file, and keys match exactly
-    population, strategy, release_of, pooled_draws_mcse = "in the file", "always", None, np.nan
-    radius, closed, exposure = MappingProxyType({}), True, None
 
     @property
     def m(self) -> int:

@@ -281,10 +281,29 @@ def checked_keys(
     return known, synthesized
 
 
+def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: bool) -> bool:
+    """Whether rows are the original's records: as is said, else where there are as many of them.
+
+    Else what is ``asked`` of records is refused.
+    """
+    n, sizes = len(original), [len(table) for table in listed(releases)]
+    other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
+    if not other if given is None else checked_flag("corresponds", given):
+        return True
+    said = f"release {other} has {sizes[other - 1]} records and the original {n}"
+    for what in (name for name, is_asked in asked.items() if is_asked):
+        raise InputError(
+            f"{'corresponds=False' if given is False else said}: rows are nobody's, and {what} is "
+            "of records; leave it out, name columns that were drawn afresh under synthesized=, or "
+            "give the original's records, one row each"
+        )
+    return False
+
+
 def release_tables(
-    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str]
-) -> list[pd.DataFrame]:
-    """Put the m released tables in the original's order, every key there exactly once."""
+    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str], own: bool
+) -> dict[str, pd.DataFrame]:
+    """The m released tables by name, every key there exactly once; ``own``: in its order."""
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
@@ -299,17 +318,41 @@ def release_tables(
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
     require_columns(original, known + synthesized, source(0))
-    ordered = []
-    for l, table in enumerate(listed(releases), start=1):
+    found = {}
+    cure = ". If every column was drawn afresh, and rows are nobody's, say corresponds=False"
+    for l, table in enumerate(read_rows(original, releases, own, cure)[0], start=1):
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
         require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-        ordered.append(matched_rows(original.index, table, source(l)))
-        _check_rows(original, ordered[-1], synthesized, source(l))
-    return ordered
+        _check_rows(original, table, synthesized, source(l))
+        found[source(l)] = table
+    return found
+
+
+def read_rows(
+    original: pd.DataFrame, releases: Any, own: bool | None, cure: str = ""
+) -> tuple[list[pd.DataFrame], list[bool]]:
+    """The released tables, and whether rows are the original's records, then in its order.
+
+    ``own``: they must be, or are not; by default where there are as many, of the same labels.
+    """
+    found, corresponds = [], []
+    for l, table in enumerate(listed(releases), start=1):
+        if not len(table):
+            raise InputError(f"release {l} has no records; give files with at least one")
+        there = own is not False
+        try:
+            found.append(same_records(original.index, table, source(l)) if there else table)
+        except InputError as error:
+            if own:
+                raise InputError(f"{error}{cure}") from None
+            there = False
+            found.append(table)
+        corresponds.append(there)
+    return found, corresponds
 
 
 def declared_columns(releases: Any) -> list[str] | None:
@@ -319,28 +362,17 @@ def declared_columns(releases: Any) -> list[str] | None:
     return list(releases.synthesized)
 
 
-def matched_rows(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
-    """A released table in the original's order: rows say which match is the true one."""
-    try:
-        return same_records(original, table, source)
-    except InputError as error:
-        raise InputError(
-            f"{error}. Row i says which match of record i is true; of rows that are nobody's ask "
-            "context_measures (replicated uniques), attribute_risk or membership"
-        ) from None
-
-
 def _check_rows(
     original: pd.DataFrame, table: pd.DataFrame, synthesized: list[str], source: str
 ) -> None:
     """Rows without any value are no records: what fills a file up, or was never there."""
     columns = [name for name in original.columns if name in table.columns]
-    empty = table.isna().all(axis=1) & original[columns].notna().any(axis=1)
+    empty, own = (rows.isna().all(axis=1).to_numpy() for rows in (table, original[columns]))
+    empty = empty & ~(own if len(own) == len(empty) else own.any())
     if table.shape[1] > 1 and empty.any():
         raise InputError(
             f"{source} has {int(empty.sum()):,} of {len(table):,} rows in which every column is "
-            "missing: these are no records, and a file must hold the original's, one row each. "
-            "Leave them out; if records are then fewer, the file is no release of these records"
+            "missing: these are no records; leave them out"
         )
     keys = table[synthesized].isna().to_numpy()
     if synthesized and keys.all() and original[synthesized].notna().any(axis=None):

@@ -100,15 +100,10 @@ def _counts(
             "these keys into categories"
         )
     for by in (one.keys for one in each):
-        if further := [name for name in by if name not in keys]:
+        if set(by) != set(keys):
             raise InputError(
-                f"population counts go by {further[0]!r}, which is no key ({list(keys)}): give "
-                "population.over(keys), or name it under known"
-            )
-        if absent := [name for name in keys if name not in by]:
-            raise InputError(
-                f"population counts go by {list(by)} and not by {absent[0]!r}, which the intruder "
-                "knows too, so they are too large; count people by all keys"
+                f"population counts go by {list(by)}, and keys are {list(keys)}: count people by "
+                "all keys, and give population.over(keys) of more"
             )
     words = list(dict.fromkeys(one.in_words() for one in each))
     said = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"

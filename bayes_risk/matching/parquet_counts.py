@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
-from bayes_risk.data.microdata import MAX_LEVELS
+from bayes_risk.data.microdata import MAX_LEVELS, same_records
 
 from .boxes import BOX, Boxes, match_each, match_pooled
-from .input import check_unchanged, checked_keys, coded, matched_rows, release_tables
+from .input import check_unchanged, checked_keys, coded, release_tables
 from .parquet_files import ParquetTable
 
 Progress = Callable[[str, int, int], None]
@@ -79,9 +79,9 @@ def checked_tables(
     if not isinstance(paths, Sequence):
         raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
     tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
-    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
+    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized, True)
     for table in tables:
-        matched_rows(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
+        same_records(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
     for table in (first, *tables):
         if id is not None and table.names.count(id) != 1:
             raise InputError(

@@ -225,16 +225,12 @@ def _drawn(fit: Any, release: Release, m: int, rng: np.random.Generator) -> Sequ
     if release.records is not None and "records" in takes:
         options["records"] = release.records
     made: Release = fit.synthesize(m, random_seed=rng, **options)
-    if set(made.synthesized) != set(release.synthesized):
-        raise InputError(
-            f"the model replaces {list(made.synthesized)} and the release "
-            f"{list(release.synthesized)}; give the model that made the release"
-        )
     n = len(release.datasets[0])
-    if (made.replaced(n) != release.replaced(n)).any():
+    which, of_release = made.replaced(n), release.replaced(n)
+    if set(made.synthesized) != set(release.synthesized) or (which != of_release).any():
         raise InputError(
-            f"the model replaces {int(made.replaced(n).sum()):,} of {n:,} records and the release "
-            f"{int(release.replaced(n).sum()):,}, or others; give the model that made the release, "
-            "with the same records"
+            f"the model replaces {list(made.synthesized)} of {which.sum():,} of {n:,} records and "
+            f"the release {list(release.synthesized)} of {of_release.sum():,}, or of others; give "
+            "the model that made the release, with the same records"
         )
     return made.datasets

@@ -1,7 +1,6 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,19 +10,45 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
-from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
+from bayes_risk.data.base_result import (
+    Drawn,
+    Public,
+    Table,
+    count,
+    some,
+    spread,
+    storable,
+    value,
+)
 
-from .exposure_result import Exposure
-from .odds import GIVEN
-from .radii import Radius, as_setting
+from .radii import as_setting
 from .replicates import error_between, error_of_draws
-from .words import Matching, Strategy, measures
+from .words import Matching, measures
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class IdentificationRisk(Matching, Drawn):
+class Sought(Matching):
+    """Numbers of n targets in m tables, whose keys were compared in some way."""
+
+    index: pd.Index
+    in_file: Flags
+    c: Ints
+
+    @property
+    def n(self) -> int:
+        """Number of targets."""
+        return int(self.c.shape[0])
+
+    @property
+    def m(self) -> int:
+        """Number of tables that the intruder searches: releases, or tables drawn given them."""
+        return int(self.c.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class IdentificationRisk(Sought, Drawn):
     """What an intruder achieves who looks for each record in the release.
 
     Of target i (`identification_risk` defines c, T, K, F). *Per release* the probability is that of
@@ -32,8 +57,6 @@ class IdentificationRisk(Matching, Drawn):
 
     Attributes
     ----------
-    index : pandas.Index, length n
-        Labels of the targets: the records of the original, or those given.
     known, synthesized, radius, shape, closed, missing, fallback, strategy
         As given to `identification_risk`; of ``missing`` the keys that are not ``"level"``.
     population : str
@@ -42,6 +65,15 @@ class IdentificationRisk(Matching, Drawn):
         Whether these counts were estimated (log-linear model, weights) and not counted.
     reason : bool
         Whether he knows why records were chosen for synthesis.
+    release_of : ndarray of int64, shape (m,), or None
+        Of `Replicates` that which it says of each table; None: the tables are the releases.
+    pooled_mcse, pooled_draws_mcse : float
+        Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
+        `draws_mcse`.
+    exposure : Exposure, or None
+        What the files show without a model, uniques by all keys exactly; None for tables drawn.
+    index : pandas.Index, length n
+        Labels of the targets: the records of the original, or those given.
     in_file : ndarray of bool, shape (n,)
         Targets that have a record in the file.
     c : ndarray of int64, shape (n, m)
@@ -57,29 +89,8 @@ class IdentificationRisk(Matching, Drawn):
     baseline : ndarray, shape (n,)
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
-    release_of : ndarray of int64, shape (m,), or None
-        Of `Replicates` that which it says of each table; None: the tables are the releases.
-    pooled_mcse, pooled_draws_mcse : float
-        Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
-        `draws_mcse`.
-    exposure : Exposure, or None
-        What the files show without a model, uniques by all keys exactly; None for tables drawn.
     """
 
-    index: pd.Index
-    known: tuple[str, ...]
-    synthesized: tuple[str, ...]
-    radius: Mapping[str, Radius]
-    shape: str
-    closed: bool
-    missing: Mapping[str, str]
-    fallback: bool
-    strategy: Strategy
-    population: str
-    estimated: bool
-    reason: bool
-    in_file: Flags
-    c: Ints
     T: Flags
     K: Flags
     F: Flags
@@ -92,21 +103,7 @@ class IdentificationRisk(Matching, Drawn):
     pooled_no_match: Flags
     pooled_outside: Array
     baseline: Array
-    release_of: Ints | None
-    pooled_mcse: float
-    pooled_draws_mcse: float
-    exposure: Exposure | None = None
     PICTURE: ClassVar[str] = "plot_match_probabilities"
-
-    @property
-    def n(self) -> int:
-        """Number of targets."""
-        return int(self.c.shape[0])
-
-    @property
-    def m(self) -> int:
-        """Number of tables that the intruder searches: releases, or tables drawn given them."""
-        return int(self.c.shape[1])
 
     @property
     def n_releases(self) -> int:
@@ -198,39 +195,10 @@ class IdentificationRisk(Matching, Drawn):
         }
         return xr.Dataset(data, coords, settings)
 
-    def _rules(self) -> list[str]:
-        """Rules of matching that are not the usual ones."""
-        means = {"wildcard": "match everything", "never": "match nothing"}
-        rules = [
-            f"missing values of {name} {means[how]}"
-            for name, how in self.missing.items()
-            if how in means
-        ]
-        rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
-        rules += ["knows why records were chosen for synthesis"] if self.reason else []
-        return rules
-
     def _whom(self) -> str:
         if self.in_file.all():
             return f"{self.n:,} records"
         return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
-
-    def counting(self, *, alone: bool) -> list[str]:
-        """What matching rests on: counts, estimates of the population, tables that were drawn.
-
-        ``alone``: nothing else was computed, so that it may be said that nothing was sampled.
-        """
-        said = []
-        if self.release_of is not None:
-            said.append(f"the intruder searches {self.searched()}")
-        if self.estimated:
-            said.append(f"population counts are estimates ({self.population})")
-        elif self.population == GIVEN:
-            said.append("population counts were taken as given")
-        if not alone:
-            return said
-        first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
-        return [first, *said]
 
     def tables(self) -> dict[str, Table]:
         """Match measures, and the records at highest risk, by label.
@@ -273,12 +241,154 @@ class IdentificationRisk(Matching, Drawn):
             "expected_match_risk_mcse": self.expected_match_risk_mcse.to_dict(),
         }
 
-    def _told(self) -> str:
-        return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
-
 
 def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:
     """File-level measures of one release, or pooled."""
     single = c == 1
     counts = [int(flags.sum()) for flags in (T & single, ~T & single, single, no_match, c > 0)]
     return measures(len(c), Chances.of_targets(c, T).expected(), *counts)
+
+
+NOBODYS = "No row is a certain record's, so that no match is right or wrong."
+MATCHED = {
+    **{"no_match": "No row", "unique_matches": "One row", "below_5": "One to four"},
+    **{"candidates": "Average", "replicated_uniques": "Replicated"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MatchCounts(Sought):
+    """How many released rows match each target, where rows are nobody's.
+
+    True and false matches, pooled probabilities, populations and fallback have no meaning there.
+
+    Attributes
+    ----------
+    known, synthesized, radius, shape, closed, missing, fallback, strategy, population
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, index, in_file
+        As of `IdentificationRisk`.
+    c : ndarray of int64, shape (n, m)
+        Rows of each release that match.
+    sizes : ndarray of int64, shape (1 + m,)
+        Records of the original, and rows of each release.
+    others : ndarray of int64, shape (n,)
+        Records of the original that match, without the target's own.
+    """
+
+    sizes: Ints
+    others: Ints
+
+    @property
+    def replicated(self) -> Flags:
+        """Targets whom a single row matches and nobody else in the original, shape (n, m)."""
+        return np.asarray((self.c == 1) & (self.in_file & (self.others == 0))[:, None])
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per release ``1 .. m``, their ``mean`` and its error ``mcse``.
+
+        Columns: targets whom no row matches (``no_match``), one (``unique_matches``), one to four
+        (``below_5``); ``candidates``, rows that match, mean over targets; ``replicated_uniques``.
+        Rows ``thinned`` and ``others``: the same expected of rows drawn at random from a release,
+        at most as many as there are other records in the original, and of as many of these, which
+        know nothing of the target: equal on average if the release knows nothing either.
+        """
+        n, *N = self.sizes.tolist()
+        drawn, rest = [min(size, n - 1) for size in N], n - self.in_file
+        each = [_by_number(c, size, size) for c, size in zip(self.c.T, N, strict=True)]
+        counts = np.column_stack([each, self.replicated.sum(axis=0)])
+        thin = [_by_number(*rows) for rows in zip(self.c.T, N, drawn, strict=True)]
+        others = [_by_number(self.others, rest, r) for r in drawn]
+        expected = [[*np.mean(rows, axis=0), np.nan] for rows in (thin, others)]
+        names = [*range(1, self.m + 1), "mean", "mcse", "thinned", "others"]
+        return pd.DataFrame(
+            [*counts, counts.mean(axis=0), error_between(counts, None), *expected],
+            index=pd.Index(names, dtype=object, name="release"),
+            columns=list(MATCHED),
+        )
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target.
+
+        Columns: in how many releases a single row matches and nobody else in the original
+        (``replicated_uniques``), a single one (``unique_matches``), none (``no_match``);
+        ``candidates``, rows that match, mean over releases, with its standard error ``mcse``, and
+        ``expected``, of as many of the other records; ``others``, those that match.
+        """
+        n, *N = self.sizes
+        columns = {
+            "replicated_uniques": self.replicated.sum(axis=1),
+            "unique_matches": (self.c == 1).sum(axis=1),
+            "no_match": (self.c == 0).sum(axis=1),
+            "candidates": self.c.mean(axis=1),
+            "mcse": error_between(self.c.T.astype(float), None),
+            "expected": np.mean(N) * self.others / np.maximum(n - self.in_file, 1),
+            "others": self.others,
+        }
+        return pd.DataFrame(columns, index=self.index)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The records as labelled arrays for NetCDF; no confidential value."""
+        labelled = self.records.set_axis(pd.Index(storable(self.index), name="record"))
+        return xr.Dataset.from_dataframe(labelled)
+
+    def presence(self) -> str:
+        """What the intruder can go by."""
+        return ", and ".join(["looks among rows that are nobody's", *self._rules()])
+
+    def screen(self) -> Table:
+        """The table, without what explains it."""
+        return replace(self.tables()["measures"], caption="")
+
+    def tables(self) -> dict[str, Table]:
+        """Targets by how many rows match them, of each release and of the other records."""
+        rows = self.summary()
+        table = Table(
+            note=NOBODYS,
+            caption=(
+                f"Of {self.n:,} targets, those whom so many rows match, the average, and those "
+                "whom a single row matches and nobody else in the original. Thinned: of at most "
+                f"{self.sizes[0] - 1:,} rows at random; others: of as many other records."
+            ),
+            frame=rows,
+            head="Release",
+            columns=[(head, value(name, some)) for name, head in MATCHED.items()],
+            public=[
+                Public(f"Targets with {words} (mean)", rows[name]["mean"], self.n)
+                for name, words in (("no_match", "no row"), ("unique_matches", "one row"))
+            ],
+        )
+        return {"measures": table}
+
+    def sentence(self) -> str:
+        """Say the counts in plain words."""
+        rows, keys = self.summary(), [*self.in_words(self.synthesized), *self._rules()]
+        found, thinned, others = (
+            f"no row matches {some(none)}, a single one {some(one)}, and {some(many)} on average"
+            for none, one, many in rows.iloc[[-4, -2, -1], [0, 1, 3]].to_numpy()
+        )
+        return (
+            f"{NOBODYS} Of {counted(self.n, 'target')}, by {', '.join(keys)}, in "
+            f"{self.searched()}: {found}. Thinned to at most {self.sizes[0] - 1:,} rows, "
+            f"{thinned}; of as many of the other records of the original, {others}."
+        )
+
+
+Matched = IdentificationRisk | MatchCounts
+
+
+def _by_number(c: Ints, rows: Any, drawn: int) -> list[float]:
+    """Targets whom none, one, and one to four of the rows drawn match, and how many on average.
+
+    ``c`` of ``rows`` match; how many of those drawn do is hypergeometric.
+    """
+    from scipy.stats import hypergeom
+
+    rows = np.maximum(rows, 1)
+    base = np.max(rows) + 1
+    pairs, targets = np.unique(c * base + rows, return_counts=True)
+    c, rows = np.divmod(pairs, base)
+    none, one, few = (float(hypergeom.cdf(k, rows, c, drawn) @ targets) for k in (0, 1, 4))
+    mean = drawn * (c / rows) @ targets / targets.sum()
+    return [none, one - none, few - none, float(mean)]

@@ -35,12 +35,13 @@ from .input import (
     coded,
     reason_key,
     release_tables,
+    rows_correspond,
     source,
 )
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
-from .result import BY_TABLE, IdentificationRisk
+from .result import BY_TABLE, IdentificationRisk, MatchCounts, Matched
 from .words import Strategy
 
 LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
@@ -61,7 +62,7 @@ class Rules(NamedTuple):
 def compared(
     name: str,
     original: pd.DataFrame,
-    tables: Sequence[pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
     targets: pd.DataFrame,
     rules: Rules,
     unsynthesized: bool,
@@ -71,7 +72,7 @@ def compared(
     Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
     """
     within, missing = rules.radius.get(name), rules.missing[name]
-    released = {source(l): table[name] for l, table in enumerate(tables, start=1) if name in table}
+    released = {place: table[name] for place, table in tables.items() if name in table}
     first = original[name]
     columns = [first, first if targets is original else targets[name], *released.values()]
     where, n_levels = ["the original", "the targets", *released], 0
@@ -152,7 +153,7 @@ def _numbers(column: pd.Series, where: str) -> Array:
 
 
 class KeySet(NamedTuple):
-    """Keys of n_t targets and of n records in m releases."""
+    """Keys of n_t targets and of n rows in m releases."""
 
     place: Ints  # (n_t,): each target's record; -1: it is not in the file
     u: Ints  # (n_t,): numbers of exact keys
@@ -167,7 +168,7 @@ class KeySet(NamedTuple):
 
 def key_sets(
     original: pd.DataFrame,
-    tables: Sequence[pd.DataFrame],
+    tables: Mapping[str, pd.DataFrame],
     sought: Targets,
     known: Sequence[str],
     synthesized: Sequence[str],
@@ -182,7 +183,8 @@ def key_sets(
         number, level = compared(name, original, tables, sought.frame, rules, us)
         numeric[us] += [] if number is None else [number]
         exact[us] += [] if level is None else [level]
-    place, m, n, n_t = sought.place, len(tables), len(original), len(sought.place)
+    place, m, n_t = sought.place, len(tables), len(sought.place)
+    n = len(next(iter(tables.values())))
     kept, every = Combinations(n_t + n), Combinations(n_t + m * n)  # targets first, then records
     for key in exact[True]:
         kept.add(np.append(key.target, key.released), key.n_levels)
@@ -275,7 +277,8 @@ def identification_risk(
     closed: bool = True,
     missing: str | Mapping[str, str] = "level",
     fallback: bool = True,
-) -> IdentificationRisk:
+    corresponds: bool | None = None,
+) -> Matched:
     r"""Compute the risk that an intruder who knows some columns finds a record in the release.
 
     The intruder holds the genuine values t of a target's keys. In release l he looks for records j
@@ -345,10 +348,13 @@ def identification_risk(
         :math:`N_{us}` records that share the known keys, so each gets :math:`1/N_{us}`, all n
         records if ``known`` is empty. False (Hornby & Hu 2021): he gives up, and the record adds
         nothing. With a population he takes the target to be outside.
+    corresponds : bool, optional
+        Whether row i of a release is record i; by default where there are as many. Rows that are
+        nobody's, fresh draws of every column, may be of any number and in any order.
 
     Returns
     -------
-    IdentificationRisk
+    IdentificationRisk, or MatchCounts where rows are nobody's
         Per release and pooled; expected match risk lies between 0 and n_t, large is bad.
 
     Raises
@@ -357,11 +363,12 @@ def identification_risk(
         A choice that changes nothing; a key that is missing, repeated, listed against what the
         `Release` says was synthesised, stored as text here and as numbers there, or a number of
         more than 1,000 values without a radius; a known column that was changed; records that do
-        not correspond; targets, radii or population counts that do not belong to the keys.
+        not correspond, or what needs them to; targets, radii or population counts that do not
+        belong to the keys.
 
     See Also
     --------
-    IdentificationRisk : What comes back: summaries, records, errors.
+    IdentificationRisk, MatchCounts : What comes back: summaries, records, errors.
 
     Notes
     -----
@@ -399,10 +406,12 @@ def identification_risk(
     found = matched(**locals())  # all arguments as they came
     if isinstance(releases, Replicates):
         return found
-    return replace(found, exposure=exposure(original, releases, keys=[*known, *synthesized]))
+    own = None if isinstance(found, IdentificationRisk) else False
+    shown = exposure(original, releases, keys=[*known, *synthesized], corresponds=own)
+    return replace(found, exposure=shown)
 
 
-def matched(original: pd.DataFrame, releases: Any, **how: Any) -> IdentificationRisk:
+def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
     """Compute `identification_risk`, of which ``how`` are arguments, without its `Exposure`."""
     given = signature(identification_risk).bind(original, releases, **how)
     given.apply_defaults()
@@ -413,15 +422,38 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Identification
     keys = [*known, *synthesized]
     within, lost = checked_radius(how["radius"], keys), checked_missing(how["missing"], keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
-    tables = release_tables(original, releases, known, synthesized)
+    drawn = isinstance(releases, Replicates)
+    asked = {"population": population is not None, "reason": reason is not None}
+    asked |= {"known": bool(known), "Replicates": drawn}
+    own = rows_correspond(original, releases, how["corresponds"], **asked)
+    tables = release_tables(original, releases, known, synthesized, own)
     sought = checked_targets(original, how["targets"], keys)
-    rules, also = Rules(within, lost, choices.closed), reason_key(reason, original, sought)
+    rules = Rules(within, lost, choices.closed)
+    same: dict[str, Any] = {
+        "index": sought.frame.index,
+        "synthesized": tuple(synthesized),
+        "radius": within,
+        "shape": choices.shape,
+        "closed": choices.closed,
+        "missing": {name: how for name, how in lost.items() if how != "level"},
+        "in_file": sought.place >= 0,
+    }
+    if not own:
+        N = []
+        for name, table in {source(0): original, **tables}.items():
+            place = np.minimum(sought.place, len(table) - 1)  # in the original that of the target
+            there = original, {name: table}, sought._replace(place=place)
+            boxes = key_sets(*there, [], synthesized, rules, [])[0].boxes(choices.limit)
+            N.append(boxes.N[0][boxes.of] - boxes.own[0] * (name == source(0)))
+        sizes = np.array([len(original), *map(len, tables.values())])
+        return MatchCounts(sizes=sizes, others=N[0], c=np.stack(N[1:], axis=1), **same)
+    also = reason_key(reason, original, sought)
     held, kept = key_sets(original, tables, sought, known, synthesized, rules, also)
     boxes = held.boxes(choices.limit)
     near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
     cells = Cells(near.N[0][near.of], near.own[0], choices.fallback and certain, certain)
-    release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
+    release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)
     odds = how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
@@ -435,18 +467,12 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Identification
     if release_of is not None:
         left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
     return IdentificationRisk(
-        index=sought.frame.index,
         known=tuple(known),
-        synthesized=tuple(synthesized),
-        radius=within,
-        shape=choices.shape,
-        closed=choices.closed,
-        missing={name: how for name, how in lost.items() if how != "level"},
         fallback=cells.used,
         population=odds.words,
         estimated=odds.estimated,
         strategy=choices.strategy,
-        in_file=sought.place >= 0,
+        **same,
         **{name: getattr(by_release, name).T for name in BY_TABLE},
         **{f"pooled_{name}": getattr(claims, name) for name in BY_TABLE},
         reason=reason is not None,

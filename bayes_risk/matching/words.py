@@ -1,6 +1,7 @@
 """How an identification risk reads, whether records are kept or not: tables, sentence, numbers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from bayes_risk._core.formats import counted, error, in_brackets, number, percen
 from bayes_risk.data.base_result import Public, Result, Table, some
 
 from .exposure_result import Exposure
+from .odds import GIVEN
 from .radii import Radius
 from .replicates import error_between
 
@@ -34,30 +36,35 @@ MATCHES = {
     "false_match_rate": "False match rate",
     "no_match": "Nothing matched",
 }
-SCREEN = {
-    EXPECTED: "expected correct matches",
-    "mcse": "  +- 2 s.e.",
-    "true_match_rate": "true match rate",
-    "false_match_rate": "false match rate",
-}
+SCREEN = (EXPECTED, "mcse", "true_match_rate", "false_match_rate")
 
 
-class Matching(Result):
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MatchingSetting(Result):
+    """What is looked for and how; by default all exactly, by one who knows who is in the file."""
+
+    known: tuple[str, ...] = ()
+    synthesized: tuple[str, ...]
+    radius: Mapping[str, Radius] = field(default_factory=dict)
+    shape: str = "box"
+    closed: bool = True
+    missing: Mapping[str, str] = field(default_factory=dict)
+    fallback: bool = False
+    strategy: Strategy = "always"
+    population: str = "in the file"
+    estimated: bool = False
+    reason: bool = False
+    release_of: Ints | None = None
+    pooled_mcse: float = float("nan")
+    pooled_draws_mcse: float = float("nan")
+    exposure: Exposure | None = None
+
+
+class Matching(MatchingSetting):
     """File-level measures of matching; what the intruder holds and does, in words."""
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 12
-    known: tuple[str, ...]
-    synthesized: tuple[str, ...]
-    radius: Mapping[str, Radius]
-    closed: bool
-    fallback: bool
-    strategy: Strategy
-    population: str
-    release_of: Ints | None
-    pooled_mcse: float
-    pooled_draws_mcse: float
-    exposure: Exposure | None
     n: Any  # of these some results hold and others count
     m: Any
     each: Any  # (m, 7): measures of each table by `COLUMNS`
@@ -171,7 +178,7 @@ class Matching(Result):
         return Table(
             frame=self._by_measure(),
             head=f"Identification risk ({self.n:,} records)",
-            labels=SCREEN,
+            labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
         )
 
@@ -250,7 +257,35 @@ class Matching(Result):
 
     def _rules(self) -> list[str]:
         """Rules of matching that are not the usual ones."""
-        return []
+        means = {"wildcard": "match everything", "never": "match nothing"}
+        rules = [
+            f"missing values of {name} {means[how]}"
+            for name, how in self.missing.items()
+            if how in means
+        ]
+        rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
+        rules += ["knows why records were chosen for synthesis"] if self.reason else []
+        return rules
+
+    def counting(self, *, alone: bool) -> list[str]:
+        """What matching rests on: counts, estimates of the population, tables that were drawn.
+
+        ``alone``: nothing else was computed, so that it may be said that nothing was sampled.
+        """
+        said = []
+        if self.release_of is not None:
+            said.append(f"the intruder searches {self.searched()}")
+        if self.estimated:
+            said.append(f"population counts are estimates ({self.population})")
+        elif self.population == GIVEN:
+            said.append("population counts were taken as given")
+        if not alone:
+            return said
+        first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
+        return [first, *said]
+
+    def _told(self) -> str:
+        return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
     def _claims(self) -> list[str]:
         """When he claims a match, if not always."""

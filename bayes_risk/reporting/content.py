@@ -10,6 +10,7 @@ from markupsafe import Markup
 from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.words import Matching
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.reason import named
 from bayes_risk.reporting.verdicts.reasons import (
@@ -80,7 +81,8 @@ def page(
     """
     parts = in_order(parts)
     of = {type(part).__name__: part for part in parts}
-    attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
+    attribute = of.get("AttributeRisk")
+    matching = next((part for part in parts if isinstance(part, Matching)), None)
     sections = [section_of(part, **drawn) for part in parts]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
         first = sections[0]  # whose numbers they are
@@ -97,7 +99,7 @@ def page(
         title=title,
         verdict=verdict,
         assumptions=[
-            *_assumptions(parts, identification or of.get("FileRisk")),
+            *_assumptions(parts, matching),
             *([("Records replaced", replaced)] if replaced else []),
         ],
         origin=origin,
@@ -107,7 +109,7 @@ def page(
         diagnostics=_diagnostics(diagnostics, attribute),
         quality=attribute and _quality(attribute),
         exact=attribute and no_error(attribute),
-        counting=identification and "; ".join(identification.counting(alone=True)),
+        counting=matching and "; ".join(matching.counting(alone=True)),
         balance=balance and balance.sentence(),
         glossary=glossary(attribute, diagnostics, names),
         citations=citations(names),

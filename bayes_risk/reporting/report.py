@@ -10,11 +10,12 @@ from typing import Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
 from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.matching.words import Matching
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 
 from .content import page
 from .provenance import origin, versions
-from .sections import HEADS
+from .sections import HEADS, in_order
 
 __all__ = ["report"]
 
@@ -63,8 +64,8 @@ def report(
 
     Notes
     -----
-    The verdict rests on attribute and identification risk (FileRisk, where there is no
-    IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
+    The verdict rests on attribute and identification risk (else MatchCounts, or
+    FileRisk), and on membership and utility where ``thresholds`` has something for them;
     of one of the two risks that is not among the parts nothing is said, and the verdict names it.
     Results of many audits by themselves (Sensitivity, IdentificationSweep, Comparison) have no
     verdict: no release is judged.
@@ -80,14 +81,14 @@ def report(
     if path is None:
         raise InputError('report() was given no path; say where: report(risk, path="report.html")')
     of = _checked(results)
-    attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
+    attribute = of.get("AttributeRisk")
+    matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)
     shown = {
         "MechanismCheck": attribute and attribute.check,
-        "Exposure": exposure_of(identification, attribute),
+        "Exposure": exposure_of(matching, attribute),
     } | of
     verdict = None
-    if attribute is not None or identification is not None or not set(OF_MANY_AUDITS) >= set(of):
-        matching = identification or of.get("FileRisk")
+    if not set(OF_MANY_AUDITS) >= set(of):
         more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
         verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
     found = None

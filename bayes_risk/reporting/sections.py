@@ -121,6 +121,7 @@ HEADS = {
         "identification",
         "Identification risk: whether the intruder finds the record",
     ),
+    "MatchCounts": ("match-counts", "Match counts: how many rows have what the intruder knows"),
     "MechanismCheck": ("mechanism", "Assumed model: whether it made the files"),
     "Exposure": ("exposure", "Without a model: what the files show by themselves"),
     "FileRisk": (

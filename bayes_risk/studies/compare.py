@@ -16,7 +16,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.result import MatchCounts, Matched
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk
@@ -263,9 +263,11 @@ def of_attribute(risk: AttributeRisk) -> dict[str, Number]:
     return found | {"gain": Number(mean.value - mean.beside, mean.mcse, 0.0)}
 
 
-def of_identification(risk: IdentificationRisk) -> dict[str, Number]:
+def of_identification(risk: Matched) -> dict[str, Number]:
     """Numbers of a matching audit: pooled, and their means over data sets."""
     found: dict[str, Number] = {}
+    if isinstance(risk, MatchCounts):  # no match is right or wrong
+        return found
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
         of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])

@@ -18,6 +18,7 @@ from bayes_risk.matching.input import Released, checked_keys, declared_columns
 from bayes_risk.matching.input import listed as list_tables
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
+from bayes_risk.matching.result import NOBODYS, MatchCounts
 from bayes_risk.matching.risk import check_effects, checked_choices, matched
 from bayes_risk.matching.words import COLUMNS
 
@@ -313,6 +314,8 @@ def identification_sweep(
     ]
     _settle_effects(calls)
     found = [matched(original, **call) for call in calls]
+    if any(isinstance(one, MatchCounts) for one in found):
+        raise InputError(f"{NOBODYS} A sweep compares right ones; ask identification_risk")
     dims, shape, names, rules = list(axes), shape_of(axes), [*COLUMNS, "mcse"], ["pooled", "mean"]
     tables = [risk.summary().loc[rules, names].to_numpy(float) for risk in found]
     values = np.reshape(tables, (*shape, len(rules), len(names)))

@@ -18,9 +18,9 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
-from bayes_risk.matching.input import check_unchanged, coded, codes_of, listed, source
+from bayes_risk.matching.input import check_unchanged, coded, codes_of, listed, read_rows, source
 from bayes_risk.release.release import Release
 
 
@@ -77,12 +77,9 @@ def tables_of(
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
     part = isinstance(release, Release) and release.records is not None
-    if kept or part:
-        given = [same_records(original.index, t, source(l)) for l, t in enumerate(given, start=1)]
+    given, _ = read_rows(original, given, bool(kept or part))
     frames = [original[wanted]]
     for l, table in enumerate(given, start=1):
-        if not len(table):
-            raise InputError("a release has no records; give files with at least one")
         require_columns(table, [c for c in wanted if c in table.columns], source(l))
         # a Release may leave out what was not synthesised
         shown = {c: table[c] if c in table.columns else original[c] for c in wanted}

@@ -44,7 +44,7 @@ from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
-from bayes_risk.matching.input import release_tables
+from bayes_risk.matching.input import read_rows
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -84,7 +84,7 @@ class StudyResult(RunResult):
     release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
     attribute: br.AttributeRisk | None = None
-    identification: br.IdentificationRisk | None = None
+    identification: br.IdentificationRisk | br.MatchCounts | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
     bounds: InherentBounds | None = None
@@ -92,6 +92,7 @@ class StudyResult(RunResult):
     membership: br.Membership | None = None
     full_table: br.FullTableRisk | None = None
     correspondence: RowCorrespondence | None = None  # of files whose rows are in question
+    alone: bool = False  # files were matched, and nothing else was asked
     verdict: Verdict
 
 
@@ -209,12 +210,13 @@ def matched(
     study: Study, df: pd.DataFrame, tables: list[pd.DataFrame], clock: Clock
 ) -> dict[str, Any]:
     """Matching of files made elsewhere, of which nothing is known but their keys."""
-    known, synthesized = study.identification.known, study.identification.synthesized
+    synthesized = study.identification.synthesized
     with clock("identification risk"):
         options = matching_options(study, df, tables)
         risk = br.identification_risk(df, tables, **options)
-        files = release_tables(df, tables, known=known, synthesized=synthesized)
-        rows = correspondence(df, files, synthesized)
+        rows = None
+        if isinstance(risk, br.IdentificationRisk):
+            rows = correspondence(df, read_rows(df, tables, True)[0], synthesized)
     for name, rule in (options["radius"] or {}).items():
         units = getattr(rule, "units", 0)
         if 0 < units < 1 and not (df[name].dropna() % 1).any():  # a share was meant, perhaps
@@ -229,6 +231,7 @@ def matched(
         "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
         "identification": risk,
         "correspondence": rows,
+        "alone": True,
         "verdict": judge(None, risk, study.thresholds.made(), rows=rows),
     }
 

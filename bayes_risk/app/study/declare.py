@@ -19,6 +19,7 @@ from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
+from bayes_risk.matching.result import NOBODYS
 from bayes_risk.release.alike import read_like
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
@@ -288,8 +289,10 @@ def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) ->
                 there = replace(ready, release=one)
                 made |= AUDITS[name].work(study, there, {}, seeds[1], how)
         numbers = own if one is release else numbers_of(made)
-        return {name: number.value for name, number in numbers.items()}
+        return {name: number.value for name, number in numbers.items() if name in own}
 
+    if not own:
+        raise InputError(f"{NOBODYS} [bounds] has nothing to show; add [utility] or [context]")
     table = ends.between(release, values)
     bounds = InherentBounds(
         found=table.assign(mcse=[own[name].mcse for name in table.index]),

@@ -303,7 +303,7 @@ IdentificationSection = section(
     "IdentificationSection",
     br.identification_risk,
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
-    + ("strategy", "fallback"),
+    + ("strategy", "fallback", "corresponds"),
     population=(PopulationSection | None, worded('{ file = "all.csv" } or { size = 500000 }')),
 )
 

@@ -195,8 +195,8 @@ CURES = {  # settings have one name in study files and in Python
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),
     "rows unknown": (
-        "ask who can be told to be in the data (membership): rows of a fully synthetic file are "
-        "nobody's"
+        "say that they are nobody's, as those of a fully synthetic file (corresponds = false), and "
+        "ask who can be told to be in the data (membership)"
     ),
     "model rejected": (
         "audit with the model that made the files (of synthpop: the models that syn(..., models = "

@@ -11,7 +11,8 @@ from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure
-from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.result import NOBODYS, MatchCounts
+from bayes_risk.matching.words import Matching
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
@@ -50,7 +51,7 @@ class Case(NamedTuple):
     limits: Thresholds
     chains: Mapping[str, Any]
     attribute: AttributeRisk | None
-    identification: IdentificationRisk | None
+    identification: Matching | None
     exposure: Exposure | None
     rows: RowCorrespondence | None = None
     membership: Membership | None = None
@@ -221,6 +222,9 @@ def _identification(case: Case) -> Iterator[Reason]:
         if case.attribute is None:
             yield not_measured("identification risk")
         return
+    if isinstance(risk, MatchCounts):
+        yield no_objection("true match rate", f"{NOBODYS} There is no true match rate to judge.")
+        return
     rate = float(risk.summary()["true_match_rate"].max())
     text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     alone = risk.baseline_true_matches
@@ -235,10 +239,9 @@ def _rows(case: Case) -> Iterator[Reason]:
     if rows is not None and not rows.unmatched:
         yield no_objection(measure, rows.sentence())
     elif rows is not None:
-        for cure, text in (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown())):
-            if text:
-                little = "Where rows do not correspond, few matches say little."
-                yield doubt(measure, f"{text} {little}", cure)
+        for cure, text in rows.doubts().items():
+            little = "Where rows do not correspond, few matches say little."
+            yield doubt(measure, f"{text} {little}", cure)
 
 
 # --- chains and models -----------------------------------------------------------------------

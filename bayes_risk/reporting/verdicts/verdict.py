@@ -11,7 +11,7 @@ from typing import Any
 from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
-from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.words import Matching
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle
@@ -76,7 +76,7 @@ def with_cure(reason: Reason) -> str:
 
 def judge(
     attribute: AttributeRisk | None,
-    identification: IdentificationRisk | None,
+    identification: Matching | None,
     thresholds: Thresholds | None = None,
     *,
     diagnostics: Mapping[str, Any] | None = None,
@@ -116,7 +116,7 @@ def judge(
     )
 
 
-def _assumptions(attribute: AttributeRisk | None, identification: IdentificationRisk | None) -> str:
+def _assumptions(attribute: AttributeRisk | None, identification: Matching | None) -> str:
     parts: list[str] = []
     if attribute is not None:
         known = attribute.assumptions
