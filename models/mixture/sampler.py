@@ -89,8 +89,8 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
                 if given is not None:
                     if c.shape[0] > 0:
                         alpha[0] = update_given(
-                            rng, (given[1], c, given[3], given[4]), families, prior,
-                            alpha[0], log_left, pi, phi, sums, sums_z, g,
+                            rng, given[1], (c, given[3], given[4]), families, prior, alpha[0],
+                            log_left, pi, phi, sums, sums_z, g,
                         )  # fmt: skip
                         continue
             if swaps:
