@@ -22,7 +22,7 @@ import typer
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.progress import no_bars
+from bayes_risk._core.progress import compiling_told, no_bars
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -437,7 +437,7 @@ def _run(
     compile_beside(folder)  # before slow imports
     bars = terminal.Bars(Console(stderr=True, quiet=quiet))
     early: list[list[str]] = []
-    with interrupts() as stop, _hushed() as caught, bars:
+    with interrupts() as stop, _hushed() as caught, bars, compiling_told(bars):
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has

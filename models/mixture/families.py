@@ -9,10 +9,10 @@ structural zeros, and the number of reals. A unit may hold several values of a c
 its synthetic ones): column j of ``counts`` is of count ``j % p``, of ``reals`` of real ``j % r``.
 
 ``data``: positions (U, w) of levels, counts (U, c) and exposures, 0 where a unit says nothing of a
-count, reals (U, v), NaN where it says nothing of one; of levels alone only positions, and nothing
-is compiled for numbers: the lengths of tuples that are arguments are known then. ``layout``: starts, prior of levels, shape
-and rate of rates, whether there are structural zeros, their prior, and m, kappa, a, b of each real:
-``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
+count, reals (U, v), NaN where it says nothing of one; of levels alone positions, and nothing is
+compiled for numbers, as lengths of tuples that are arguments are known then. ``layout``: starts,
+prior of levels, shape and rate of rates, whether there are structural zeros, their prior, and m,
+kappa, a, b of each real: ``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
 
 A mass of a count is ``x log(lambda) - e lambda``, a product of precomputed rows. At counts of 1e9
 that is 2e10 and its last digit 4e-6, so large counts get a second pass: ``x log(lambda_k /
@@ -71,7 +71,7 @@ def tables_of(pi, phi, layout):
     return log_pi, log_phi, log_alive, at_zero
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
 def log_class_masses(data, u, phi, layout, tables, out):
     """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
     positions, (log_pi, log_phi, log_alive, at_zero) = data[0], tables
@@ -204,12 +204,8 @@ def exponentials(top, out):
         t = 0.5 + r * t
         t = 1.0 + r * t
         t = 1.0 + r * t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
-        t *= t
+        for _ in range(6):
+            t *= t
         out[k] = t if gap > FAR else 0.0
 
 
@@ -277,8 +273,7 @@ def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, s
             class_masses(positions, u, pi, phi, products, masses)
         else:
             cumulated_masses(data, units[2], u, phi, layout, tables, masses)
-            if units[2].shape[0] > 0:
-                w = units[2][u]
+            w = units[2][u] if units[2].shape[0] > 0 else 1.0
         one = draw_class(rng, masses)
         if M.shape[0] == 0:
             label[u] = one
@@ -290,7 +285,7 @@ def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, s
             left, copies[k] = copies[k], 0
             if left == 0:
                 continue
-            if len(units) > 2:
+            if len(units) > 2 and data[1].shape[1] + data[3].shape[1] > 0:
                 for c in range(data[1].shape[1]):  # how many zeros are structural
                     e, j, dead[c] = data[2][u, c], c % p, 0
                     if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
@@ -523,10 +518,9 @@ def log_number(x, e, of, is_real, inflated, w, constants):
 def log_marginal(M, layout, k, seen):
     """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
 
-    Of levels alone ``layout`` is their starts and prior. Structural zeros of counts are data here.
-    Of a rate it is over the likelihood at the likeliest rate, x (log(x / e) - 1), which has more
-    digits than the rest at large sums, and is the same whatever was seen. The factors e^x / x! of
-    records, the same in any class, are left out.
+    Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
+    rate, x (log(x / e) - 1), with more digits than the rest at large sums, whatever was seen. Left
+    out are factors e^x / x! of records, the same in any class. Of levels alone: ``layout[:2]``.
     """
     starts, level, total = layout[0], layout[1], 0.0
     if len(layout) > 2:

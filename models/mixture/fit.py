@@ -34,7 +34,7 @@ from .families import draw_labels
 from .led import Lengths, carried_on, draws_beside, led_by, lengthened, scores
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .state import Draws, Prior, Rows, Units, ZeroLayout
+from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
@@ -364,9 +364,7 @@ class MixtureFit(Shown):
         synthesized = np.isin(np.arange(len(columns.order)), made)
         if prior.n_numbers == 0:
             given = rows.positions if classes == "own" else rows.positions[:, ~synthesized]
-            nothing = np.zeros((0, prior.width - 1), dtype=bool)
-            zeros = prior.zeros or ZeroLayout.of_boxes(nothing, prior.starts)
-            out = possible_rows(zeros, given, ~synthesized, pi, phi, made, rng=rng)
+            out = possible_rows(prior, given, ~synthesized, pi, phi, made, rng=rng)
             codes[np.ix_(request.mask, where)] = out
             return codes
         new = np.empty((len(rows.positions), len(made)))

@@ -112,8 +112,6 @@ def rows_of(layout, v):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
-    if len(parts) == 1:
-        return 0.0
     p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
     now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
     if v >= p:  # mean, and psi the precision
@@ -160,7 +158,7 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     begin, end = (0, 0) if v < p_r else (layout[0][v - p_r], layout[0][v - p_r + 1])
     ratio = np.empty(end - begin)
     for k in range(pi.shape[0]):
-        if v < p_r:
+        if len(parts) > 1 and v < p_r:
             gain = number_factors(M_z, proposal, phi, parts, layout, v, k, more)
         else:
             gain = 0.0

@@ -14,9 +14,8 @@ derivation stands in `docs/mixtures.md`.
 structural, and the column of each row of levels. ``classes``: weighted counts, individuals, sums.
 ``sides`` of a split: sums as ``M``, a column a side and a third of nobody; weighted counts and
 individuals (2,); totals (2, q + 1) of columns of levels and prior mass, the last for padding, whose
-only level is sure; and, unless there are levels alone, parameters (2, V, 4) of numbers. Counts:
-rate and its log, logs of the chance of a structural zero and of none; reals: mean, precision, half
-its log.
+only level is sure; of numbers, if there are any, parameters (2, V, 4). Counts: rate and its log,
+logs of the chance of a structural zero and of none; reals: mean, precision, half its log.
 """
 
 import math
@@ -39,9 +38,7 @@ def individuals(units, layout, wanted):
 
     Of each row of phi the variable is told, p of the padding row.
     """
-    multiplicity, starts, power, c = units[1], layout[0], np.empty(0), 0
-    if len(units) > 2:
-        power, c = units[2], units[0][1].shape[1]
+    multiplicity, starts = units[1], layout[0]
     variable = np.empty(starts[-1] + 1, np.int32)
     for j in range(starts.shape[0] - 1):
         variable[starts[j] : starts[j + 1]] = j
@@ -52,12 +49,12 @@ def individuals(units, layout, wanted):
         owner[at : at + multiplicity[u]] = u
         at += multiplicity[u]
     p, r, z = layout[2].shape[0], layout[6].shape[0], np.zeros(at, np.int16)
-    rows = units[0], power, owner, np.zeros((at, c), np.bool_), variable
     S, T = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), np.empty((2, starts.shape[0]))
     sides = S, np.empty(2), np.empty(2, np.int64), T
-    if len(units) > 2:
-        return rows, z, (*sides, np.empty((2, p + r, 4)))
-    return rows, z, sides
+    if len(units) == 2:
+        return (units[0], np.empty(0), owner, np.zeros((at, 0), np.bool_), variable), z, sides
+    flags, P = np.zeros((at, units[0][1].shape[1]), np.bool_), np.empty((2, p + r, 4))
+    return (units[0], units[2], owner, flags, variable), z, (*sides, P)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -206,13 +203,9 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """
     S, n2, size2 = sides[:3]
     n, size, _ = classes
-    gain = 0.0
+    gain, families = 0.0, layout if len(sides) > 4 else layout[:2]
     for seen in range(0, NOBODY + 1, NOBODY):  # one call: a constant would compile it twice
-        if len(sides) > 4:
-            of_second = log_marginal(S, layout, 1, seen)
-        else:
-            of_second = log_marginal(S, layout[:2], 1, seen)
-        gain = of_second - gain
+        gain = log_marginal(S, families, 1, seen) - gain
     after, now = 0, 0.0  # log p(z | alpha) up to a constant
     for c in range(n.shape[0] - 1, -1, -1):
         if c < n.shape[0] - 1:
@@ -230,9 +223,11 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def pick(rng, n, least, other):
     """A class with at least so many members, not `other`, chosen uniformly; -1 if there is none."""
-    some = np.flatnonzero(n >= least)
-    some = some[some != other]
-    return some[below(rng, some.shape[0])] if some.shape[0] > 0 else -1
+    some, count = np.empty(n.shape[0], np.int64), 0
+    for k in range(n.shape[0]):
+        some[count] = k
+        count += n[k] >= least and k != other
+    return some[below(rng, count)] if count > 0 else -1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -249,12 +244,12 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
         merges = rng.random() < 0.5
         kind = int(merges)
         tally[kind, 0] += 1
-        k, e = pick(rng, size, 2 - kind, -1), -1
+        k, e = pick(rng, size, 2 - kind, size.shape[0]), -1
         if merges:
-            e = pick(rng, size, 1, k)
+            e = pick(rng, size, kind, k)
         if (e if merges else k) < 0 or (not merges and size.min() > 0):
             continue
-        count = gather(z, k, members, 0)
+        count = gather(z, k, members, np.int64(0))
         if merges:
             count = gather(z, e, members, count)
             first, second = below(rng, size[k]), size[k] + below(rng, size[e])

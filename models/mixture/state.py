@@ -225,14 +225,13 @@ class Units:
         """Data, multiplicities and powers (none: all 1), as compiled loops take them.
 
         Columns of levels stand in the order that rows are sorted by, so that most begin alike.
-        Levels that count in full are told by their tuples: ``(positions,), multiplicity``.
         """
         power = np.empty(0) if self.power is None else self.power
         data = self.data
         if self.sorted_by is not None:
             positions = np.ascontiguousarray(data.positions[:, self.sorted_by])
             data = data._replace(positions=positions)
-        if self.power is None and not data.has_numbers:
+        if self.power is None and not data.has_numbers:  # levels that count in full
             return data.arrays, self.multiplicity
         return tuple(data), self.multiplicity, power
 
