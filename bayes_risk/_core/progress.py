@@ -42,7 +42,7 @@ def compiling_told(tell: Callable[[str, int, int], None]) -> Iterator[None]:
     """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
     from numba.core import event
 
-    class Told(event.Listener):
+    class Told(event.Listener):  # type: ignore[misc]  # numba has no types
         depth = 0  # a loop compiles those that it calls; numba lets in one thread at a time
 
         def on_start(self, event: Any) -> None:
