@@ -386,8 +386,8 @@ class MixtureFit(Shown):
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label, draw = np.empty(len(rows.positions), np.int16), self.draws
-        units = Units(data=rows, multiplicity=np.ones_like(label, np.int64), unit=label).arrays
-        nothing = np.empty(0), np.empty((0, 0))
+        ones, nothing = np.ones(len(label), np.int64), (np.empty(0), np.empty((0, 0)))
+        units = Units(data=rows, multiplicity=ones, unit=ones).arrays
         fixed = draw.pi[h], draw.phi[h], self.prior.layout
         flags, size = np.empty((0, 0), bool), np.empty(0, np.int64)
         draw_labels(rng, units, *fixed, *nothing, label, flags, size)
