@@ -269,6 +269,26 @@ def test_a_real_interruption_leaves_no_folder(tmp_path, name):
     assert [p.name for p in tmp_path.rglob("*")] == ["s.toml"], errors
 
 
+@pytest.mark.check
+def test_compiling_is_said_in_the_first_run_alone(files, tmp_path):
+    """With nothing compiled, then with what the first run compiled."""
+    model = "[model]\nn_classes = 2\ndraws = 20\ntune = 20\n[release]\nm = 1\n[attribute]\n"
+    (tmp_path / "s.toml").write_text(f'[data]\npath = "original.csv"\nindex = "id"\n{model}')
+    said = []
+    for more in ([], ["--overwrite"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "bayes_risk.app.cli", "audit", "s.toml", *more],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "loops")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stderr.count("compiling (once)"))
+    assert said == [1, 0]
+
+
 def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
     def doubt():
         for _ in range(3):

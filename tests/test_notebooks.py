@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from numba.core import event
 
 import bayes_risk as br
 from bayes_risk._core import progress
@@ -119,6 +120,37 @@ def test_an_error_ends_the_bar(watching):
     with pytest.raises(ValueError):
         fails()
     assert progress._running == []
+
+
+def compiling(module="bayes_risk.models.mixture.sampler"):
+    """What numba says of a loop that it compiles."""
+    loop = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
+    return event.trigger_event("numba:compile", data={"dispatcher": loop})
+
+
+def test_compiling_is_told_of_loops_of_ours_and_not_of_those_they_call():
+    told, tell = [], lambda *step: told.append(step)
+    with progress.compiling_told(tell):
+        with compiling("numba.np.arraymath"), compiling("elsewhere"):
+            pass
+        assert told == []
+        with compiling(), compiling("bayes_risk.models.mixture.sweep"), compiling("numba.np"):
+            assert told == [("compiling (once)", 0, 1)]
+    with compiling():
+        pass
+    assert told == [("compiling (once)", 0, 1), ("compiling (once)", 1, 1)]
+
+
+def test_a_call_says_that_it_compiles_unless_no_bar_is_wanted(watching, capsys):
+    @progress.shows_progress
+    def compiles(*, progress=None):
+        with compiling():
+            pass
+
+    compiles(progress=False)
+    assert capsys.readouterr().err == ""
+    compiles()
+    assert "compiling (once): done in" in capsys.readouterr().err
 
 
 def test_a_notebook_has_a_bar_that_goes(watching, monkeypatch):

@@ -200,7 +200,9 @@ def test_synthesis_has_the_conditional_distribution_of_what_is_possible(known):
     p[~(EVERY[:, known] == start[known]).all(axis=1)] = 0.0
     p /= p.sum()
     given_rows = np.tile((start + STARTS[:-1])[flags], (n, 1)).astype(np.int32)
-    out = possible_rows(zeros, given_rows, flags, pi, rows, columns, rng=rng)
+    how = {"n_classes": 2, "concentration": (1.0, 1.0), "level": 1.0, "starts": STARTS}
+    prior = Prior(**how, zeros=zeros)
+    out = possible_rows(prior, given_rows, flags, pi, rows, columns, rng=rng)
     codes = np.tile(start, (n, 1))
     codes[:, columns] = out
     found = np.bincount(np.ravel_multi_index(codes.T, LEVELS), minlength=len(EVERY))

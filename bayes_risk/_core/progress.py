@@ -1,7 +1,8 @@
 """Progress of calls from Python: a bar where somebody watches, nothing anywhere else."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from threading import Lock
@@ -36,6 +37,26 @@ def watched() -> bool:
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
 
+@contextmanager
+def compiling_told(tell: Callable[[str, int, int], None]) -> Iterator[None]:
+    """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
+    from numba.core import event
+
+    class Told(event.Listener):  # type: ignore[misc]  # numba has no types
+        depth = 0  # a loop compiles those that it calls; numba lets in one thread at a time
+
+        def on_start(self, event: Any) -> None:
+            self.depth += event.is_start - event.is_end
+            ours = event.data["dispatcher"].py_func.__module__.startswith("bayes_risk.")
+            if ours and self.depth == event.is_start:
+                tell("compiling (once)", int(event.is_end), 1)
+
+        on_end = on_start
+
+    with event.install_listener("numba:compile", Told()):
+        yield
+
+
 def shows_progress(function: Function) -> Function:
     """Show a bar while a function runs, unless it was given ``progress``: a callable, or False."""
 
@@ -46,7 +67,8 @@ def shows_progress(function: Function) -> Function:
             _running.append(function.__qualname__)
         try:
             if show:
-                with import_module("bayes_risk.reporting.terminal").bars() as progress:
+                bars = import_module("bayes_risk.reporting.terminal").bars()
+                with bars as progress, compiling_told(progress):
                     return function(*args, progress=progress, **how)
             if not (progress is None or isinstance(progress, bool)):
                 how["progress"] = progress

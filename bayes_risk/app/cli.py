@@ -21,7 +21,7 @@ import typer
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.progress import no_bars
+from bayes_risk._core.progress import compiling_told, no_bars
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -347,7 +347,6 @@ def identify(
                 "closed": not given["open_ends"],
                 "fallback": given["fallback"],
                 "corresponds": given["corresponds"],
-                "corresponds": given["corresponds"],
             },
             "thresholds": {} if rate is None else {"true_match_rate": rate},
             "output": {"folder": given["output"]},
@@ -378,7 +377,7 @@ def _run(
         check_target(folder, overwrite=dry_run or how["overwrite"])
     compile_beside(folder or Path("identify"))  # before slow imports
     bars, early = terminal.Bars(Console(stderr=True, quiet=quiet)), None
-    with interrupts() as (stop, caught), bars:
+    with interrupts() as (stop, caught), bars, compiling_told(bars):
 
         def progress(stage: str, done: int, total: int) -> None:
             nonlocal early

@@ -90,10 +90,10 @@ class NotebookBars:
         self._place.update(self._html(""))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Show that `done` of `total` units of a stage are done; at most five times a second."""
+        """Show how far a stage is; that it begins at once, else at most five times a second."""
         with self._lock:
             self._done[stage] = (done, total)
-            if monotonic() > self._shown + 0.2:
+            if done == 0 or monotonic() > self._shown + 0.2:
                 self._shown = monotonic()
                 rows = [
                     f'<div><progress value="{n}" max="{of}"></progress> {escape(name)}</div>'

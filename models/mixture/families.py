@@ -9,9 +9,10 @@ structural zeros, and the number of reals. A unit may hold several values of a c
 its synthetic ones): column j of ``counts`` is of count ``j % p``, of ``reals`` of real ``j % r``.
 
 ``data``: positions (U, w) of levels, counts (U, c) and exposures, 0 where a unit says nothing of a
-count, reals (U, v), NaN where it says nothing of one. ``layout``: starts, prior of levels, shape
-and rate of rates, whether there are structural zeros, their prior, and m, kappa, a, b of each real:
-``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
+count, reals (U, v), NaN where it says nothing of one; of levels alone positions, and nothing is
+compiled for numbers, as lengths of tuples that are arguments are known then. ``layout``: starts,
+prior of levels, shape and rate of rates, whether there are structural zeros, their prior, and m,
+kappa, a, b of each real: ``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
 
 A mass of a count is ``x log(lambda) - e lambda``, a product of precomputed rows. At counts of 1e9
 that is 2e10 and its last digit 4e-6, so large counts get a second pass: ``x log(lambda_k /
@@ -51,10 +52,10 @@ def log_normal(x, mean, precision):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def tables_of(pi, phi, layout, needed=True):
-    """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1; empty if not needed."""
+def tables_of(pi, phi, layout):
+    """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
     p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
-    D, K = phi.shape if needed else (0, 0)
+    D, K = phi.shape
     log_pi, log_phi = np.empty(K), np.zeros((D, K))
     log_alive, at_zero = np.zeros((p, K)), np.zeros((p, K))
     for k in range(K):
@@ -71,11 +72,10 @@ def tables_of(pi, phi, layout, needed=True):
     return log_pi, log_phi, log_alive, at_zero
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
 def log_class_masses(data, u, phi, layout, tables, out):
     """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
-    positions, counts, exposure, reals = data
-    log_pi, log_phi, log_alive, at_zero = tables
+    positions, (log_pi, log_phi, log_alive, at_zero) = data[0], tables
     p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
     K, w, ones, large = out.shape[0], positions.shape[1], log_phi.shape[0] - 1, False
     for k in range(K):
@@ -88,6 +88,9 @@ def log_class_masses(data, u, phi, layout, tables, out):
         )
         for k in range(K):
             out[k] += (log_phi[a, k] + log_phi[b, k]) + (log_phi[c, k] + log_phi[d, k])
+    if len(data) == 1:
+        return largest(out)
+    _, counts, exposure, reals = data
     n, step = counts.shape[1], 1 if inflated else 2
     for i in range(0, n, step):
         x, e, j = counts[u, i], exposure[u, i], i % p
@@ -239,30 +242,30 @@ def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     ``size`` (K,), not empty, how many individuals a class has, both are kept of all, unit after
     unit: of equal ones those of a class together. Where M has no rows only ``label`` is drawn.
     """
-    (positions, counts, _, reals), _, power = units
-    alone = counts.shape[1] + reals.shape[1] + power.shape[0] == 0  # levels that count in full
-    tables = tables_of(pi, phi, layout, not alone)  # those need no logs
-    products, masses = np.empty((positions.shape[1] + 1, pi.shape[0])), np.empty(pi.shape[0])
-    copies, dead = np.zeros(pi.shape[0], np.int64), np.zeros(counts.shape[1], np.int64)
+    products, masses = np.empty((units[0][0].shape[1] + 1, pi.shape[0])), np.empty(pi.shape[0])
+    copies, tables = np.zeros(pi.shape[0], np.int64), None
+    dead = copies
+    if len(units) > 2:  # levels that count in full need no logs
+        tables, dead = tables_of(pi, phi, layout), np.zeros(units[0][1].shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
     size[:] = 0
     room = products, masses, copies, dead
-    label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, flags, size)
+    label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, flags, size):
+def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size):
     """What `draw_labels` does once there is room: all of it, as calls would count references."""
-    data, multiplicity, power = units
+    data, multiplicity = units[0], units[1]
     products, masses, copies, dead = room
-    positions, K, p, at = data[0], pi.shape[0], layout[2].shape[0], 0
+    positions, K, p, at, w = data[0], pi.shape[0], layout[2].shape[0], 0, 1.0
     for u in range(multiplicity.shape[0]):
-        w = power[u] if power.shape[0] > 0 else 1.0
-        if alone:
+        if len(units) == 2:
             class_masses(positions, u, pi, phi, products, masses)
         else:
-            cumulated_masses(data, power, u, phi, layout, tables, masses)
+            cumulated_masses(data, units[2], u, phi, layout, tables, masses)
+            w = units[2][u] if units[2].shape[0] > 0 else 1.0
         one = draw_class(rng, masses)
         if M.shape[0] == 0:
             label[u] = one
@@ -274,7 +277,7 @@ def label_units(rng, units, alone, pi, phi, layout, tables, room, n, M, label, f
             left, copies[k] = copies[k], 0
             if left == 0:
                 continue
-            if data[1].shape[1] + data[3].shape[1] > 0:
+            if len(units) > 2 and data[1].shape[1] + data[3].shape[1] > 0:
                 for c in range(data[1].shape[1]):  # how many zeros are structural
                     e, j, dead[c] = data[2][u, c], c % p, 0
                     if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
@@ -317,22 +320,23 @@ def fill_log_masses(data, pi, phi, layout, out):
 
     Rows with large counts, whose last digits those do not have, term by term.
     """
-    positions, counts, exposure, reals = data
-    p, r = layout[2].shape[0], layout[6].shape[0]
+    p, r, positions = layout[2].shape[0], layout[6].shape[0], data[0]
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
-    for u in range(out.shape[1]):
-        for c in range(counts.shape[1]):
-            x, e = counts[u, c], exposure[u, c]
-            if x > LARGE:
-                constants[u] = np.nan
-            elif x > 0.0:
-                constants[u] += x * math.log(e) - math.lgamma(x + 1.0)
-        for c in range(reals.shape[1]):
-            constants[u] -= HALF_LOG_2PI if reals[u, c] == reals[u, c] else 0.0
+    if len(data) > 1:
+        _, counts, exposure, reals = data
+        for u in range(out.shape[1]):
+            for c in range(counts.shape[1]):
+                x, e = counts[u, c], exposure[u, c]
+                if x > LARGE:
+                    constants[u] = np.nan
+                elif x > 0.0:
+                    constants[u] += x * math.log(e) - math.lgamma(x + 1.0)
+            for c in range(reals.shape[1]):
+                constants[u] -= HALF_LOG_2PI if reals[u, c] == reals[u, c] else 0.0
     for h in range(pi.shape[0]):
         tables = tables_of(pi[h], phi[h], layout)
         for u in range(out.shape[1]):
-            if constants[u] == constants[u]:
+            if len(data) == 1 or constants[u] == constants[u]:
                 log_class_masses(data, u, phi[h], layout, tables, terms)
                 out[h, u] = constants[u] + log_sum_of(terms)
                 continue
@@ -507,30 +511,32 @@ def log_marginal(M, layout, k, seen):
     """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
 
     Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
-    rate, x (log(x / e) - 1), which has more digits than the rest at large sums, and is the same
-    whatever was seen. The factors e^x / x! of records, the same in any class, are left out.
+    rate, x (log(x / e) - 1), with more digits than the rest at large sums, whatever was seen. Left
+    out are factors e^x / x! of records, the same in any class. Of levels alone: ``layout[:2]``.
     """
-    starts, level, shape, _, inflated, beta, reals = layout
-    p, r, D = shape.shape[0], reals.shape[0], starts[-1] + 1
-    of, nothing, total = np.empty(PARAMETERS), np.zeros((0, 4)), 0.0
-    for v in range(p + r):
-        number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
-        if v < p:
-            x, e, zeros, values = M[v, k], M[D + v, k], M[p + v, k], M[D + p + v, k]
-            of_count = 0.0
-            if e > 0.0:
-                of_count += log_negative_binomial(x, of[0], of[1], e, 0.0, of[2])
-            if inflated:
-                a, b = beta[0] + M[p + v, seen], beta[1] + M[D + p + v, seen]
-                rise = log_rise(a, zeros) + log_rise(b, values)
-                of_count += rise - log_rise(a + b, zeros + values)
-            total += of_count
-        else:
-            n, x, squares = M[D + p + v, k], M[p + v, k], M[p + r + v, k]
-            _, kappa, a, b = real_given(n, x, squares, of)
-            of_real = log_rise(of[2], a - of[2])
-            of_real = of_real - (a - of[2]) * math.log(b) - of[2] * math.log(b / of[3])
-            total += of_real + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
+    starts, level, total = layout[0], layout[1], 0.0
+    if len(layout) > 2:
+        _, _, shape, _, inflated, beta, reals = layout
+        p, r, D = shape.shape[0], reals.shape[0], starts[-1] + 1
+        of, nothing = np.empty(PARAMETERS), np.zeros((0, 4))
+        for v in range(p + r):
+            number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
+            if v < p:
+                x, e, zeros, values = M[v, k], M[D + v, k], M[p + v, k], M[D + p + v, k]
+                of_count = 0.0
+                if e > 0.0:
+                    of_count += log_negative_binomial(x, of[0], of[1], e, 0.0, of[2])
+                if inflated:
+                    a, b = beta[0] + M[p + v, seen], beta[1] + M[D + p + v, seen]
+                    rise = log_rise(a, zeros) + log_rise(b, values)
+                    of_count += rise - log_rise(a + b, zeros + values)
+                total += of_count
+            else:
+                n, x, squares = M[D + p + v, k], M[p + v, k], M[p + r + v, k]
+                _, kappa, a, b = real_given(n, x, squares, of)
+                of_real = log_rise(of[2], a - of[2])
+                of_real = of_real - (a - of[2]) * math.log(b) - of[2] * math.log(b / of[3])
+                total += of_real + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
     for q in range(starts.shape[0] - 1):  # Dirichlet-multinomials
         of_levels, before, more = 0.0, 0.0, 0.0
         for row in range(starts[q], starts[q + 1]):

@@ -32,7 +32,7 @@ from .families import draw_labels
 from .led import Lengths, carried_on, draws_beside, led_by, lengthened, scores
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .state import Draws, Prior, Rows, Units, ZeroLayout
+from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
@@ -314,9 +314,7 @@ class MixtureFit(Fitted):
         synthesized = np.isin(np.arange(len(columns.order)), made)
         if prior.n_numbers == 0:
             given = rows.positions if classes == "own" else rows.positions[:, ~synthesized]
-            nothing = np.zeros((0, prior.width - 1), dtype=bool)
-            zeros = prior.zeros or ZeroLayout.of_boxes(nothing, prior.starts)
-            out = possible_rows(zeros, given, ~synthesized, pi, phi, made, rng=rng)
+            out = possible_rows(prior, given, ~synthesized, pi, phi, made, rng=rng)
             codes[np.ix_(request.mask, where)] = out
             return codes
         new = np.empty((len(rows.positions), len(made)))
@@ -338,8 +336,8 @@ class MixtureFit(Fitted):
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label, draw = np.empty(len(rows.positions), np.int16), self.draws
-        units = tuple(rows), np.ones(len(label), np.int64), np.empty(0)
-        nothing = np.empty(0), np.empty((0, 0))
+        ones, nothing = np.ones(len(label), np.int64), (np.empty(0), np.empty((0, 0)))
+        units = Units(data=rows, multiplicity=ones, unit=ones).arrays
         fixed = draw.pi[h], draw.phi[h], self.prior.layout
         flags, size = np.empty((0, 0), bool), np.empty(0, np.int64)
         draw_labels(rng, units, *fixed, *nothing, label, flags, size)

@@ -88,7 +88,7 @@ def part_masses(parts, phi, layout):
     """g[k, v] = p(v-th unsynthesised part | k), with numbers relative to its likeliest class."""
     K, V = phi.shape[1], parts[0].shape[0]
     g, terms, even = np.ones((K, V)), np.empty(K), np.ones(K)
-    if parts[1].shape[1] + parts[3].shape[1] == 0:
+    if len(parts) == 1:
         for j in range(parts[0].shape[1]):
             for k in range(K):
                 for v in range(V):
@@ -158,7 +158,7 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     begin, end = (0, 0) if v < p_r else (layout[0][v - p_r], layout[0][v - p_r + 1])
     ratio = np.empty(end - begin)
     for k in range(pi.shape[0]):
-        if v < p_r:
+        if len(parts) > 1 and v < p_r:
             gain = number_factors(M_z, proposal, phi, parts, layout, v, k, more)
         else:
             gain = 0.0
@@ -184,13 +184,13 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
+def update_given(rng, parts, given, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
     """Weights and parameters from the sums of confidential and synthetic rows; returns alpha.
 
-    ``given``: unsynthesised parts, how often each divides, their rows of levels (w, V) and which
-    columns those are. ``sums`` become those of both.
+    ``given``: how often each of the unsynthesised parts divides, their rows of levels (w, V) and
+    which columns those are. ``sums`` become those of both.
     """
-    parts, c, us, us_columns = given
+    c, us, us_columns = given
     (n, M), (n_z, M_z) = sums, sums_z
     p, r, starts = layout[2].shape[0], layout[6].shape[0], layout[0]
     log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
@@ -201,11 +201,12 @@ def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, sums, sums
         v = p + r + us_columns[j]
         update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g)
         kept[v] = True
-    for v in range(p + r):
-        x = parts[2][:, v] if v < p else parts[3][:, v - p]
-        if (x > 0.0).any() if v < p else (x == x).any():
-            update_variable(rng, parts, c, us, 0, v, proposal, M_z, layout, pi, phi, g)
-            kept[v] = True
+    if len(parts) > 1:
+        for v in range(p + r):
+            x = parts[2][:, v] if v < p else parts[3][:, v - p]
+            if (x > 0.0).any() if v < p else (x == x).any():
+                update_variable(rng, parts, c, us, 0, v, proposal, M_z, layout, pi, phi, g)
+                kept[v] = True
     M += M_z
     n += n_z
     draw_parameters(rng, M, layout, proposal)

@@ -28,7 +28,7 @@ from .zeros import log_factors, log_possible, log_possible_release
 def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
     """log p(row | theta_h), shape (H, rows)."""
     out = np.empty((len(draws), len(rows.positions)))
-    fill_log_masses(tuple(rows), draws.pi, draws.phi, prior.layout, out)
+    fill_log_masses(rows.arrays, draws.pi, draws.phi, prior.layout, out)
     return out
 
 

@@ -71,7 +71,7 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
     alpha, log_left, pi, phi = state
     K, extra = pi.shape[0], 2 * families[2].shape[0] + families[6].shape[0]
     n, M = sums = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
-    sums_z = np.zeros_like(n), np.zeros_like(M)
+    sums_z = np.zeros(K), np.zeros(M.shape)
     label, flags = np.zeros(units[1].shape[0], np.int16), np.zeros((0, 0), np.bool_)
     if given is not None or zero is not None:
         splits = 0
@@ -89,8 +89,8 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
                 if given is not None:
                     if c.shape[0] > 0:
                         alpha[0] = update_given(
-                            rng, (given[1], c, given[3], given[4]), families, prior,
-                            alpha[0], log_left, pi, phi, sums, sums_z, g,
+                            rng, given[1], (c, given[3], given[4]), families, prior, alpha[0],
+                            log_left, pi, phi, sums, sums_z, g,
                         )  # fmt: skip
                         continue
             if swaps:

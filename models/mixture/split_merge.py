@@ -14,8 +14,8 @@ derivation stands in `docs/mixtures.md`.
 structural, and the column of each row of levels. ``classes``: weighted counts, individuals, sums.
 ``sides`` of a split: sums as ``M``, a column a side and a third of nobody; weighted counts and
 individuals (2,); totals (2, q + 1) of columns of levels and prior mass, the last for padding, whose
-only level is sure; and parameters (2, V, 4) of numbers. Counts: rate and its log, logs of the
-chance of a structural zero and of none; reals: mean, precision, half its log.
+only level is sure; of numbers, if there are any, parameters (2, V, 4). Counts: rate and its log,
+logs of the chance of a structural zero and of none; reals: mean, precision, half its log.
 """
 
 import math
@@ -38,7 +38,7 @@ def individuals(units, layout, wanted):
 
     Of each row of phi the variable is told, p of the padding row.
     """
-    (data, multiplicity, power), starts = units, layout[0]
+    multiplicity, starts = units[1], layout[0]
     variable = np.empty(starts[-1] + 1, np.int32)
     for j in range(starts.shape[0] - 1):
         variable[starts[j] : starts[j + 1]] = j
@@ -48,11 +48,13 @@ def individuals(units, layout, wanted):
     for u in range(multiplicity.shape[0] if wanted else 0):
         owner[at : at + multiplicity[u]] = u
         at += multiplicity[u]
-    flags = np.zeros((at, data[1].shape[1]), np.bool_)
-    p, r, q = layout[2].shape[0], layout[6].shape[0], starts.shape[0] - 1
-    S, counts = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), (np.empty(2), np.empty(2, np.int64))
-    sides = S, *counts, np.empty((2, q + 1)), np.empty((2, p + r, 4))
-    return (data, power, owner, flags, variable), np.zeros(at, np.int16), sides
+    p, r, z = layout[2].shape[0], layout[6].shape[0], np.zeros(at, np.int16)
+    S, T = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), np.empty((2, starts.shape[0]))
+    sides = S, np.empty(2), np.empty(2, np.int64), T
+    if len(units) == 2:
+        return (units[0], np.empty(0), owner, np.zeros((at, 0), np.bool_), variable), z, sides
+    flags, P = np.zeros((at, units[0][1].shape[1]), np.bool_), np.empty((2, p + r, 4))
+    return (units[0], units[2], owner, flags, variable), z, (*sides, P)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -122,16 +124,17 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     odds are n_B p(row | B) / (n_A p(row | A)), held in range; levels of one row count one by one.
     """
     data, power, owner, flags, variable = rows
-    S, n2, size2, T, P = sides
-    positions, numbers, starts, a = data[0], P.shape[1] > 0, layout[0], layout[1]
+    S, n2, size2, T = sides[:4]
+    positions, starts, a = data[0], layout[0], layout[1]
     S[:] = 0.0
     n2[:] = 0.0
     size2[:] = 0
     for j in range(starts.shape[0] - 1):
         T[:, j] = a * (starts[j + 1] - starts[j])
     T[:, -1] = a
-    for s in range(2):
-        renew(S, layout, s, P)
+    if len(sides) > 4:
+        for s in range(2):
+            renew(S, layout, s, sides[4])
     log_q, chance = 0.0, 1.0
     for t in range(count):
         i = members[t]
@@ -147,8 +150,8 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
                     odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
                     first = second = 1.0
             odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
-            if numbers:
-                odds *= math.exp(log_odds_of_numbers(data, u, flags, i, layout, P))
+            if len(sides) > 4 and sides[4].shape[1] > 0:
+                odds *= math.exp(log_odds_of_numbers(data, u, flags, i, layout, sides[4]))
                 odds = min(max(odds, 1.0 / BIG), BIG)
             if w != 1.0:
                 odds = odds**w
@@ -162,10 +165,10 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
         for j in range(positions.shape[1]):
             S[positions[u, j], s] += w
             T[s, variable[positions[u, j]]] += w
-        if numbers:
+        if len(sides) > 4 and sides[4].shape[1] > 0:
             add_numbers(data, u, s, w, 1, flags[i], layout, S)
             if size2[s] <= FEW or size2[s] % EVERY == 0:
-                renew(S, layout, s, P)
+                renew(S, layout, s, sides[4])
     return log_q + math.log(chance)
 
 
@@ -200,10 +203,9 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """
     S, n2, size2 = sides[:3]
     n, size, _ = classes
-    of_second = np.empty(2)
-    for i in range(2):  # one call: a constant for the class would compile it twice
-        of_second[i] = log_marginal(S, layout, 1, NOBODY * (1 - i))
-    gain = of_second[0] - of_second[1]
+    gain, families = 0.0, layout if len(sides) > 4 else layout[:2]
+    for seen in range(0, NOBODY + 1, NOBODY):  # one call: a constant would compile it twice
+        gain = log_marginal(S, families, 1, seen) - gain
     after, now = 0, 0.0  # log p(z | alpha) up to a constant
     for c in range(n.shape[0] - 1, -1, -1):
         if c < n.shape[0] - 1:
@@ -221,9 +223,11 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def pick(rng, n, least, other):
     """A class with at least so many members, not `other`, chosen uniformly; -1 if there is none."""
-    some = np.flatnonzero(n >= least)
-    some = some[some != other]
-    return some[below(rng, some.shape[0])] if some.shape[0] > 0 else -1
+    some, count = np.empty(n.shape[0], np.int64), 0
+    for k in range(n.shape[0]):
+        some[count] = k
+        count += n[k] >= least and k != other
+    return some[below(rng, count)] if count > 0 else -1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -233,19 +237,19 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
     A class k of two or more is split, side 1 into an empty slot, or class e is merged into k. One
     member of either side comes first, the others in a random order; ``goal``: who is of class e.
     """
-    (n, size, M), (S, n2, size2, _, _) = classes, sides
+    (n, size, M), (S, n2, size2) = classes, sides[:3]
     room, slots = z.shape[0] + 1, np.empty(n.shape[0])
     members, side, goal = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int8)
     for _ in range(moves):
         merges = rng.random() < 0.5
         kind = int(merges)
         tally[kind, 0] += 1
-        k, e = pick(rng, size, 2 - kind, -1), -1
+        k, e = pick(rng, size, 2 - kind, size.shape[0]), -1
         if merges:
-            e = pick(rng, size, 1, k)
+            e = pick(rng, size, kind, k)
         if (e if merges else k) < 0 or (not merges and size.min() > 0):
             continue
-        count = gather(z, k, members, 0)
+        count = gather(z, k, members, np.int64(0))
         if merges:
             count = gather(z, e, members, count)
             first, second = below(rng, size[k]), size[k] + below(rng, size[e])

@@ -159,6 +159,11 @@ class Rows(NamedTuple):
         """Whether there are columns other than levels."""
         return bool(self.counts.shape[1] + self.reals.shape[1])
 
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """As compiled loops take them: levels alone are one array, and no more is compiled."""
+        return tuple(self) if self.has_numbers else (self.positions,)
+
     def units(
         self,
         given: "Given | None" = None,
@@ -226,6 +231,8 @@ class Units:
         if self.sorted_by is not None:
             positions = np.ascontiguousarray(data.positions[:, self.sorted_by])
             data = data._replace(positions=positions)
+        if self.power is None and not data.has_numbers:  # levels that count in full
+            return data.arrays, self.multiplicity
         return tuple(data), self.multiplicity, power
 
     def only(self, which: npt.NDArray[np.integer]) -> "Units":
@@ -251,7 +258,7 @@ class Given:
         """What compiled loops take: rows, parts, their number and levels (w, V), columns."""
         data, times = self.parts.data, self.parts.multiplicity
         levels = np.ascontiguousarray(data.positions.T)
-        return self.rows.arrays, tuple(data), times, levels, self.columns
+        return self.rows.arrays, data.arrays, times, levels, self.columns
 
 
 DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")

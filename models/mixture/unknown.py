@@ -109,7 +109,7 @@ class UnknownRecords:
         """The units as the kernels take them; a chain writes its unknown rows into them."""
         units = [
             (
-                *(np.concatenate([x, z]) for x, z in zip(u.data, rows, strict=True)),
+                *(np.concatenate(x) for x in zip(u.data.arrays, rows.arrays, strict=True)),
                 np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)),
             )
             for u, rows in self.parts

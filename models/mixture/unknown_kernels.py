@@ -269,8 +269,10 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def block(stacked, l):
     """Units of data set l."""
-    positions, counts, exposure, reals, times, ptr = stacked
-    s = slice(ptr[l], ptr[l + 1])
+    s = slice(stacked[-1][l], stacked[-1][l + 1])
+    if len(stacked) == 3:
+        return (stacked[0][s],), stacked[1][s]
+    positions, counts, exposure, reals, times, _ = stacked
     return (positions[s], counts[s], exposure[s], reals[s]), times[s], np.empty(0)
 
 
@@ -279,36 +281,37 @@ def part_of(data, l):
     """Data set l as a fit takes it, the unknown rows last; block m is the table alone."""
     units, given, parts, c, us, us_columns = data
     here = block(given, l)
-    s = slice(0, c.shape[0] if l < given[5].shape[0] - 2 else 0)
+    s = slice(0, c.shape[0] if l < given[-1].shape[0] - 2 else 0)
     return block(units, l), (here, parts, c[s], us, us_columns)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
-    positions, counts, exposure, reals = data
     free, e = rows[0], rows[1]
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     R = y.shape[0]
     for i in range(R):
-        u = positions.shape[0] - R + i
+        u = data[0].shape[0] - R + i
         for c in range(free.shape[0]):
             v = free[c]
             if v >= p_r:
-                positions[u, v - p_r] = int(y[i, c])
-            elif v >= p:
-                reals[u, v - p] = y[i, c]
-            else:
+                data[0][u, v - p_r] = int(y[i, c])
+            elif len(data) > 1:
                 told = y[i, c] == y[i, c]
-                counts[u, v] = y[i, c] if told else 0.0
-                exposure[u, v] = e[i, c] if told else 0.0
+                if v >= p:
+                    data[3][u, v - p] = y[i, c]
+                else:
+                    data[1][u, v] = y[i, c] if told else 0.0
+                    data[2][u, v] = e[i, c] if told else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def label_base(rng, table, layout, pi, phi, n, M, label, flags):
     """Labels of the table, of which sums are kept, and labels and zeros of the unknown rows."""
     (R, p), U = flags.shape, table[1].shape[0]
-    all_label, all_flags = np.empty(U, np.int16), np.zeros((U, table[0][1].shape[1]), np.bool_)
+    c = table[0][1].shape[1] if len(table) > 2 else 0
+    all_label, all_flags = np.empty(U, np.int16), np.zeros((U, c), np.bool_)
     draw_labels(rng, table, pi, phi, layout, n, M, all_label, all_flags, np.empty(0, np.int64))
     label[:] = all_label[U - R :]
     flags[:] = all_flags[U - R :, :p]

@@ -211,39 +211,40 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     A class in proportion to what is possible there, then level after level: each weighted with the
     share of what is still possible after it, which boxes that are disjoint give as one minus a sum.
     ``positions`` (n, w) are levels that a class is drawn given, those of the columns that are
-    ``known`` (p,) if there are boxes.
+    ``known`` (p,) if there are boxes; without any ``zero`` is None.
     """
-    boxes = zero[0]
-    K, B, us_columns = pi.shape[0], boxes.shape[0], np.flatnonzero(known)
-    tails = np.ones((columns.shape[0] + 1, B, K))
-    for j in range(columns.shape[0]):  # mass of a box in the columns from j on
-        mass = box_masses(zero, phi, columns[j:][::-1].copy())[1]
-        for b in range(B):  # number by number: arrays put into arrays compile for seconds
-            for k in range(K):
-                tails[j, b, k] = mass[b, k]
-    us = np.ascontiguousarray(positions.T)
-    masses, alive, weights = np.empty(K), np.zeros(B, np.bool_), np.empty(phi.shape[0])
+    K, masses, weights = pi.shape[0], np.empty(pi.shape[0]), np.empty(phi.shape[0])
     room = np.empty((positions.shape[1] + 1, K))
+    if zero is not None:
+        boxes, us, us_columns = zero[0], np.ascontiguousarray(positions.T), np.flatnonzero(known)
+        tails = np.ones((columns.shape[0] + 1, boxes.shape[0], K))
+        for j in range(columns.shape[0]):  # mass of a box in the columns from j on
+            mass = box_masses(zero, phi, columns[j:][::-1].copy())[1]
+            for b in range(mass.shape[0]):  # arrays put into arrays compile for seconds
+                for k in range(K):
+                    tails[j, b, k] = mass[b, k]
+        alive, everywhere = np.zeros(boxes.shape[0], np.bool_), np.int64(-1)
     for i in range(positions.shape[0]):
         class_masses(positions, i, pi, phi, room, masses)
-        for b in range(B):
-            alive[b] = meets(boxes, b, us, i, us_columns)
-        if B > 0:
+        if zero is not None:
+            for b in range(alive.shape[0]):
+                alive[b] = meets(boxes, b, us, i, us_columns)
             for k in range(K):
-                masses[k] = room[-1, k] * share_left(alive, boxes, -1, tails[0], k)
+                masses[k] = room[-1, k] * share_left(alive, boxes, everywhere, tails[0], k)
             cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
             begin, end = starts[columns[j]], starts[columns[j] + 1]
             for r in range(begin, end):
                 weights[r] = phi[r, drawn]
-                if B > 0:
+                if zero is not None:
                     weights[r] *= share_left(alive, boxes, r, tails[j + 1], drawn)
             cumulate(weights[begin:end])
             level = begin + draw_class(rng, weights[begin:end])
             out[i, j] = level - begin
-            for b in range(B):
-                alive[b] = alive[b] and boxes[b, level]
+            if zero is not None:
+                for b in range(alive.shape[0]):
+                    alive[b] = alive[b] and boxes[b, level]
 
 
 def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
@@ -282,7 +283,7 @@ def log_possible_release(
 
 
 def possible_rows(
-    zeros: ZeroLayout,
+    prior: Prior,
     given: npt.NDArray[np.int32],
     known: Flags,
     pi: Array,
@@ -293,11 +294,13 @@ def possible_rows(
 ) -> npt.NDArray[np.int32]:
     """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
-    draw_rows(rng, given, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
-    if not len(zeros.boxes):
+    zeros, starts = prior.zeros, prior.starts
+    zero = None if zeros is None else zeros.arrays
+    draw_rows(rng, given, zero, known, pi, phi, starts, columns, out)
+    if zeros is None:
         return out
     rows = np.empty((len(out), len(known)), np.int64)
-    rows[:, known], rows[:, columns] = given, out + zeros.starts[columns]
+    rows[:, known], rows[:, columns] = given, out + starts[columns]
     if held(zeros.boxes, rows).any():
         raise ModelError(
             "a draw of the model gives some record's possible values a probability below rounding; "
