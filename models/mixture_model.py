@@ -258,7 +258,7 @@ class Mixture(MixtureModel[MixtureFit]):
     ) -> MixtureFit:
         how: Any = locals()
         del how["self"]
-        return self._fitted(**how)
+        return fitted(self, **how)
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
         checked_table(df)
