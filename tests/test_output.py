@@ -15,7 +15,6 @@ from bayes_risk.app.output import (
     check_target,
     output_folder,
     plain,
-    records_table,
     write_csv,
     write_release,
     write_run,
@@ -23,6 +22,7 @@ from bayes_risk.app.output import (
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.release.synthpop import read_releases
+from bayes_risk.reporting.redaction import records_table
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -32,15 +32,11 @@ from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.study.study import files_in
 from bayes_risk.data.table import as_dates
-from bayes_risk.data.variables import Number
-from bayes_risk.matching.exposure_result import exposure_of
-from bayes_risk.matching.result import Matched
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
-from bayes_risk.reporting.redaction import redact
+from bayes_risk.reporting.redaction import arrays_of, records_table, redact
 from bayes_risk.reporting.sections import parts_of
-from bayes_risk.reporting.verdicts.reasons import known_for_certain
 
 MANIFEST = "manifest.json"
 
@@ -206,7 +202,6 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 
 DPI = 150
-DISTANCE = "expected_absolute_error"
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
 # what a spreadsheet would compute: text that begins so, and is no number
@@ -250,7 +245,8 @@ def of_audit(result: Any) -> dict[str, Any]:
         files["records.csv"] = records_table(*risks)
         if not result.alone:
             files["risk.nc"] = {
-                "attribute_risk": risks[0] and _arrays(risks[0], confidential=output.confidential),
+                "attribute_risk": risks[0]
+                and arrays_of(risks[0], confidential=output.confidential),
                 "identification_risk": risks[1] and risks[1].dataset,
             }
         else:  # the records at highest risk first
@@ -386,20 +382,6 @@ def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | 
     )
 
 
-def _arrays(risk: br.AttributeRisk, *, confidential: bool) -> xr.Dataset:
-    """Arrays of a result; those over guesses only where their order says nothing of the truth.
-
-    Where all targets share one grid, or a category's levels, the place of the truth is the truth.
-    """
-    found = risk.to_dataset(confidential=confidential)
-    shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
-    if confidential or not (shared or np.ptp(risk.truth)):
-        return found
-    by_guess = [name for name, array in found.variables.items() if "guess" in array.dims]
-    why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
-    return found.drop_vars([*by_guess, "truth"]).assign_attrs(note=why)
-
-
 def public(result: Any) -> dict[str, Any]:
     """What `redact` leaves of an audit, without settings, seed, hash or labels: two files."""
     names = ("attribute", "identification", "membership", "utility", "context", "bounds")
@@ -419,50 +401,6 @@ def public(result: Any) -> dict[str, Any]:
         table = Markup(summary.to_html(index=False, border=0, justify="left"))
     page_text = template("public.html.j2").render(content, table=table)
     return {"public.json": content, "public.html": page_text}
-
-
-# --- the table of records
-
-
-def records_table(
-    attribute: br.AttributeRisk | None, identification: Matched | None
-) -> pd.DataFrame:
-    """Both risks of each record side by side, and what the files show; no confidential value.
-
-    Records that were no target of the attribute audit have empty fields there.
-    """
-    tables = []
-    if identification is not None:
-        tables.append(identification.records.add_prefix("identification_"))
-    if attribute is not None:
-        named = attribute.records.assign(certain=known_for_certain(attribute))
-        both = pd.concat([named, closeness_columns(attribute)], axis=1)
-        tables.append(both.add_prefix("attribute_"))
-    # identification has all records, in their order; attribute columns come first all the same
-    joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
-    shown = exposure_of(identification, attribute)
-    if shown is not None:
-        joined = joined.join(shown.records, how="left")
-    joined.index.name = joined.index.name or "record"
-    return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
-
-
-def closeness_columns(risk: br.AttributeRisk) -> pd.DataFrame:
-    """How close the intruder comes to each number, in figures that do not tell the number.
-
-    A distance does: on a grid of percentages the expected distance without the release is a known
-    share of the true value. So distances are given relative to that one (``distance_ratio``).
-    """
-    kept = "^(mode_is_truth|probability_of_truth|region_size|truth_in_region)"
-    tables = [pd.DataFrame(index=risk.index)]
-    for variable in risk.variables:
-        if isinstance(variable, Number):
-            found = risk.closeness(variable.name)
-            without = found[f"{DISTANCE}_prior"].where(found[f"{DISTANCE}_prior"] > 0)
-            ratios = found[[DISTANCE, f"{DISTANCE}_mcse_bound"]].div(without, axis=0)
-            ratios.columns = ["distance_ratio", "distance_ratio_mcse_bound"]
-            tables.append(ratios.join(found.filter(regex=kept)).add_prefix(f"{variable.name}_"))
-    return pd.concat(tables, axis=1)
 
 
 # --- writers: tables as CSV, numbers as JSON, arrays as NetCDF

@@ -10,13 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Public, Result
+from bayes_risk.data.variables import Number
+from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.matching.result import Matched
+from bayes_risk.risk.result import AttributeRisk
+
+from .verdicts.reasons import known_for_certain
 
 NAN = float("nan")
+DISTANCE = "expected_absolute_error"
 DIGITS = 2  # of what counts no records
 
 
@@ -150,3 +158,59 @@ def _written(row: dict[Hashable, Any]) -> dict[str, Any]:
     found = ends("", "not told") if value != value else f"{value:g}"
     kept = {name: row[name] for name in ("result", "measure", "records")}
     return kept | {"found": found, "without": ends("_without", "")}
+
+
+# --- of single records, in files that stay with the data: no confidential value -----------------
+
+
+def records_table(attribute: AttributeRisk | None, identification: Matched | None) -> pd.DataFrame:
+    """Both risks of each record side by side, and what the files show; no confidential value.
+
+    Records that were no target of the attribute audit have empty fields there.
+    """
+    tables = []
+    if identification is not None:
+        tables.append(identification.records.add_prefix("identification_"))
+    if attribute is not None:
+        named = attribute.records.assign(certain=known_for_certain(attribute))
+        both = pd.concat([named, closeness_columns(attribute)], axis=1)
+        tables.append(both.add_prefix("attribute_"))
+    # identification has all records, in their order; attribute columns come first all the same
+    joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
+    shown = exposure_of(identification, attribute)
+    if shown is not None:
+        joined = joined.join(shown.records, how="left")
+    joined.index.name = joined.index.name or "record"
+    return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
+
+
+def closeness_columns(risk: AttributeRisk) -> pd.DataFrame:
+    """How close the intruder comes to each number, in figures that do not tell the number.
+
+    A distance does: on a grid of percentages the expected distance without the release is a known
+    share of the true value. So distances are given relative to that one (``distance_ratio``).
+    """
+    kept = "^(mode_is_truth|probability_of_truth|region_size|truth_in_region)"
+    tables = [pd.DataFrame(index=risk.index)]
+    for variable in risk.variables:
+        if isinstance(variable, Number):
+            found = risk.closeness(variable.name)
+            without = found[f"{DISTANCE}_prior"].where(found[f"{DISTANCE}_prior"] > 0)
+            ratios = found[[DISTANCE, f"{DISTANCE}_mcse_bound"]].div(without, axis=0)
+            ratios.columns = ["distance_ratio", "distance_ratio_mcse_bound"]
+            tables.append(ratios.join(found.filter(regex=kept)).add_prefix(f"{variable.name}_"))
+    return pd.concat(tables, axis=1)
+
+
+def arrays_of(risk: AttributeRisk, *, confidential: bool) -> xr.Dataset:
+    """Arrays of a result; those over guesses only where their order says nothing of the truth.
+
+    Where all targets share one grid, or a category's levels, the place of the truth is the truth.
+    """
+    found = risk.to_dataset(confidential=confidential)
+    shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
+    if confidential or not (shared or np.ptp(risk.truth)):
+        return found
+    by_guess = [name for name, array in found.variables.items() if "guess" in array.dims]
+    why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
+    return found.drop_vars([*by_guess, "truth"]).assign_attrs(note=why)
