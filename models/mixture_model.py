@@ -258,7 +258,8 @@ class Mixture(MixtureModel[MixtureFit]):
     ) -> MixtureFit:
         how: Any = locals()
         del how["self"]
-        return fitted(self, **how)
+        found: MixtureFit = fitted(self, **how)
+        return found
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
         checked_table(df)

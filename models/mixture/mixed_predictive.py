@@ -204,7 +204,7 @@ class Cases:
         found = [(np.zeros(0, np.int64), np.zeros((0, 2)), np.zeros((0, 2)))]
         for v in range(self.prior.n_numbers):
             every = x[:, v, None]
-            if v in asked:
+            if guesses and v in asked:
                 every = np.concatenate([every, guesses[1][:, asked.index(v)]], axis=1)
             value, place = np.unique(every + 1j * e[:, v, None], return_inverse=True)
             place = place.reshape(every.shape) + D
