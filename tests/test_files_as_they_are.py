@@ -68,6 +68,16 @@ def test_numbers_that_a_word_makes_text_are_said_with_the_cure(tmp_path, word):
     assert read_table(tmp_path / "a.csv", na=[word])["pay"].isna().sum() == 1
 
 
+def test_a_code_that_means_missing_is_a_number_however_it_is_written(tmp_path):
+    texts = ["-8", "-8,0", "-8,00", "-8,", "-8,01", "-80", "8", "-18,0", '"-8,0"']
+    (tmp_path / "a.csv").write_text("\n".join(["a;pay", *(f"{t};1" for t in texts)]))
+    for na in ("-8", "-8,0"):
+        table = read_table(tmp_path / "a.csv", na=[na], separator=";", decimal=",")
+        assert table["a"].isna().tolist() == [True] * 4 + [False] * 5
+    table = read_table(tmp_path / "a.csv", na=["-8,010"], separator=";", decimal=",")
+    assert table["a"].isna().sum() == 1 == table["a"].isna()[4]
+
+
 def test_row_names_of_r_are_a_column(tmp_path):
     (tmp_path / "a.csv").write_text('"sex","pay"\n"1","f",2\n"2","m",3\n')
     with pytest.warns(UserWarning, match="have a field more than its header: 'row.names'"):

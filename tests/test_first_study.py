@@ -109,6 +109,14 @@ def both(path):
     df.to_csv(path, index=False)
 
 
+def both_in_german(path):
+    """`-8,0` and empty fields, as R's `write.csv2` leaves them."""
+    df = people()
+    df.loc[:9, "income"] = -8
+    df["income"] = df["income"].astype(float)
+    path.write_text(df.to_csv(index=False, sep=";", decimal=","), encoding="utf-8")
+
+
 def amounts(path):
     people()[["age", "class"]].assign(age=lambda d: d["age"] + 0.5).to_csv(path, index=False)
 
@@ -126,7 +134,8 @@ def spikes(path):
 WRITERS = {
     in_german: ('separator = ";"\ndecimal = ","', 'na = ["NA"]', 'kind = "Mixture"'),
     codes: ("missing_numbers = { pay = -8 }",),
-    both: ('na = ["-8", "-8.0"]', 'missing = "level"'),
+    both: ('na = ["-8"]', 'missing = "level"'),
+    both_in_german: ('na = ["-8"]', 'missing = "level"', 'kind = "Mixture"'),
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
     spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
@@ -145,6 +154,17 @@ def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
     checked_inputs(study, df)
+
+
+def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
+    """No study can read both as missing: what to do is said."""
+    df = people()
+    df.loc[:9, "income"] = -8
+    df.to_parquet(tmp_path / "a.parquet")
+    found = br.study_of(tmp_path / "a.parquet")
+    assert found.columns.loc["income", "taken for"] == "left out"
+    assert "besides empty fields: make these -8 too" in found.columns.loc["income", "why"]
+    assert "missing_numbers" not in found.text
 
 
 def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):

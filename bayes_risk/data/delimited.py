@@ -222,9 +222,18 @@ def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
     """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
     end = re.escape(dialect.separator)
     quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
-    words = "|".join(re.escape(word) for word in na)
+    words = "|".join(_spelt(word, re.escape(dialect.decimal)) for word in na)
     field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
     return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
+
+
+def _spelt(word: str, point: str) -> str:
+    """The pattern of a word; a number is compared as one: -8 is -8,0 too."""
+    number = re.fullmatch(rf"([+-]?\d+)(?:{point}(\d*?)0*)?", word)
+    if number is None:
+        return re.escape(word)
+    digits = rf"{point}{number[2]}0*" if number[2] else rf"(?:{point}0*)?"
+    return re.escape(number[1]) + digits
 
 
 def _opened(file: Path, dialect: Dialect) -> Any:

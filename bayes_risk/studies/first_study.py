@@ -134,7 +134,7 @@ def _words(df: pd.DataFrame) -> list[str]:
             if (column == "NA").any():
                 found["NA"] = None
     codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
-    return [*found, *(text for c in sorted(codes) for text in (f"{c:g}", f"{c:.1f}"))]
+    return [*found, *(f"{c:g}" for c in sorted(codes))]
 
 
 class _Draft:
@@ -142,6 +142,10 @@ class _Draft:
 
     def __init__(self, df: pd.DataFrame, na: list[str], file: Path, dialect: Dialect) -> None:
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
+        for c, k in self.kinds.items():
+            if k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
+                why = f"{k.why}, besides empty fields: make these {k.code:g} too, or it empty"
+                self.kinds[c] = k._replace(taken="out", why=why)
         kinds, found = self.kinds, dialect._asdict()
         self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]
