@@ -117,6 +117,13 @@ def both_in_german(path):
     path.write_text(df.to_csv(index=False, sep=";", decimal=","), encoding="utf-8")
 
 
+def spaced(path):
+    df = people()
+    pay = df["income"].map("{:,.2f}".format).str.translate({ord(","): "\u202f", ord("."): ","})
+    df["income"] = pay.where(df["income"].notna(), "refus")
+    path.write_text(df.to_csv(index=False, sep=";"), encoding="utf-8")
+
+
 def amounts(path):
     people()[["age", "class"]].assign(age=lambda d: d["age"] + 0.5).to_csv(path, index=False)
 
@@ -136,6 +143,7 @@ WRITERS = {
     codes: ("missing_numbers = { pay = -8 }",),
     both: ('na = ["-8"]', 'missing = "level"'),
     both_in_german: ('na = ["-8"]', 'missing = "level"', 'kind = "Mixture"'),
+    spaced: ('decimal = ","', 'na = ["refus"]', "income = {"),
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
     spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
@@ -143,17 +151,28 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.filterwarnings("ignore:.*looks as if")
+@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands)")
 def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     """All that a run checks before it samples; reading says nothing any more."""
     write(tmp_path / "a.csv")
     found = br.study_of(tmp_path / "a.csv", path="a.csv")
     found.save(tmp_path / "study.toml")
-    assert [words for words in WRITERS[write] if words not in found.text] == []
+    assert [words for words in ("\nm = 3", *WRITERS[write]) if words not in found.text] == []
     study = read_study(tmp_path / "study.toml")
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
     checked_inputs(study, df)
+
+
+def test_words_among_amounts_are_said(tmp_path):
+    df = people().assign(income=lambda d: d["income"].fillna(0).astype(int).astype(str))
+    df.loc[5:7, "income"] = ["refus", "nsp", "refus"]
+    df.to_csv(tmp_path / "a.csv", index=False)
+    found = br.study_of(tmp_path / "a.csv")
+    assert found.columns.loc["income", "taken for"] == "left out"
+    assert (
+        "text (in 3 rows, first row 6), so it is text" in repr(found) and "refus" not in found.text
+    )
 
 
 def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
@@ -208,7 +227,7 @@ def test_wide_tables_get_a_short_first_study():
 
 @pytest.mark.check
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.filterwarnings("ignore:.*(looks as if|unreliable|classes)")
+@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands|unreliable|classes)")
 def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
     write(tmp_path / "a.csv")
     br.study_of(tmp_path / "a.csv", path="a.csv").save(tmp_path / "study.toml")

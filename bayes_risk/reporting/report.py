@@ -79,6 +79,8 @@ def report(
         path = results.pop()
     if path is None:
         raise InputError('report() was given no path; say where: report(risk, path="report.html")')
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"report() writes HTML, and {str(path)!r} says otherwise; end it in .html")
     of = _checked(results)
     attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
     shown = {

@@ -488,7 +488,7 @@ class AttributeRisk(GuessPosterior):
             words | {str(name): (str(name), "scale") for name in close.index},
             ("value", "+- 2 s.e.", "without release"),
             head=f"Attribute risk ({len(self.index):,} records)",
-            caption=f"  ({more} more in the report)" if more > 0 else "",
+            caption=f"  ({more} more)" if more > 0 else "",
         )
 
     def _worst(self, k: int = 10) -> Table:

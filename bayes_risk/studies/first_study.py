@@ -15,7 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import kinds_of
-from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
+from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.table import in_days, read_table
@@ -110,27 +110,26 @@ def study_of(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             df = read_table(file)
-        said = [str(w.message).removesuffix(SETTLED) for w in caught]
-        said = [text for text in said if "so it is text" not in text]
-        if file.name.lower().endswith(DELIMITED):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said above
+            if file.name.lower().endswith(DELIMITED):
                 dialect = dialect_of(file)
-                if na := _words(df):
+                if na := _words(df, dialect.decimal):
+                    caught.clear()
                     df = read_table(file, na=na)
+        said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
     return _Draft(df, na, file, dialect).study(said)
 
 
-def _words(df: pd.DataFrame) -> list[str]:
+def _words(df: pd.DataFrame, decimal: str) -> list[str]:
     """What fields of a CSV mean missing: words among numbers, negative codes among others."""
     found: dict[str, None] = {}
     for name in df:
         column = df[name]
         if holds_text(column):
-            word = word_among_numbers(column)
-            if word is not None and (word in NO_NUMBER or column.nunique() > FEW):
-                found[word] = None
+            numbers = numbers_in(column, decimal)
+            words = numbers.index[numbers.isna()]
+            if len(words) == 1 and len(numbers) > (2 if words[0] in NO_NUMBER else FEW):
+                found[words[0]] = None
             if (column == "NA").any():
                 found["NA"] = None
     codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
