@@ -182,7 +182,9 @@ def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
     df.to_parquet(tmp_path / "a.parquet")
     found = br.study_of(tmp_path / "a.parquet")
     assert found.columns.loc["income", "taken for"] == "left out"
-    assert "besides empty fields: make these -8 too" in found.columns.loc["income", "why"]
+    assert (
+        "-8 taken for missing, and empty ones: make them one" in found.columns.loc["income", "why"]
+    )
     assert "missing_numbers" not in found.text
 
 

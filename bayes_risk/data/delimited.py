@@ -26,6 +26,7 @@ SETTLED = "; say it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 NO_NUMBER = ("NA", ".", "NaN", "nan", "N/A", "#N/A", "NULL", "null", "-", "?")
 BLANKS = "[ \u00a0\u202f]"  # for thousands
+REAL = re.compile(rf"-?\d(?:\d|{BLANKS})*([,.])\d+")
 SPACED = re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+(?:[.,]\d+)?")
 # Letters and signs of Western languages: what text in Windows-1252 holds, and damaged files do not
 WESTERN = frozenset(
@@ -95,9 +96,7 @@ def read_delimited(
             na_values=[""],
             dtype=dict.fromkeys(text, str),
         )
-    for name in table.columns.difference([*text]):
-        if not holds_text(table[name]):
-            continue
+    for name in (c for c in table.columns.difference([*text]) if holds_text(table[c])):
         numbers = numbers_in(table[name], dialect.decimal)
         words, cure = numbers.index[numbers.isna()], ""
         if words.empty and any(map(SPACED.fullmatch, numbers.index)):
@@ -156,9 +155,7 @@ def dialect_of(
     rows = {s: _rows(lines, s) for s in ([separator] if separator else SEPARATORS)}
     best = max(rows, key=lambda s: len(rows[s][0]) if rows[s] else 0)
     found = plain._replace(separator=best if rows[best] else plain.separator)
-    fields = (
-        re.fullmatch(rf"-?\d(?:\d|{BLANKS})*([,.])\d+", x) for row in rows[best][1:] for x in row
-    )
+    fields = (REAL.fullmatch(x) for row in rows[best][1:] for x in row)
     if decimal is None and found.separator != "," and {x[1] for x in fields if x} == {","}:
         found = found._replace(decimal=",")
     if rows[best] and len(rows[best]) > 1 and len(rows[best][1]) > len(rows[best][0]):

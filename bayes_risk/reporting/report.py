@@ -77,10 +77,8 @@ def report(
     results = list(parts)
     if path is None and results and isinstance(results[-1], str | os.PathLike):
         path = results.pop()
-    if path is None:
-        raise InputError('report() was given no path; say where: report(risk, path="report.html")')
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"report() writes HTML, and {str(path)!r} says otherwise; end it in .html")
+    if path is None or Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
     of = _checked(results)
     attribute, identification = of.get("AttributeRisk"), of.get("IdentificationRisk")
     shown = {

@@ -148,7 +148,6 @@ def widths(values: Array, filled: Flags) -> Array:
 
 Columns = dict[str, npt.NDArray[Any]]
 BLOCK = 4_000_000  # guesses of cases at a time
-OF_NUMBERS = ("mode_error", "expected_", "region_length")  # given that a number is not missing
 SHARES = ("mode_is_truth", "truth_in_region")
 ROUNDING = 1e-9  # relative, of the length of an interval
 
@@ -275,7 +274,7 @@ class GuessPosterior(OfTargets):
             prior, posterior = (x - np.maximum(log_sum(x), -1e300) for x in logs)
             given = replace(self, log_prior=prior, log_probability=posterior)
             there = np.isfinite(posterior).any(axis=0) & ~gone[self.truth, np.arange(gone.shape[1])]
-            of = [c for c in found if c.startswith(OF_NUMBERS)]
+            of = [c for c in found if c.startswith(("mode_error", "expected_", "region_length"))]
             among = by_record(given, [j], lambda m: _closeness(m, missing, {}, mass))[of]
             found[of] = np.where(there[self.case, None], among, np.nan)
         return found.assign(reliable=self.reliable[self.case])

@@ -143,8 +143,9 @@ class _Draft:
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
         for c, k in self.kinds.items():
             if k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
-                why = f"{k.why}, besides empty fields: make these {k.code:g} too, or it empty"
-                self.kinds[c] = k._replace(taken="out", why=why)
+                self.kinds[c] = k._replace(
+                    taken="out", why=f"{k.why}, and empty ones: make them one"
+                )
         kinds, found = self.kinds, dialect._asdict()
         self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]
