@@ -272,10 +272,10 @@ class GuessPosterior(OfTargets):
         if gone.any():
             logs = (np.where(gone, -np.inf, x) for x in (self.log_prior, self.log_probability))
             prior, posterior = (x - np.maximum(log_sum(x), -1e300) for x in logs)
-            given = replace(self, log_prior=prior, log_probability=posterior)
+            numbers = replace(self, log_prior=prior, log_probability=posterior)
             there = np.isfinite(posterior).any(axis=0) & ~gone[self.truth, np.arange(gone.shape[1])]
-            of = [c for c in found if c.startswith(("mode_error", "expected_", "region_length"))]
-            among = by_record(given, [j], lambda m: _closeness(m, missing, {}, mass))[of]
+            of = found.filter(regex="^(mode_error|expected_|region_length)").columns
+            among = by_record(numbers, [j], lambda m: _closeness(m, missing, {}, mass))[of]
             found[of] = np.where(there[self.case, None], among, np.nan)
         return found.assign(reliable=self.reliable[self.case])
 
