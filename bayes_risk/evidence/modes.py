@@ -123,8 +123,8 @@ class Modes:
             note=f"{begun(self.sentence())}.",
             caption=(
                 "Where chains led by the release have settled. Chosen by: data sets that rule out "
-                "all other modes by themselves. Less than 10 nats and three standard errors rule "
-                "no mode out: its weight without the release is unknown, and may make up for them."
+                "all other modes by themselves. Only more than 10 nats plus three standard errors "
+                "rule a mode out: its weight without the release, unknown, may make up for less."
             ),
             frame=frame,
             head="Mode",
