@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.data.variables import Number
 from bayes_risk.risk import closeness as rooms
 from tests.numeric_results import JOB, joint, numeric
 
@@ -315,7 +316,7 @@ def test_summary_has_a_row_for_each_number_and_means_over_records():
     assert table.index.tolist() == ["LogIncome", "kids"]
     for name in table.index:
         one = risk.closeness(name, mass=0.8)
-        assert len(table.columns) == len(one.columns) - 1
+        assert table.columns[-1] == "records" and len(table.columns) == len(one.columns)
         for measure in ("mode_error", "expected_absolute_error", "probability_of_truth"):
             for end in ("", "_prior"):
                 assert table.loc[name, f"mean_{measure}{end}"] == pytest.approx(
@@ -335,3 +336,49 @@ def test_posteriors_that_cannot_be():
         joint().posterior(0, "wage")
     with pytest.raises(br.InputError, match="record 99 is not among the 6 targets"):
         joint().posterior(99, "kids")
+
+
+# --- numbers that may be missing --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [-8.0, 11.0, 1e9])
+def test_a_missing_value_is_no_distance_away(code):
+    """Whatever number stands for it, between others too; record 1 has none, 2 no doubt of it."""
+    values = [[10, code, 10], [12, 10, 12], [16, 12, 16], [code, 16, code]]
+    p = [[0.1, 0.6, 0.0], [0.2, 0.2, 0.2], [0.1, 0.1, 0.0], [0.6, 0.1, 0.8]]
+    income = Number("income", True, "float64", missing=code)
+    risk = numeric(values, p, truth=[1, 0, 1], variables=(income,))
+    found = risk.closeness("income", within=[2, 1e10])
+    # given that there is one: 1/4, 1/2, 1/4 after and 1/3 each before
+    for name, (posterior, prior) in {
+        "mode_error": (0, 2),
+        "expected_absolute_error": (1.5, 2),
+        "expected_squared_error": (5, 20 / 3),
+        "region_length": (2 + 3 + 4, 2 + 3 + 4),
+        "probability_within_2": (0.3, 0.5),
+        "probability_within_10000000000": (0.4, 0.75),
+        "probability_of_truth": (0.2, 0.25),
+        "mode_is_truth": (0, 0.25),
+    }.items():
+        assert found[name][0] == pytest.approx(posterior), name
+        assert found[f"{name}_prior"][0] == pytest.approx(prior), name
+    assert found["expected_absolute_error_mcse_bound"][0] == pytest.approx(0.1 * 1.5)
+    none = found.filter(regex="error|within|length").loc[1]
+    assert none.isna().all() and found["probability_of_truth"][1] == 0.6
+    assert found.loc[2, ["mode_error", "expected_absolute_error", "region_length"]].tolist() == [
+        0, 0, 3,
+    ]  # fmt: skip
+    assert risk.probability_between(0, "income", -1e10, 1e10)["probability"] == pytest.approx(0.4)
+    row = risk.closeness_summary().loc["income"]
+    assert row["records"] == 2 and row["mean_expected_absolute_error"] == pytest.approx(0.75)
+    table = risk.tables()["closeness-1"]
+    assert table.caption == "income: means over 3 records; distances: over the 2 who have one."
+    assert "distance from true income, 2 records" in [row[0] for row in risk.screen().rows]
+
+
+def test_a_number_that_nobody_has_has_no_distance_and_no_picture():
+    income = Number("income", True, "float64", missing=-8.0)
+    risk = numeric([[-8], [10]], [[0.5], [0.5]], variables=(income,))
+    assert risk.closeness_summary().loc["income", "records"] == 0 and risk.closest().empty
+    assert "Expected distance" not in str(risk.tables()["closeness-1"].rows)
+    assert "distance" not in str(risk.screen().rows)

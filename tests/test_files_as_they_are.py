@@ -68,6 +68,46 @@ def test_numbers_that_a_word_makes_text_are_said_with_the_cure(tmp_path, word):
     assert read_table(tmp_path / "a.csv", na=[word])["pay"].isna().sum() == 1
 
 
+def test_a_code_that_means_missing_is_a_number_however_it_is_written(tmp_path):
+    texts = ["-8", "-8,0", "-8,00", "-8,", "-8,01", "-80", "8", "-18,0", '"-8,0"']
+    (tmp_path / "a.csv").write_text("\n".join(["a;pay", *(f"{t};1" for t in texts)]))
+    for na in ("-8", "-8,0"):
+        table = read_table(tmp_path / "a.csv", na=[na], separator=";", decimal=",")
+        assert table["a"].isna().tolist() == [True] * 4 + [False] * 5
+    table = read_table(tmp_path / "a.csv", na=["-8,010"], separator=";", decimal=",")
+    assert table["a"].isna().sum() == 1 == table["a"].isna()[4]
+
+
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u202f"])
+def test_blanks_between_digits_are_for_thousands(tmp_path, blank):
+    texts = [f"2{blank}000,00", f"1{blank}000{blank}000", "500,5", "", f"-12{blank}345,1"]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["pay;n", *(f"{t};1" for t in texts)]), encoding="utf-8")
+    with pytest.warns(UserWarning) as said:
+        pay = read_table(path)["pay"]
+    assert pay.dropna().tolist() == [2000, 1_000_000, 500.5, -12345.1] and pay.isna().sum() == 1
+    assert "decimal=','" in str(said[0].message)
+    assert "'pay' " in str(said[1].message) and "blanks for thousands" in str(said[1].message)
+    how = {"separator": ";", "decimal": ","}
+    assert read_table(path, levels={"pay": texts}, **how)["pay"].tolist()[0] == texts[0]
+    path.write_text(f"pay;n\n1{blank}000;1\n12{blank}34;2", encoding="utf-8")  # one that is none
+    assert read_table(path, **how)["pay"].tolist() == [f"1{blank}000", f"12{blank}34"]
+
+
+def test_words_among_amounts_are_said_by_their_row_alone(tmp_path):
+    path = tmp_path / "a.csv"
+    amounts = [f"{k} 000,5" for k in range(1, 31)]
+    path.write_text("\n".join(["pay;n", *(f"{t};1" for t in [*amounts, "refus", "nsp", "refus"])]))
+    how = {"separator": ";", "decimal": ","}
+    with pytest.warns(
+        UserWarning, match=r"'pay' .*text \(in 3 rows, first row 31\).* by na"
+    ) as said:
+        read_table(path, **how)
+    assert len(said) == 1 and "refus" not in str(said[0].message)
+    with pytest.warns(UserWarning, match="blanks for thousands"):
+        assert read_table(path, na=["refus", "nsp"], **how)["pay"].isna().sum() == 3
+
+
 def test_row_names_of_r_are_a_column(tmp_path):
     (tmp_path / "a.csv").write_text('"sex","pay"\n"1","f",2\n"2","m",3\n')
     with pytest.warns(UserWarning, match="have a field more than its header: 'row.names'"):

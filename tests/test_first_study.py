@@ -109,6 +109,21 @@ def both(path):
     df.to_csv(path, index=False)
 
 
+def both_in_german(path):
+    """`-8,0` and empty fields, as R's `write.csv2` leaves them."""
+    df = people()
+    df.loc[:9, "income"] = -8
+    df["income"] = df["income"].astype(float)
+    path.write_text(df.to_csv(index=False, sep=";", decimal=","), encoding="utf-8")
+
+
+def spaced(path):
+    df = people()
+    pay = df["income"].map("{:,.2f}".format).str.translate({ord(","): "\u202f", ord("."): ","})
+    df["income"] = pay.where(df["income"].notna(), "refus")
+    path.write_text(df.to_csv(index=False, sep=";"), encoding="utf-8")
+
+
 def amounts(path):
     people()[["age", "class"]].assign(age=lambda d: d["age"] + 0.5).to_csv(path, index=False)
 
@@ -126,7 +141,9 @@ def spikes(path):
 WRITERS = {
     in_german: ('separator = ";"\ndecimal = ","', 'na = ["NA"]', 'kind = "Mixture"'),
     codes: ("missing_numbers = { pay = -8 }",),
-    both: ('na = ["-8", "-8.0"]', 'missing = "level"'),
+    both: ('na = ["-8"]', 'missing = "level"'),
+    both_in_german: ('na = ["-8"]', 'missing = "level"', 'kind = "Mixture"'),
+    spaced: ('decimal = ","', 'na = ["refus"]', "income = {"),
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
     spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
@@ -134,17 +151,41 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.filterwarnings("ignore:.*looks as if")
+@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands)")
 def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     """All that a run checks before it samples; reading says nothing any more."""
     write(tmp_path / "a.csv")
     found = br.study_of(tmp_path / "a.csv", path="a.csv")
     found.save(tmp_path / "study.toml")
-    assert [words for words in WRITERS[write] if words not in found.text] == []
+    assert [words for words in ("\nm = 3", *WRITERS[write]) if words not in found.text] == []
     study = read_study(tmp_path / "study.toml")
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
     tried(study, df)
+
+
+def test_words_among_amounts_are_said(tmp_path):
+    df = people().assign(income=lambda d: d["income"].fillna(0).astype(int).astype(str))
+    df.loc[5:7, "income"] = ["refus", "nsp", "refus"]
+    df.to_csv(tmp_path / "a.csv", index=False)
+    found = br.study_of(tmp_path / "a.csv")
+    assert found.columns.loc["income", "taken for"] == "left out"
+    assert (
+        "text (in 3 rows, first row 6), so it is text" in repr(found) and "refus" not in found.text
+    )
+
+
+def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
+    """No study can read both as missing: what to do is said."""
+    df = people()
+    df.loc[:9, "income"] = -8
+    df.to_parquet(tmp_path / "a.parquet")
+    found = br.study_of(tmp_path / "a.parquet")
+    assert found.columns.loc["income", "taken for"] == "left out"
+    assert (
+        "-8 taken for missing, and empty ones: make them one" in found.columns.loc["income", "why"]
+    )
+    assert "missing_numbers" not in found.text
 
 
 def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):
@@ -188,7 +229,7 @@ def test_wide_tables_get_a_short_first_study():
 
 @pytest.mark.check
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.filterwarnings("ignore:.*(looks as if|unreliable|classes)")
+@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands|unreliable|classes)")
 def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
     write(tmp_path / "a.csv")
     br.study_of(tmp_path / "a.csv", path="a.csv").save(tmp_path / "study.toml")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_risk import InputError
 from bayes_risk.data.variables import Number
 from bayes_risk.risk.geography import geography_summary, unique_patterns
 from tests.numeric_results import numeric
@@ -88,6 +89,14 @@ def test_known_distances():
         "lon", "lat", distance="haversine"
     )
     assert found["R1"].item() == pytest.approx(878, abs=1)
+
+
+def test_a_missing_coordinate_is_no_place():
+    latitude = replace(PLACE[1], missing=-999.0)
+    codes = np.array([[(0, 0)], [(3, -999)]])
+    risk = numeric(codes, [[0.5], [0.5]], variables=(PLACE[0], latitude))
+    with pytest.raises(InputError, match="'lon' or 'lat' may be missing, and has no distance then"):
+        risk.geography("lon", "lat")
 
 
 def test_circles_are_closed_and_count_the_target():

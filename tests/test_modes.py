@@ -246,7 +246,9 @@ def test_chains_put_back_are_counted(monkeypatch):
     lengthen = MixtureFit.lengthened
     monkeypatch.setattr(MixtureFit, "lengthened", once)
     risk = audited(CHOOSES, seed=3, draws=60)
-    assert risk.modes.put_back >= 1 and "a chain left it later" in risk.assumptions["evidence"]
+    assert risk.modes.put_back >= 1
+    assert "a chain left it later and was set back" in risk.assumptions["evidence"]
+    assert "more than 10 nats plus three standard errors" in risk.tables()["modes"].caption
 
 
 def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():

@@ -109,7 +109,9 @@ def test_relative_closeness_is_in_units_of_the_prior():
     assert np.allclose(np.unique(found[1:, 0]), np.unique(ratio))
 
 
-@pytest.mark.parametrize(("highest", "end"), [(0.9, 1), (0.17, 1), (0.15, 0.2), (0.004, 0.005)])
+@pytest.mark.parametrize(
+    ("highest", "end"), [(0.9, 1), (0.31, 0.4), (0.17, 0.3), (0.15, 0.2), (0.004, 0.005)]
+)
 def test_an_axis_of_small_probabilities_ends_above_them(highest, end):
     risk = attribute([highest, highest / 2], prior="far from everything")
     risk = dataclasses.replace(risk, log_prior=np.full((3, 2), -9.0), mcse=np.zeros(2))

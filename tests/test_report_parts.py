@@ -271,6 +271,7 @@ def test_many_records_are_named_in_part():
 
 def test_two_releases_have_no_error_between_them():
     assert "2 releases" in of_result(identification(m=2))[0].why
+    assert "of files made elsewhere, ask their maker" in of_result(identification(m=2))[0].cure
     assert of_result(identification(m=3)) == []
 
 

@@ -40,7 +40,7 @@ def fitted(model, n=40, columns=None, m=2, **options):
 
 @pytest.fixture(scope="module")
 def mixture():
-    return fitted(br.models.DPMPM(n_classes=3), splits=0)
+    return fitted(br.models.DPMPM(n_classes=3), splits=0, draws=120)
 
 
 def mean_probability(risk):

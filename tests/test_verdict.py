@@ -364,3 +364,5 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
                if r.measure == "true match rate"]  # fmt: skip
     assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
     assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")
+    cure = "fewer keys or coarser ones (age), that with most levels first"
+    assert said.cure == (cure if limit == 0.0 else "")

@@ -17,7 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
-from .variables import holds_text
+from .variables import FEW, holds_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
@@ -25,6 +25,9 @@ ROWS = 1_000
 SETTLED = "; say it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 NO_NUMBER = ("NA", ".", "NaN", "nan", "N/A", "#N/A", "NULL", "null", "-", "?")
+BLANKS = "[ \u00a0\u202f]"  # for thousands
+REAL = re.compile(rf"-?\d(?:\d|{BLANKS})*([,.])\d+")
+SPACED = re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+(?:[.,]\d+)?")
 # Letters and signs of Western languages: what text in Windows-1252 holds, and damaged files do not
 WESTERN = frozenset(
     "àáâãäåæçèéêëìíîïñòóôõöøùúûüßœÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒ–—‘’“”«»€£§°ºª²³½…¡¿·\u00a0"
@@ -93,22 +96,32 @@ def read_delimited(
             na_values=[""],
             dtype=dict.fromkeys(text, str),
         )
-    for name in table.columns.difference([*text]):
-        word = None if na or not holds_text(table[name]) else word_among_numbers(table[name])
-        if word in NO_NUMBER:
-            warnings.warn(
-                f"column {name!r} of {str(file)!r} holds numbers and {word!r}, so it is text; "
-                f'if that means a missing value, give na=["{word}"]',
-                stacklevel=1,
-            )
+    for name in (c for c in table.columns.difference([*text]) if holds_text(table[c])):
+        numbers = numbers_in(table[name], dialect.decimal)
+        words, cure = numbers.index[numbers.isna()], ""
+        if words.empty and any(map(SPACED.fullmatch, numbers.index)):
+            found, what = numbers.to_dict(), "blanks for thousands, and was read so"
+            table[name] = table[name].map(lambda x, of=found: of[str(x)], na_action="ignore")
+            cure = "keep it as text by levels=, if they are none"
+        elif len(words) == 1 and len(numbers) > 2 and words[0] in NO_NUMBER and not na:
+            what = f"{words[0]!r}, so it is text"
+            cure = f'if that means a missing value, give na=["{words[0]}"]'
+        elif len(numbers) - len(words) > max(FEW, len(words)) and len(words):
+            where = table[name].astype(str).isin(words).to_numpy() & table[name].notna().to_numpy()
+            what = f"text (in {where.sum():,} rows, first row {where.argmax() + 1}), so it is text"
+            cure = "words for a missing value are named by na, the decimal mark by decimal"
+        if cure:
+            said = f"column {name!r} of {str(file)!r} holds numbers and {what}; {cure}"
+            warnings.warn(said, stacklevel=1)
     return table if columns is None else table[columns]
 
 
-def word_among_numbers(column: pd.Series) -> str | None:
-    """The one text that keeps a column of different numbers from being numbers; None: no such."""
-    values = pd.Series(column.dropna().unique(), dtype=object).astype(str)
-    words = values[pd.to_numeric(values, errors="coerce").isna() | values.isin(NO_NUMBER)]
-    return str(words.iloc[0]) if len(words) == 1 and len(values) > 2 else None
+def numbers_in(column: pd.Series, decimal: str) -> pd.Series:
+    """Numbers of the different texts of a column, which are its index; NaN for words."""
+    texts = pd.Index(column.dropna().unique(), dtype=object).map(str)
+    plain = [re.sub(BLANKS, "", x) if SPACED.fullmatch(x) else x for x in texts]
+    values = pd.Series([x.replace(decimal, ".") for x in plain], texts, dtype=object)
+    return pd.to_numeric(values, errors="coerce").mask(texts.isin(NO_NUMBER))
 
 
 # --- what the file looks like -----------------------------------------------------------------
@@ -142,7 +155,7 @@ def dialect_of(
     rows = {s: _rows(lines, s) for s in ([separator] if separator else SEPARATORS)}
     best = max(rows, key=lambda s: len(rows[s][0]) if rows[s] else 0)
     found = plain._replace(separator=best if rows[best] else plain.separator)
-    fields = (re.fullmatch(r"-?\d+([,.])\d+", x) for row in rows[best][1:] for x in row)
+    fields = (REAL.fullmatch(x) for row in rows[best][1:] for x in row)
     if decimal is None and found.separator != "," and {x[1] for x in fields if x} == {","}:
         found = found._replace(decimal=",")
     if rows[best] and len(rows[best]) > 1 and len(rows[best][1]) > len(rows[best][0]):
@@ -222,9 +235,18 @@ def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
     """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
     end = re.escape(dialect.separator)
     quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
-    words = "|".join(re.escape(word) for word in na)
+    words = "|".join(_spelt(word, re.escape(dialect.decimal)) for word in na)
     field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
     return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
+
+
+def _spelt(word: str, point: str) -> str:
+    """The pattern of a word; a number is compared as one: -8 is -8,0 too."""
+    number = re.fullmatch(rf"([+-]?\d+)(?:{point}(\d*?)0*)?", word)
+    if number is None:
+        return re.escape(word)
+    digits = rf"{point}{number[2]}0*" if number[2] else rf"(?:{point}0*)?"
+    return re.escape(number[1]) + digits
 
 
 def _opened(file: Path, dialect: Dialect) -> Any:

@@ -104,7 +104,7 @@ class Number:
         if not pd.api.types.is_numeric_dtype(column.dtype):
             raise InputError(
                 f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
-                f"convert it (pandas.to_numeric), or treat it as a category"
+                "convert it (file: na, decimal; else pandas.to_numeric), or treat it as a category"
             )
         if missing is not None:
             missing = float(number(f"missing_numbers[{name!r}]", missing))

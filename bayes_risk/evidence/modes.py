@@ -109,7 +109,7 @@ class Modes:
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
         text += f"; {strays} strayed and left out" * bool(strays)
         times = f"{self.put_back} times" if self.put_back > 1 else "once"
-        text += f"; {times} a chain left it later and was put back" * bool(self.put_back)
+        text += f"; {times} a chain left it later and was set back into it" * bool(self.put_back)
         return f"{S - strays} of {S} starts led by the release {text}"
 
     def shown(self, means: Sequence[float] = ()) -> Table:
@@ -123,7 +123,8 @@ class Modes:
             note=f"{begun(self.sentence())}.",
             caption=(
                 "Where chains led by the release have settled. Chosen by: data sets that rule out "
-                "all other modes by themselves."
+                "all other modes by themselves. Only more than 10 nats plus three standard errors "
+                "rule a mode out: its weight without the release, unknown, may make up for less."
             ),
             frame=frame,
             head="Mode",

@@ -147,7 +147,7 @@ def _named(prior: str, context: PriorContext) -> Array:
         raise InputError(f"prior={prior!r} is not known; {ONE_OF}")
     if base is None:
         raise InputError(
-            'prior="predictive" needs a base fit, which this evidence has none of; gather it with '
+            'prior="predictive" needs a base fit, and this evidence has none; gather it with '
             'evidence="predictive" if the model offers it, or give the prior as a function'
         )
     if (cases.weight != 1).any():

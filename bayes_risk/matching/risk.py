@@ -140,7 +140,8 @@ def _numbers(column: pd.Series, where: str) -> Array:
     if not is_numeric(column.dtype) or pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(
             f"key {column.name!r} ({column.dtype}) of {where} holds no real numbers, which a "
-            "radius needs; convert it (pandas.to_numeric), or leave it out of radius"
+            "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
+            "out of radius"
         )
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isinf(values).any():

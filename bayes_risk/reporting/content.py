@@ -298,7 +298,8 @@ def _of_identification(risk: IdentificationRisk) -> list[Caveat]:
     if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
         words = counted(risk.n_releases, "release")
         why = f"{words}: pooled, the error between releases cannot be told"
-        found.append(Caveat("Identification risk, pooled", why, "make at least 3 releases"))
+        cure = "make at least 3 releases; of files made elsewhere, ask their maker for more"
+        found.append(Caveat("Identification risk, pooled", why, cure))
     if risk.estimated or risk.population == GIVEN:
         why = f"population counts are not counted here ({risk.population})"
         cure = "vary them, or give counts of the population"

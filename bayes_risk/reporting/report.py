@@ -78,8 +78,8 @@ def report(
     results = list(parts)
     if path is None and results and isinstance(results[-1], str | os.PathLike):
         path = results.pop()
-    if path is None:
-        raise InputError('report() was given no path; say where: report(risk, path="report.html")')
+    if path is None or Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
     of = _checked(results)
     attribute = of.get("AttributeRisk")
     matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)

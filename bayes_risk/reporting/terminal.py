@@ -175,7 +175,7 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
             console.print(Text(f"  To settle it: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
-        console.print(Text(f"  ({more} more in the report)", style="dim"))
+        console.print(Text(f"  ({more} more)", style="dim"))
     console.print(Text(verdict.assumptions, style="dim"))
 
 

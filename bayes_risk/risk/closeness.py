@@ -14,7 +14,7 @@ largest values, which get no probability.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import positive
 from bayes_risk.data.base_result import OfTargets, Table, Words, measures
 from bayes_risk.data.variables import Number
@@ -223,7 +224,8 @@ class GuessPosterior(OfTargets):
         With ``y`` the true value and ``Y`` the intruder's posterior for it: the distance of the
         mode, ``E|Y - y|``, ``E(Y - y)^2``, ``Pr(|Y - y| <= r)``, and the smallest set of values
         that holds 90 % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021,
-        arXiv:2103.09805.)
+        arXiv:2103.09805.) Of a number that may be missing, distances and ``region_length`` are
+        given that it is not, and NaN for records without one.
 
         Parameters
         ----------
@@ -264,7 +266,17 @@ class GuessPosterior(OfTargets):
         }
         if positive("mass", mass) > 1:
             raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
-        found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
+        missing: Any = self.variables[j].missing
+        found = by_record(self, [j], lambda m: _closeness(m, missing, intervals, mass))
+        gone = np.asarray(self.guesses[:, :, j] == missing)  # shape (G, U)
+        if gone.any():
+            logs = (np.where(gone, -np.inf, x) for x in (self.log_prior, self.log_probability))
+            prior, posterior = (x - np.maximum(log_sum(x), -1e300) for x in logs)
+            numbers = replace(self, log_prior=prior, log_probability=posterior)
+            there = np.isfinite(posterior).any(axis=0) & ~gone[self.truth, np.arange(gone.shape[1])]
+            of = found.filter(regex="^(mode_error|expected_|region_length)").columns
+            among = by_record(numbers, [j], lambda m: _closeness(m, missing, {}, mass))[of]
+            found[of] = np.where(there[self.case, None], among, np.nan)
         return found.assign(reliable=self.reliable[self.case])
 
     def probability_between(
@@ -280,7 +292,9 @@ class GuessPosterior(OfTargets):
         j = number_among(self, variable)
         m = _marginal(self, [j], self.case[[self.position(label)]])
         values = m.values[..., 0].astype(float)
-        found = expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+        missing: Any = self.variables[j].missing
+        inside = (values >= low) & (values <= high) & (values != missing)
+        found = expected("probability", inside.astype(float), m)
         names = {"prior": "_prior", "probability": "", "mcse_bound": "_mcse_bound"}
         row = {name: float(found[f"probability{end}"][0]) for name, end in names.items()}
         return pd.Series(row, name=label)
@@ -291,7 +305,7 @@ class GuessPosterior(OfTargets):
         One row per guessed variable that is a number; the columns of `closeness` with ``mean_`` or,
         for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over records. The
         mean of the ``_mcse_bound`` bounds the standard error of the mean, for records share their
-        draws.
+        draws. Last, ``records``: how many have the number; distances are averaged over these.
         """
 
         def averaged(column: str) -> str:
@@ -302,12 +316,15 @@ class GuessPosterior(OfTargets):
             if isinstance(variable, Number):
                 table = self.closeness(variable.name, mass=mass).drop(columns="reliable")
                 rows[variable.name] = table.rename(columns=averaged).mean()
+                rows[variable.name]["records"] = table["mode_error"].count()
         return pd.DataFrame(rows).T
 
     def closeness_tables(self) -> dict[str, Table]:
         """How close the intruder comes to each number."""
         tables = {}
         for place, (name, row) in enumerate(self.closeness_summary().iterrows(), start=1):
+            n, own = len(self.index), int(row["records"])
+            those = f"; distances: over the {own:,} who have one" if own < n else ""
             sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
             columns = {
                 c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
@@ -318,7 +335,7 @@ class GuessPosterior(OfTargets):
                 ("Value", "Error (2 s.e., at most)", "Without the release"),
                 title="How close the intruder comes to numbers" if place == 1 else "",
                 note=NEARLY if place == 1 else "",
-                caption=f"{name}: means over {len(self.index):,} records.",
+                caption=f"{name}: means over {n:,} records{those}.",
             )
         return tables
 
@@ -364,7 +381,9 @@ def number_among(risk: "GuessPosterior", variable: str) -> int:
     return j
 
 
-def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: float) -> Columns:
+def _closeness(
+    m: Marginal, missing: Any, intervals: Mapping[str, tuple[float, float]], mass: float
+) -> Columns:
     """All measures of the cases of a block."""
     values, y = m.values[..., 0].astype(float), m.true_values[:, 0].astype(float)
     error, is_truth = np.abs(values - y), m.is_truth.astype(float)
@@ -377,7 +396,8 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
         r = absolute + percent / 100 * np.abs(y)
         # a grid's values are rounded, in proportion to their own size
         near = error <= r * (1 + ROUNDING) + 8 * np.finfo(float).eps * np.abs(y)
-        columns |= expected(name, near.astype(float), m)
+        near = np.where(y == missing, np.nan, near & (values != missing))
+        columns |= expected(name, near, m)
     inside = smallest_region(m.posterior, mass), smallest_region(m.prior, mass)
     size = with_prior("region_size", np.ones_like(error), inside)
     columns |= {name: np.round(count) for name, count in size.items()}

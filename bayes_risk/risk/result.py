@@ -440,7 +440,7 @@ class AttributeRisk(GuessPosterior):
         if found.empty:
             return found
         without = found[f"{DISTANCE}_prior"]
-        ratio = found[DISTANCE] / without.where(without > 0)
+        ratio = (found[DISTANCE] / without.where(without > 0))[found["records"] > 0]
         return found.loc[ratio.sort_values(kind="stable").index]
 
     def _told(self) -> str:
@@ -477,6 +477,8 @@ class AttributeRisk(GuessPosterior):
         found, rows = self.closest(), [self.summary()]
         close = found.head(ON_SCREEN).rename(index="distance from true {}".format)
         if len(close):
+            own = [f", {r:,.0f} records" * (r < len(self.index)) for r in close["records"]]
+            close.index = close.index + own
             sides = {"": "value", "_mcse_bound": "bound", "_prior": "baseline"}
             names = {f"{DISTANCE}{side}": name for side, name in sides.items()}
             rows.append(close[list(names)].rename(columns=names))
@@ -486,7 +488,7 @@ class AttributeRisk(GuessPosterior):
             words | {str(name): (str(name), "scale") for name in close.index},
             ("value", "+- 2 s.e.", "without release"),
             head=f"Attribute risk ({len(self.index):,} records)",
-            caption=f"  ({more} more in the report)" if more > 0 else "",
+            caption=f"  ({more} more)" if more > 0 else "",
         )
 
     def _worst(self, k: int = 10) -> Table:
@@ -500,7 +502,7 @@ class AttributeRisk(GuessPosterior):
             *([] if self.modes is None else [(RANGE, span("low", "high"))]),
             ("Without the release", value("prior")),
             ("Log Bayes factor", value("log_bayes_factor", digits=2)),
-            ("Place", _place),
+            ("Rank", _place),
             ("k-hat", value("khat", digits=2)),
             ("Remarks", _remarks),
         ]

@@ -15,7 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import kinds_of
-from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, word_among_numbers
+from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.table import in_days, read_table
@@ -110,31 +110,30 @@ def study_of(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             df = read_table(file)
-        said = [str(w.message).removesuffix(SETTLED) for w in caught]
-        said = [text for text in said if "so it is text" not in text]
-        if file.name.lower().endswith(DELIMITED):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said above
+            if file.name.lower().endswith(DELIMITED):
                 dialect = dialect_of(file)
-                if na := _words(df):
+                if na := _words(df, dialect.decimal):
+                    caught.clear()
                     df = read_table(file, na=na)
+        said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
     return _Draft(df, na, file, dialect).study(said)
 
 
-def _words(df: pd.DataFrame) -> list[str]:
+def _words(df: pd.DataFrame, decimal: str) -> list[str]:
     """What fields of a CSV mean missing: words among numbers, negative codes among others."""
     found: dict[str, None] = {}
     for name in df:
         column = df[name]
         if holds_text(column):
-            word = word_among_numbers(column)
-            if word is not None and (word in NO_NUMBER or column.nunique() > FEW):
-                found[word] = None
+            numbers = numbers_in(column, decimal)
+            words = numbers.index[numbers.isna()]
+            if len(words) == 1 and len(numbers) > (2 if words[0] in NO_NUMBER else FEW):
+                found[words[0]] = None
             if (column == "NA").any():
                 found["NA"] = None
     codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
-    return [*found, *(text for c in sorted(codes) for text in (f"{c:g}", f"{c:.1f}"))]
+    return [*found, *(f"{c:g}" for c in sorted(codes))]
 
 
 class _Draft:
@@ -142,6 +141,11 @@ class _Draft:
 
     def __init__(self, df: pd.DataFrame, na: list[str], file: Path, dialect: Dialect) -> None:
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
+        for c, k in self.kinds.items():
+            if k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
+                self.kinds[c] = k._replace(
+                    taken="out", why=f"{k.why}, and empty ones: make them one"
+                )
         kinds, found = self.kinds, dialect._asdict()
         self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]

@@ -135,7 +135,7 @@ def plot_closeness(
     without the release, which does not tell the number itself. (On a grid of percentages the
     absolute curve without the release is that of the true values.)
     """
-    axes, table = axes_of(ax), risk.closeness(variable)
+    axes, table = axes_of(ax), risk.closeness(variable).dropna()  # records that have the number
     after, before = (table[f"expected_absolute_error{which}"] for which in ("", "_prior"))
     known = styled({}, color=ORANGE, ls="--", label="without the release")
     style = styled(kwargs, color=BLUE, zorder=3, label="with the release")

@@ -109,10 +109,10 @@ def few_ticks(*log: Axis) -> None:
 
 
 def upper(*highest: float) -> float:
-    """End of an axis of probabilities: 1, or where all are small a round number above them."""
+    """End of an axis of probabilities: a round number above them, at most 1."""
     top = 1.2 * max(highest)
     if not 0 < top < 0.2:
-        return 1.0
+        return min(math.ceil(10 * top) / 10, 1.0) if top > 0 else 1.0
     unit = 10.0 ** math.floor(math.log10(top))
     return next(unit * step for step in (1, 2, 5, 10) if unit * step >= top)
 

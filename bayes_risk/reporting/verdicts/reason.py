@@ -1,7 +1,7 @@
 """What a verdict is made of: thresholds, reasons, what settles them, and words."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -87,7 +87,7 @@ class Reason:
     measure: str  # what was judged
     outcome: Outcome | Usefulness  # which way it points
     sentence: str  # in words, every number of records with the number it is out of
-    cure: str = ""  # of an inconclusive reason: the setting that would settle it; else empty
+    cure: str = ""  # the setting that would settle or lower it, where there is one
 
 
 def against(measure: str, sentence: str) -> Reason:
@@ -170,6 +170,7 @@ CHAINS = 4  # of which Student's t wants 3.3 standard errors
 CURES = {  # settings have one name in study files and in Python
     "attribute risk": "measure attribute risk",
     "identification risk": "measure identification risk",
+    "keys": "fewer keys or coarser ones ({keys}), that with most levels first",
     "chains": "chains = {chains} of the model",
     "modes differ": "another random_seed, for a release whose data sets are made in one mode",
     "draws": "draws = {draws} of the model",
@@ -210,7 +211,7 @@ CURES = {  # settings have one name in study files and in Python
 
 
 def settings_that_settle(
-    risk: AttributeRisk | None, diagnostics: Mapping[str, Any]
+    risk: AttributeRisk | None, diagnostics: Mapping[str, Any], keys: Iterable[str] = ()
 ) -> dict[str, str]:
     """What the settings should be, given what they were.
 
@@ -223,5 +224,6 @@ def settings_that_settle(
         "chains": str(CHAINS if chains < CHAINS else 2 * chains),
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
         "target_mcse": f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05",
+        "keys": ", ".join(keys),
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
     }

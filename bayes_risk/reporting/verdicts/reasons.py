@@ -230,7 +230,8 @@ def _identification(case: Case) -> Iterator[Reason]:
     alone = risk.baseline_true_matches
     kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
     text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
-    yield compared("true match rate", (rate, 0.0), limit, text)
+    found = compared("true match rate", (rate, 0.0), limit, text)
+    yield replace(found, cure="keys") if min(rate, (alone or 0) / risk.n) > limit else found
 
 
 def _rows(case: Case) -> Iterator[Reason]:

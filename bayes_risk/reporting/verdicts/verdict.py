@@ -70,7 +70,7 @@ class Verdict(Shown):
 
 
 def with_cure(reason: Reason) -> str:
-    """Its sentence, and what would settle it where it is inconclusive."""
+    """Its sentence, and what would settle it or would lower it."""
     return f"{reason.sentence} To settle it: {reason.cure}." if reason.cure else reason.sentence
 
 
@@ -99,7 +99,8 @@ def judge(
         exposure=exposure or exposure_of(identification, attribute),  # matching names the keys
         **others,
     )
-    settings = settings_that_settle(attribute, diagnostics or {})
+    keys = () if identification is None else identification.known
+    settings = settings_that_settle(attribute, diagnostics or {}, keys)
     reasons = [
         replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
         for r in reasons_of(case)
