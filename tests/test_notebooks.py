@@ -10,9 +10,9 @@ from numba.core import event
 
 import bayes_risk as br
 from bayes_risk._core import progress
-from bayes_risk._core.shown import MOST_ROWS, as_html
+from bayes_risk._core.shown import MOST_ROWS, Shown, as_html
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.fits.synthesis import Declaration, Synthesis
+from bayes_risk.models.fits.synthesis import Synthesis
 from tests.every_result import MARK, every, people
 
 DECLARED = [
@@ -62,7 +62,7 @@ def test_releases_and_coded_tables_are_shown_without_rows():
         assert "synthesised: job" in shown and "all from one draw of the parameters" in shown
     coded = Microdata.from_frame(table)
     assert repr(coded) == ("Microdata: 60 records; levels of columns:\n  sex (2), age (3), job (3)")
-    assert issubclass(Synthesis, Declaration) and isinstance(br.models.DPMPM(), Declaration)
+    assert issubclass(Synthesis, Shown) and isinstance(br.models.DPMPM(), Shown)
 
 
 def test_names_cannot_become_markup_and_long_tables_end():
