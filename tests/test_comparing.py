@@ -65,6 +65,27 @@ def found(people, candidates):
     )
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_progress_goes_on_within_a_replicate(people):
+    told = []
+    two = {"few": DPMPM(3), "trees": CART(order=["job"])}
+    two = {"few": br.Candidate(two["few"], fit={"draws": 8, "tune": 8}), "trees": two["trees"]}
+    br.compare(
+        two,
+        people,
+        attribute={"targets": 3},
+        utility=None,
+        replicates=2,
+        random_seed=0,
+        progress=lambda *step: told.append(step),
+    )
+    assert told[:2] == [("few", 0, 2), ("trees", 0, 2)] and told[-1] == ("trees", 2, 2)
+    for name, least in (("few", 4), ("trees", 1)):
+        done = [done for step, done, total in told if step == name and total == 2]
+        assert done == sorted(done) and {0, 1, 2} <= {*done}
+        assert min(len({d for d in done if r < d < r + 1}) for r in (0, 1)) >= least
+
+
 # --- the numbers of the map are those of the parts ---------------------------------------------
 
 

@@ -370,7 +370,9 @@ def _run(
 
     def notes() -> list[str]:
         found = told(caught)
-        return found if what == "identify" else [as_keys(note) for note in found]
+        if what == "identify":
+            return [re.sub(r"\b(separator|decimal|encoding)=", r"--\1=", note) for note in found]
+        return [as_keys(note) for note in found]
 
     folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:

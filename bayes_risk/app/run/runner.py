@@ -71,7 +71,7 @@ LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say ho
 def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
     """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
     before = dict(zip(stages, accumulate(stages.values(), initial=0), strict=False))
-    now, most = "", 0.0
+    now, most, parts = "", 0.0, dict[str, tuple[int, int]]()
 
     def tell(step: str, done: int, total: int) -> None:
         nonlocal now, most
@@ -79,7 +79,12 @@ def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
         progress(step, done, total)
         if step in stages:
             now = step
-        elif now != "comparison" and step != LEADS.get(now):  # candidates have any name
+        elif now == "comparison":  # candidates have any name
+            parts[step] = done, total
+            done, total = map(sum, zip(*parts.values(), strict=True))
+            if done < total:
+                progress(now, done, total)
+        elif step != LEADS.get(now):
             return
         most = max(most, before[now] + stages[now] * done / max(total, 1))
         progress(WHOLE, int(1_000 * most / sum(stages.values())), 1_000)
