@@ -392,16 +392,17 @@ def _run(
         bars("in all", 0, 1_000)
         from .run.runner import estimate, run
 
+        shared: Any = {"progress": progress, "n_jobs": jobs}
         if dry_run:
-            result = estimate(study, kind=what, n_jobs=jobs, backend=how["backend"])
+            result = estimate(study, kind=what, backend=how["backend"], **shared)
         else:
             how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
-            result = run(study, what, progress=progress, n_jobs=jobs, **how)
+            result = run(study, what, **shared, **how)
+    later = [note for note in notes() if note not in (early or [])]
     if dry_run:
-        _say(*notes())
+        _say(*later)
         console.print(str(result), highlight=False, markup=False, soft_wrap=True)
         return result.check(how["max_memory"])
-    later = [note for note in notes() if note not in (early or [])]
     getattr(terminal, PRINTERS.get(what, "print_result"))(result, later, console=console)
     return result
 

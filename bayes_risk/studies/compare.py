@@ -389,7 +389,7 @@ def compare(
     for r in range(max(sizes.values())):  # what is wrong with any of them shows in the first round
         for name, candidate in read.items():
             if r < sizes[name]:
-                tell = _in_part(told, name, r, sizes[name])
+                tell = in_part(told, name, r, sizes[name])
                 found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
@@ -435,7 +435,7 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
     return [int(seed) for seed in source.generate_state(len(SEEDS))]
 
 
-def _in_part(told: Any, name: str, r: int, size: int) -> Callable[[str, int, int], None]:
+def in_part(told: Any, name: str, r: int, size: int) -> Callable[[str, int, int], None]:
     """Progress of a replicate by its steps, known as they come: each is a third of what is left."""
     most, left = 0.0, dict[str, float]()
 
