@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -288,6 +289,13 @@ def test_compiling_is_said_in_the_first_run_alone(files, tmp_path):
         assert done.returncode == 0, done.stderr
         said.append(done.stderr.count("compiling (once)"))
     assert said == [1, 0]
+
+
+def test_what_is_unreliable_in_many_audits_has_its_cure(capsys):
+    found = SimpleNamespace(doubt=lambda: "Marked unreliable: a (up to 3 records).")
+    terminal._ends("On the front: a.", found, "replicates.csv", Console(width=100))
+    said = capsys.readouterr().out
+    assert "records); see replicates.csv.\n  To settle it: refit_budget = as many records" in said
 
 
 def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):

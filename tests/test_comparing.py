@@ -103,6 +103,9 @@ def test_a_model_has_the_numbers_of_separate_calls_with_its_seeds(found, people,
     assert row["expected_match_risk"] == match.at["pooled", "expected_match_risk"]
     assert row["true_match_rate"] == match.at["pooled", "true_match_rate"]
     assert row["mean_true_match_rate"] == match.at["mean", "true_match_rate"]
+    alone = found.summary().loc["one column"]["baseline"]
+    kept = people.groupby(["age", "edu"], observed=True).size()
+    assert alone["true_match_rate"] == alone["mean_true_match_rate"] == (kept == 1).sum() / 160
     useful = br.utility(people, release, random_seed=int(seeds["utility"]), **UTILITY).summary()
     for name in set(useful.index) & set(UTILITIES) & set(found.measures):
         assert row[name] == useful.at[name, "value"] or np.isnan(row[name])

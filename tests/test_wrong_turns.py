@@ -44,6 +44,11 @@ def said(*args):
         ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),
         ("my.csv short.csv --known sex --synthesized age", "drawn afresh under --synthesized"),
+        ("my.csv short.csv --known sex --synthesized age", "and --known is of records"),
+        (
+            "my.csv short.csv --synthesized sex,age --corresponds",
+            "afresh, and rows are nobody's, say --no-corresponds",
+        ),
         ("my.csv short.csv --synthesized sex,age", "No row is a certain record's"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
         (

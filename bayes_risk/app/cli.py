@@ -369,10 +369,8 @@ def _run(
     from .study.keys import as_keys
 
     def notes() -> list[str]:
-        found = told(caught)
-        if what == "identify":
-            return [re.sub(r"\b(separator|decimal|encoding)=", r"--\1=", note) for note in found]
-        return [as_keys(note) for note in found]
+        as_options = partial(re.sub, r"\b(separator|decimal|encoding)=", r"--\1=")
+        return [*map(as_options if what == "identify" else as_keys, told(caught))]
 
     folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:
@@ -431,7 +429,8 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
 
             said = with_lines(said, study_file)
         elif isinstance(error, InputError) and options:  # arguments of the library are options
-            said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
+            said = said.replace("corresponds=False", "--no-corresponds")
+            said = re.sub(rf"\b({options})(=(?=[\s:;,.)]|$)|(?= is of records))", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 

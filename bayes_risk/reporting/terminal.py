@@ -187,6 +187,8 @@ def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     console.print(Text(sentence))
     if doubt := found.doubt():
         console.print(Text(f"{doubt.rstrip('.')}; see {file}.", style="yellow"))
+        cure = "refit_budget = as many records, target_mcse, or more draws of the model"
+        console.print(Text(f"  To settle it: {cure}"))
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:

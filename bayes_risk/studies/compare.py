@@ -268,12 +268,14 @@ def of_identification(risk: Matched) -> dict[str, Number]:
     found: dict[str, Number] = {}
     if isinstance(risk, MatchCounts):  # no match is right or wrong
         return found
+    alone = risk.baseline_true_matches
+    without = {"true_match_rate": NAN if alone is None else alone / risk.n}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
         of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
         found[f"{prefix}expected_match_risk"] = expected
         for name in ("true_match_rate", "false_match_rate"):
-            found[f"{prefix}{name}"] = Number(of[name], NAN, NAN)
+            found[f"{prefix}{name}"] = Number(of[name], NAN, without.get(name, NAN))
     return found
 
 
