@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES
+from bayes_risk.reporting import terminal
 from bayes_risk.reporting.terminal import Bars, print_result
 from tests.edge_results import (
     MARK,
@@ -289,6 +291,13 @@ def test_compiling_is_said_in_the_first_run_alone(files, tmp_path):
     assert said == [1, 0]
 
 
+def test_what_is_unreliable_in_many_audits_has_its_cure(capsys):
+    found = SimpleNamespace(doubt=lambda: "Marked unreliable: a (up to 3 records).")
+    terminal._ends("On the front: a.", found, "replicates.csv", Console(width=100))
+    said = capsys.readouterr().out
+    assert "records); see replicates.csv.\n  To settle it: refit_budget = as many records" in said
+
+
 def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
     def doubt():
         for _ in range(3):
@@ -485,6 +494,16 @@ def test_bars_are_plain_lines_where_nobody_watches(capsys):
         bars("fit", 2, 2)
         bars("evidence", 1, 2)
     assert re.fullmatch(r"fit: done in \d+\.\d s\n", capsys.readouterr().err)
+
+
+def test_what_lasts_is_told_again_where_nobody_watches(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "SILENT", 0.05)
+    with Bars(Console(stderr=True, force_terminal=False, width=80)) as bars:
+        bars("data", 1, 1)
+        bars("fit", 1, 4)
+        time.sleep(0.3)
+    said = capsys.readouterr().err
+    assert len(re.findall(r"after 0 s: fit 25 %\n", said)) > 1 and "data 100 %" not in said
 
 
 def test_bars_show_stages_on_a_terminal(capsys):

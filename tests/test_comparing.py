@@ -65,6 +65,27 @@ def found(people, candidates):
     )
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_progress_goes_on_within_a_replicate(people):
+    told = []
+    two = {"few": DPMPM(3), "trees": CART(order=["job"])}
+    two = {"few": br.Candidate(two["few"], fit={"draws": 8, "tune": 8}), "trees": two["trees"]}
+    br.compare(
+        two,
+        people,
+        attribute={"targets": 3},
+        utility=None,
+        replicates=2,
+        random_seed=0,
+        progress=lambda *step: told.append(step),
+    )
+    assert told[:2] == [("few", 0, 2), ("trees", 0, 2)] and told[-1] == ("trees", 2, 2)
+    for name, least in (("few", 4), ("trees", 1)):
+        done = [done for step, done, total in told if step == name and total == 2]
+        assert done == sorted(done) and {0, 1, 2} <= {*done}
+        assert min(len({d for d in done if r < d < r + 1}) for r in (0, 1)) >= least
+
+
 # --- the numbers of the map are those of the parts ---------------------------------------------
 
 
@@ -82,6 +103,9 @@ def test_a_model_has_the_numbers_of_separate_calls_with_its_seeds(found, people,
     assert row["expected_match_risk"] == match.at["pooled", "expected_match_risk"]
     assert row["true_match_rate"] == match.at["pooled", "true_match_rate"]
     assert row["mean_true_match_rate"] == match.at["mean", "true_match_rate"]
+    alone = found.summary().loc["one column"]["baseline"]
+    kept = people.groupby(["age", "edu"], observed=True).size()
+    assert alone["true_match_rate"] == alone["mean_true_match_rate"] == (kept == 1).sum() / 160
     useful = br.utility(people, release, random_seed=int(seeds["utility"]), **UTILITY).summary()
     for name in set(useful.index) & set(UTILITIES) & set(found.measures):
         assert row[name] == useful.at[name, "value"] or np.isnan(row[name])

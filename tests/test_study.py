@@ -302,6 +302,23 @@ def test_stages_are_those_of_the_run(sections, what, stages):
     assert [*stages_of(study, what)] == stages
 
 
+def test_a_comparison_goes_on_with_its_candidates():
+    told = []
+    overall = run.overall({"data": 2, "comparison": 200}, lambda *step: told.append(step))
+    steps = [("comparison", 0, 1), ("a", 0, 2), ("b", 0, 2), ("a", 0.5, 2), ("a", 1, 2)]
+    for step in [*steps, ("b", 2, 2), ("a", 2, 2)]:
+        overall(*step)
+    assert [step[1:] for step in told if step[0] == "comparison"][2:] == [
+        (0, 4),
+        (0.5, 4),
+        (1, 4),
+        (3, 4),
+    ]
+    whole = [done for step, done, _ in told if step == "in all"]
+    assert whole == sorted(whole) and whole[-1] == 1_000
+    assert whole[3] == int((2 + 200 / 8) / 202 * 1_000)
+
+
 def test_the_whole_goes_on_with_each_step_and_never_back():
     told = []
     overall = run.overall(

@@ -44,9 +44,17 @@ def said(*args):
         ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),
         ("my.csv short.csv --known sex --synthesized age", "drawn afresh under --synthesized"),
+        ("my.csv short.csv --known sex --synthesized age", "and --known is of records"),
+        (
+            "my.csv short.csv --synthesized sex,age --corresponds",
+            "afresh, and rows are nobody's, say --no-corresponds",
+        ),
         ("my.csv short.csv --synthesized sex,age", "No row is a certain record's"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
-        ("semicolons.csv made1.csv --known sex --synthesized class", "separator=';', decimal=','"),
+        (
+            "semicolons.csv made1.csv --known sex --synthesized class",
+            "--separator=';', --decimal=','",
+        ),
     ],
 )
 def test_matching(survey, args, cure):
@@ -78,6 +86,20 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
 def test_studies(survey, tmp_path, study, cure):
     (tmp_path / "my.toml").write_text(f"[data]\n{study}")
     assert cure in said("audit", "my.toml", "--dry-run")
+
+
+def test_data_in_the_place_of_a_study(survey):
+    assert "my.csv is a data file; make a study of it first: bayes-risk init my.csv" in said(
+        "audit", "my.csv"
+    )
+
+
+def test_what_was_taken_for_granted_is_said_with_its_section(survey, tmp_path):
+    (tmp_path / "my.toml").write_text(
+        '[data]\npath = "semicolons.csv"\ncolumns = ["sex", "class"]\n' + TREES + "[attribute]\n"
+    )
+    told = said("audit", "my.toml", "--dry-run")
+    assert 'looks as if separator = ";"' in told and "say it in [data] to be sure" in told
 
 
 def test_the_right_turn(survey, tmp_path):

@@ -369,8 +369,8 @@ def _run(
     from .study.keys import as_keys
 
     def notes() -> list[str]:
-        found = told(caught)
-        return found if what == "identify" else [as_keys(note) for note in found]
+        as_options = partial(re.sub, r"\b(separator|decimal|encoding)=", r"--\1=")
+        return [*map(as_options if what == "identify" else as_keys, told(caught))]
 
     folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:
@@ -390,16 +390,17 @@ def _run(
         bars("in all", 0, 1_000)
         from .run.runner import estimate, run
 
+        shared: Any = {"progress": progress, "n_jobs": jobs}
         if dry_run:
-            result = estimate(study, kind=what, n_jobs=jobs, backend=how["backend"])
+            result = estimate(study, kind=what, backend=how["backend"], **shared)
         else:
             how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
-            result = run(study, what, progress=progress, n_jobs=jobs, **how)
+            result = run(study, what, **shared, **how)
+    later = [note for note in notes() if note not in (early or [])]
     if dry_run:
-        _say(*notes())
+        _say(*later)
         console.print(str(result), highlight=False, markup=False, soft_wrap=True)
         return result.check(how["max_memory"])
-    later = [note for note in notes() if note not in (early or [])]
     getattr(terminal, PRINTERS.get(what, "print_result"))(result, later, console=console)
     return result
 
@@ -428,7 +429,8 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
 
             said = with_lines(said, study_file)
         elif isinstance(error, InputError) and options:  # arguments of the library are options
-            said = re.sub(rf"\b({options})=(?=[\s:;,.)]|$)", r"--\1", said)
+            said = said.replace("corresponds=False", "--no-corresponds")
+            said = re.sub(rf"\b({options})(=(?=[\s:;,.)]|$)|(?= is of records))", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 

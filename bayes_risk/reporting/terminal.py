@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
@@ -38,12 +38,13 @@ FIRST, LEAST = 36, 10  # characters of the first column, and of the others
 TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow
 NUMBERS = 35  # characters of a line with such columns that hold numbers and the space between
 SHORTEST = 8  # characters of a label that is cut off
+SILENT = 10.0  # seconds without a line, at most, where there are no bars
 
 
 class Bars(Progress):
     """A bar for the run and each stage, with the time it took and the time left.
 
-    Where nobody watches, one line a finished stage.
+    Where nobody watches, one line a finished stage, and one of those that are on every 10 s.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -59,6 +60,28 @@ class Bars(Progress):
             transient=True,  # the result gets the screen for itself
         )
         self.turn, self.stages = Lock(), dict[str, Task]()
+        self.ended = Event()
+
+    def start(self) -> None:
+        """Begin to show."""
+        super().start()
+        if self.disable and not self.console.quiet:
+            Thread(target=self._go_on, daemon=True).start()
+
+    def stop(self) -> None:
+        """Leave the screen as it was."""
+        self.ended.set()
+        super().stop()
+
+    def _go_on(self) -> None:
+        """Say again and again how far the stages are that last."""
+        while not self.ended.wait(SILENT):
+            with self.turn:
+                on = [task for task in self.tasks if not task.finished]
+                said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
+                if on:
+                    took = max(task.elapsed or 0.0 for task in on)
+                    self.console.print(f"after {took:.0f} s: {said}", highlight=False)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
@@ -164,6 +187,8 @@ def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     console.print(Text(sentence))
     if doubt := found.doubt():
         console.print(Text(f"{doubt.rstrip('.')}; see {file}.", style="yellow"))
+        cure = "refit_budget = as many records, target_mcse, or more draws of the model"
+        console.print(Text(f"  To settle it: {cure}"))
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:

@@ -268,12 +268,14 @@ def of_identification(risk: Matched) -> dict[str, Number]:
     found: dict[str, Number] = {}
     if isinstance(risk, MatchCounts):  # no match is right or wrong
         return found
+    alone = risk.baseline_true_matches
+    without = {"true_match_rate": NAN if alone is None else alone / risk.n}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
         of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
         found[f"{prefix}expected_match_risk"] = expected
         for name in ("true_match_rate", "false_match_rate"):
-            found[f"{prefix}{name}"] = Number(of[name], NAN, NAN)
+            found[f"{prefix}{name}"] = Number(of[name], NAN, without.get(name, NAN))
     return found
 
 
@@ -331,7 +333,8 @@ def compare(
     n_jobs : int
         Workers of each fit, audit and utility.
     progress : callable or bool, optional
-        Called as ``progress(candidate, replicates done, replicates in all)``.
+        Called as ``progress(candidate, replicates done, replicates in all)``; the one that is being
+        made counts in part.
         By default a bar in terminals and notebooks; False: none.
 
     Raises
@@ -383,14 +386,12 @@ def compare(
         name: len(candidate.releases) if isinstance(candidate, Brought) else replicates
         for name, candidate in read.items()
     }
+    for name, size in sizes.items():
+        told(name, 0, size)
     for r in range(max(sizes.values())):  # what is wrong with any of them shows in the first round
         for name, candidate in read.items():
             if r < sizes[name]:
-
-                def tell(*_: Any, at: tuple[str, int, int] = (name, r, sizes[name])) -> None:
-                    told(*at)
-
-                tell()
+                tell = in_part(told, name, r, sizes[name])
                 found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
@@ -434,6 +435,19 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
     """Seeds of a replicate, counted from 0: of fit, release, attribute risk, and utility."""
     source = np.random.SeedSequence([random_seed, replicate, *name.encode()])
     return [int(seed) for seed in source.generate_state(len(SEEDS))]
+
+
+def in_part(told: Any, name: str, r: int, size: int) -> Callable[[str, int, int], None]:
+    """Progress of a replicate by its steps, known as they come: each is a third of what is left."""
+    most, left = 0.0, dict[str, float]()
+
+    def tell(step: str, done: int, total: int) -> None:
+        nonlocal most
+        rest = left.setdefault(step, (2 / 3) ** len(left))
+        most = max(most, 1 - rest * (1 - done / max(total, 1) / 3))
+        told(name, r + most, size)
+
+    return tell
 
 
 def _replicate(

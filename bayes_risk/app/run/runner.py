@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
+from bayes_risk.studies.compare import in_part
 from bayes_risk.studies.grid import no_progress
 
 from . import audit
@@ -40,7 +41,7 @@ from .audit import Progress, Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
-SMALL = ((600, 20), (1_800, 60))  # records and draws of the small runs
+SMALL = ((300, 10), (900, 30))  # records and draws of the small runs
 BY_DRAW = ("fit", "attribute risk", "reweighting", "membership", "full table")
 LARGEST = 5  # records of a count's largest values
 
@@ -71,7 +72,7 @@ LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say ho
 def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
     """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
     before = dict(zip(stages, accumulate(stages.values(), initial=0), strict=False))
-    now, most = "", 0.0
+    now, most, parts = "", 0.0, dict[str, tuple[int, int]]()
 
     def tell(step: str, done: int, total: int) -> None:
         nonlocal now, most
@@ -79,7 +80,12 @@ def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
         progress(step, done, total)
         if step in stages:
             now = step
-        elif now != "comparison" and step != LEADS.get(now):  # candidates have any name
+        elif now == "comparison":  # candidates have any name
+            parts[step] = done, total
+            done, total = map(sum, zip(*parts.values(), strict=True))
+            if done < total:
+                progress(now, done, total)
+        elif step != LEADS.get(now):
             return
         most = max(most, before[now] + stages[now] * done / max(total, 1))
         progress(WHOLE, int(1_000 * most / sum(stages.values())), 1_000)
@@ -211,6 +217,7 @@ def estimate(
     n_jobs: int = 2,
     backend: str | None = None,
     time: bool = True,
+    progress: Progress = no_progress,
 ) -> Cost:
     """Memory and time that a run of a `kind` will take, before it is run; nothing is written.
 
@@ -223,14 +230,19 @@ def estimate(
     costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")
-    for name, one in audit.tried_of(study, kind, df).items():
+    runs = audit.tried_of(study, kind, df)
+    said = "trying {:,} records{}".format
+    small = {k: [said(min(n, len(df)), f" of {k}" if k else "") for n, _ in SMALL] for k in runs}
+    tell = overall(dict.fromkeys(chain(*small.values()), 1), progress)
+    for name, one in runs.items():
         works = one.work or [{}]
         several = len(works) if kind == "sweep" else 1  # settings, made one after another
         if kind == "compare" and one.study.release.files is None:
             several = study.compare.replicates
         costs += [_bytes(one, work, df, n_jobs, processes, several) for work in works]
         if time:
-            took = _seconds(one.study, df, max(work.get("cases", 0) for work in works))
+            cases = max(work.get("cases", 0) for work in works)
+            took = _seconds(one.study, df, cases, small[name], tell)
             if kind == "sweep":  # whose settings may need fits of their own
                 took["sweep"] = several * (took.get("fit", 0) + took.pop("attribute risk"))
             seconds |= {name: several * sum(took.values())} if name else took
@@ -254,7 +266,7 @@ def _bytes(
         held = trees * sum(_held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
     chains = work.get("chains", getattr(study.model, "chains", 1))
     U, G, q = (work.get(size, 0) for size in ("cases", "guesses", "columns"))
-    H, priors = work.get("draws", H), len(study.sweep.values("priors")) if study.sweep else 0
+    H, priors = work.get("draws", H), len(study.sweep.priors or ()) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
     block = min(U, max(BLOCK, ROOM // max(H, 1))) * (80 * H + 40 * G * B)
     levels = int(np.maximum(table.n_levels - 1, 1).sum())
@@ -282,14 +294,21 @@ def _held(value: Any) -> int:
 # --- time -------------------------------------------------------------------------------------
 
 
-def _seconds(study: Study, df: pd.DataFrame, cases: int) -> dict[str, float]:
+Seconds = dict[str, float]
+
+
+def _seconds(study: Study, df: pd.DataFrame, cases: int, said: Any, tell: Progress) -> Seconds:
     """CPU seconds by stage of small runs, extended to all records and draws: a straight line."""
     draws = getattr(study.model, "draws", None)
     whole = (len(df), draws if isinstance(draws, int) else 1)  # of files: as they are
     least = study.m if whole[1] > 1 else 1  # draws of a chain, one for each data set
     sizes = [(min(n, whole[0]), min(max(d, least), whole[1])) for n, d in SMALL]
-    _one(study, df, sizes[0], cases)  # compiles
-    few, many = (_one(study, df, size, cases) for size in sizes)
+    tells = [in_part(tell, words, 0, 1) for words in said]
+    _one(study, df, sizes[0], 0, tells[0])  # compiles, and loads what was: with few targets
+    few = _one(study, df, sizes[0], cases, tells[0])
+    tell(said[0], 1, 1)
+    many = _one(study, df, sizes[1], cases, tells[1])
+    tell(said[1], 1, 1)
     found = {}
     for stage, took in few.items():
         low, high, all_of_it = (n * (d if stage in BY_DRAW else 1) for n, d in [*sizes, whole])
@@ -299,7 +318,7 @@ def _seconds(study: Study, df: pd.DataFrame, cases: int) -> dict[str, float]:
     return found
 
 
-def _one(study: Study, df: pd.DataFrame, size: tuple[int, int], cases: int) -> dict[str, float]:
+def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) -> Seconds:
     """CPU seconds by stage of one small run; its levels are those of all records.
 
     The targets are others than the study's, for whom its grids may have no place, and the table
@@ -324,7 +343,7 @@ def _one(study: Study, df: pd.DataFrame, size: tuple[int, int], cases: int) -> d
     part = whole.iloc[np.sort(rows)]
     given = None if study.release.files is None else audit.stand_in(small, part, None)
     clock, seeds = audit.Clock(clocks.process_time), audit.seeds_of(0)
-    how: dict[str, Any] = {"n_jobs": 1, "progress": None}
+    how: dict[str, Any] = {"n_jobs": 1, "progress": tell}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one = Tried(small, small.model.declared(part), None, given, [])

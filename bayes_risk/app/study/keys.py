@@ -1,6 +1,7 @@
 """The text of a study file, its keys and their types, and what is said of one that does not fit."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import most_of
+from bayes_risk.data.kinds import SUFFIXES
 
 COLUMNS = "a list of column names"
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
@@ -205,6 +207,7 @@ WRITTEN = (
     (r"\bmodels\.([A-Z]\w*)", r'kind = "\1"'),
     (r"over: ", ""),
     (r"fit with these as levels = ", "list these in [data] levels = "),
+    (r"; say it to be sure", "; say it in [data] to be sure"),
     (r"the table's index", "[data] index, or the numbers of the rows from 0"),
 )
 
@@ -233,6 +236,9 @@ MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to t
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; one that is missing, none, above 2 MB or nested too deep is refused."""
+    if path.is_file() and path.name.lower().endswith(SUFFIXES):
+        command = shlex.join(["bayes-risk", "init", str(path)])
+        raise InputError(f"{path} is a data file; make a study of it first: {command}")
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes; write at most {MOST_BYTES:,}, without data")
