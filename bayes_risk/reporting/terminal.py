@@ -38,6 +38,7 @@ FIRST, LEAST = 36, 10  # characters of the first column, and of the others
 TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow
 NUMBERS = 35  # characters of a line with such columns that hold numbers and the space between
 SHORTEST = 8  # characters of a label that is cut off
+SETTLES = "To settle it: refit_budget = as many records, target_mcse, or more draws of the model"
 SILENT = 10.0  # seconds without a line, at most, where there are no bars
 
 
@@ -59,13 +60,8 @@ class Bars(Progress):
             disable=not console.is_terminal,
             transient=True,  # the result gets the screen for itself
         )
-        self.turn, self.stages = Lock(), dict[str, Task]()
-        self.ended = Event()
-
-    def start(self) -> None:
-        """Begin to show."""
-        super().start()
-        if self.disable and not self.console.quiet:
+        self.turn, self.stages, self.ended = Lock(), dict[str, Task](), Event()
+        if self.disable and not console.quiet:
             Thread(target=self._go_on, daemon=True).start()
 
     def stop(self) -> None:
@@ -78,10 +74,9 @@ class Bars(Progress):
         while not self.ended.wait(SILENT):
             with self.turn:
                 on = [task for task in self.tasks if not task.finished]
+            if on:
                 said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
-                if on:
-                    took = max(task.elapsed or 0.0 for task in on)
-                    self.console.print(f"after {took:.0f} s: {said}", highlight=False)
+                self.console.print(f"after {on[0].elapsed or 0:.0f} s: {said}", highlight=False)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
@@ -186,9 +181,7 @@ def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     """What many audits say in sum, and where those that are in doubt are told apart."""
     console.print(Text(sentence))
     if doubt := found.doubt():
-        console.print(Text(f"{doubt.rstrip('.')}; see {file}.", style="yellow"))
-        cure = "refit_budget = as many records, target_mcse, or more draws of the model"
-        console.print(Text(f"  To settle it: {cure}"))
+        console.print(Text(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow"))
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:

@@ -268,8 +268,7 @@ def of_identification(risk: Matched) -> dict[str, Number]:
     found: dict[str, Number] = {}
     if isinstance(risk, MatchCounts):  # no match is right or wrong
         return found
-    alone = risk.baseline_true_matches
-    without = {"true_match_rate": NAN if alone is None else alone / risk.n}
+    without = {"true_match_rate": NAN if (k := risk.baseline_true_matches) is None else k / risk.n}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
         of = risk.summary().astype(float).loc[row].to_dict()
         expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
@@ -333,8 +332,7 @@ def compare(
     n_jobs : int
         Workers of each fit, audit and utility.
     progress : callable or bool, optional
-        Called as ``progress(candidate, replicates done, replicates in all)``; the one that is being
-        made counts in part.
+        Called as ``progress(candidate, replicates done, in part too, replicates in all)``.
         By default a bar in terminals and notebooks; False: none.
 
     Raises
