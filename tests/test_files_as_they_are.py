@@ -183,7 +183,7 @@ def test_identify_takes_such_files_and_radii_in_days(tmp_path):
         for d in (2, 1)
     )
     assert near.exit_code == far.exit_code == 0, near.output + far.output
-    assert "looks as if separator=';', decimal=','" in " ".join(near.stderr.split())
+    assert "looks as if --separator=';', --decimal=','" in " ".join(near.stderr.split())
     given = [
         *call,
         "--radius",

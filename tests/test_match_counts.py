@@ -285,7 +285,7 @@ def test_as_many_rows_are_the_originals_unless_it_is_said(folder):
     done, said = call("syn3.csv", "--no-corresponds", "--overwrite")
     assert done.exit_code == 0 and "No row is a certain record's" in said
     done, _ = call("syn1.csv", "--known", "pay", "--overwrite")
-    assert done.exit_code == 2 and "rows are nobody's, and known is of records" in done.stderr
+    assert done.exit_code == 2 and "rows are nobody's, and --known is of records" in done.stderr
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
