@@ -123,7 +123,7 @@ def test_the_commands_tell_and_write_nothing(content, tmp_path, monkeypatch):
     assert "stages: data, fit, release, sweep" in result.output
     assert "memory: up to" in result.output
     assert "CPU time: about" in result.output
-    assert "trying 300 records: done" in result.stderr
+    assert "trying 600 records: done" in result.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
@@ -248,7 +248,7 @@ def test_small_runs_are_told_as_they_go_on(content):
         kind="compare",
         progress=lambda *step: told.append(step),
     )
-    names = [f"trying 300 records of {name}" for name in ("few", "all")]
+    names = [f"trying 600 records of {name}" for name in ("few", "all")]
     assert {step for step, *_ in told} == {*names, "in all"}
     assert all((name, 1, 1) in told for name in names)
     whole = [done for step, done, _ in told if step == "in all"]

@@ -391,11 +391,15 @@ def _run(
         from .run.runner import estimate, run
 
         shared: Any = {"progress": progress, "n_jobs": jobs}
-        if dry_run:
-            result = estimate(study, kind=what, backend=how["backend"], **shared)
-        else:
-            how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
-            result = run(study, what, **shared, **how)
+        how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
+        try:
+            if dry_run:
+                result = estimate(study, kind=what, backend=how["backend"], **shared)
+            else:
+                result = run(study, what, **shared, **how)
+        except InputError:  # which what reading said may explain
+            _say(*(notes() if early is None else ()))
+            raise
     later = [note for note in notes() if note not in (early or [])]
     if dry_run:
         _say(*later)

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Any)
 Reading = Callable[[Posterior, Targets, np.random.Generator], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
-ROOM = 2**18  # targets x draws
+ROOM = 2**19  # targets x draws
 FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of workers
 
 

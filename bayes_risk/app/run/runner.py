@@ -41,7 +41,8 @@ from .audit import Progress, Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
-SMALL = ((300, 10), (900, 30))  # records and draws of the small runs
+SMALL = ((600, 20), (1_800, 60))  # records and draws of the small runs
+START = 3  # CPU seconds until there is something to run
 BY_DRAW = ("fit", "attribute risk", "reweighting", "membership", "full table")
 LARGEST = 5  # records of a count's largest values
 
@@ -204,9 +205,10 @@ class Cost:
             )
 
     def __str__(self) -> str:
+        seconds = START + sum(self.seconds.values())
         return (
             f"stages: {', '.join(self.stages)}\nmemory: up to {in_words(self.peak)}\n"
-            f"CPU time: about {sum(self.seconds.values()):,.0f} s, within a factor of two or so"
+            f"CPU time: about {seconds:,.0f} s, within a factor of two or so"
         )
 
 

@@ -228,7 +228,7 @@ def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> WeightedDr
 def thinned(batch: Ints, n_draws: int) -> Ints:
     """About so many draws, evenly from every batch (H,)."""
     n_batches = int(batch.max()) + 1
-    each = max(n_draws // n_batches, 1)
+    each = max(-(-n_draws // n_batches), 1)
     out = []
     for b in range(n_batches):
         these = np.flatnonzero(batch == b)
