@@ -123,7 +123,7 @@ def test_the_commands_tell_and_write_nothing(content, tmp_path, monkeypatch):
     assert "stages: data, fit, release, sweep" in result.output
     assert "memory: up to" in result.output
     assert "CPU time: about" in result.output
-    assert "trying 600 records: done" in result.stderr
+    assert "trying 300 records: done" in result.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
@@ -248,18 +248,18 @@ def test_small_runs_are_told_as_they_go_on(content):
         kind="compare",
         progress=lambda *step: told.append(step),
     )
-    names = [f"trying 600 records of {name}" for name in ("few", "all")]
+    names = [f"trying 300 records of {name}" for name in ("few", "all")]
     assert {step for step, *_ in told} == {*names, "in all"}
     assert all((name, 1, 1) in told for name in names)
     whole = [done for step, done, _ in told if step == "in all"]
     assert whole == sorted(whole) and len({*whole}) > 4 and whole[-1] == 1_000
 
 
-@pytest.mark.parametrize(("m", "draws"), [(3, 10), (80, 80)])
+@pytest.mark.parametrize(("m", "draws"), [(3, 20), (80, 80)])
 def test_small_runs_have_a_draw_for_each_data_set(monkeypatch, m, draws):
     content = {**STUDIES["fair"], "release": STUDIES["fair"]["release"] | {"m": m}}
     sizes = []
     monkeypatch.setattr(costs, "_one", lambda _, df, size, *more: sizes.append(size) or {})
     estimate(parse_study(content))
-    assert sizes[0] == sizes[1] == (300, draws)
-    assert sizes[2] == (900, max(30, m))
+    assert sizes[0] == sizes[1] == (600, draws)
+    assert sizes[2] == (1_800, max(60, m))
