@@ -55,8 +55,9 @@ class Lengths:
 
         Errors are between chains, and many short ones tell them better than a few long ones. Where
         classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
-        The error of the fit to y counts as often as there are data sets: of 2 m draws m are on y,
-        one on each data set, and the error is as of m + 1 on each.
+        The error of the fit to y counts m times. n_0 draws on y and n_1 on each data set err by
+        m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1: n_1 = 2 n / (m + 1) errs
+        as n on each, with 2 m n / (m + 1) on y.
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
         size = max(draws // 2, 4)

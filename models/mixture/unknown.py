@@ -11,7 +11,8 @@ where the row was imputed.
 and before (2, V), m. ``targets``: labels (H, B, U), structural zeros (H, B, U, 2 p), values (U, V),
 exposures (U, V), constants (U, V, 2), synthetic values (m + 1, U, V) and their constants, who is
 known (U,), imputed values (H, U, F), what is given of own and synthetic values (U, V), weights
-(U,), and the imputed variables (F,).
+(U,), the imputed variables (F,), and rows of T that own numbers have (U, V), as ``numbers`` in
+`mixed_terms.py`; imputed ones have none.
 """
 
 import math
