@@ -8,7 +8,7 @@ floating-point tolerance serves: ``docs/identification.md``.
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ PRIME = 2**61 - 1
 LEADERS, TOP, MARK, RIVAL = range(4)  # see `no_leaders`
 FAR = 2**61
 TABLE_PER_RECORD = 8
+REACH = 2**31  # of codes that number rows as they are
 
 
 class Weights(NamedTuple):
@@ -173,6 +174,24 @@ class Combinations:
             distinct, self.number = np.unique(self.number, return_inverse=True)
             self.size = len(distinct)
         return self.number
+
+
+def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
+    """Of each distinct row (n, q), in order, the first one and how many there are, (U,) each.
+
+    Between them: which of the distinct rows each row is, (n,). NaN is a value like others.
+    """
+    cells = Combinations(len(table))
+    for column in table.T:
+        low, high = (0, REACH) if not len(column) else (column.min(), column.max())
+        if table.dtype.kind == "f" or int(high) - int(low) >= REACH:
+            values, column = np.unique(column, return_inverse=True)
+            low, high = 0, len(values)
+        cells.add(column - low, int(high) - int(low) + 1)
+    which = cells.dense()
+    first = np.empty(cells.size if len(table) else 0, np.int64)
+    first[which[::-1]] = np.arange(len(table))[::-1]
+    return first, which, np.bincount(which, minlength=len(first))
 
 
 def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:

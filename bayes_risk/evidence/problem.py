@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
@@ -173,7 +174,7 @@ def cases_of(
         keys.insert(0, weights[rows][:, None])
     if records_differ:
         keys.append(rows[:, None])
-    _, first, case = np.unique(np.hstack(keys), axis=0, return_index=True, return_inverse=True)
+    first, case, _ = distinct_rows(np.hstack(keys))
     record = rows[first]
     profiles = data.codes[record]
     targets = Targets(
@@ -184,4 +185,4 @@ def cases_of(
         known=known,
         weight=np.ones(len(record)) if weights is None else weights[record],
     )
-    return targets, case.reshape(-1).astype(np.int64)
+    return targets, case

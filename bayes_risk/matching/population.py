@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import require_columns
@@ -69,7 +69,7 @@ class KeyLevels:
             values = _present(df[one.name])
             check_kinds(one.name, one.levels, "the population", values, "the table given")
             codes[:, a] = one.places(df[one.name])
-        first, cell = distinct(codes + 1, [d + 1 for d in self.n_levels])
+        first, cell, _ = distinct_rows(codes)
         return first, cell, codes[first]
 
     def cells(self, df: pd.DataFrame, amount: Array) -> tuple[Ints, Array]:
@@ -86,15 +86,6 @@ def checked_table(df: Any, keys: Any, what: str) -> list[str]:
         raise InputError(f"{what} has no records; give at least one")
     require_columns(df, names, what)
     return names
-
-
-def distinct(codes: Ints, n_levels: Sequence[int]) -> tuple[Ints, Ints]:
-    """First row of each distinct row of codes (n, q), and the number of each row's cell (n,)."""
-    cells = Combinations(len(codes))
-    for column, size in zip(codes.T, n_levels, strict=True):
-        cells.add(column, size)
-    _, first, cell = np.unique(cells.number, return_index=True, return_inverse=True)
-    return first, cell
 
 
 def found_in(table: Ints, codes: Ints) -> Ints:
@@ -140,7 +131,7 @@ class CellCounts:
         kept = [present.index(name) for name in known_columns("keys", keys, present)]
         levels = KeyLevels(variables=tuple(self.levels.variables[a] for a in kept))
         cells = self.cells[:, kept]
-        first, cell = distinct(cells, levels.n_levels)
+        first, cell, _ = distinct_rows(cells)
         rest, shares = self.others
         some = tuple(shares[a] for a in kept) if rest else ()
         # of the people whom the rule places: what the tabulated cells do not hold already

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.matching import distinct_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,20 +180,19 @@ class Rows(NamedTuple):
         plain = power is None and not self.has_numbers
         keys = self.positions if plain else np.hstack(blocks)
         order = np.arange(keys.shape[1])
+        keys = keys[kept]
         if plain:  # few levels first: sorted rows then begin alike most often
-            order = np.argsort([len(np.unique(x)) for x in keys[kept].T], kind="stable")
-        rows, found, n = np.unique(
-            keys[kept][:, order], axis=0, return_inverse=True, return_counts=True
-        )
-        rows = rows[:, np.argsort(order)]
+            order = np.argsort([np.count_nonzero(np.bincount(x)) for x in keys.T], kind="stable")
+        first, found, n = distinct_rows(keys[:, order])
+        rows = keys[first]
         unit = np.full(len(kept), -1, dtype=np.int64)
-        unit[kept] = found.reshape(-1)
+        unit[kept] = found
         ends = np.cumsum([block.shape[1] for block in blocks])
         *parts, powers = np.split(rows, ends[:-1], axis=1)
         typed: Any = zip(parts, blocks, strict=False)
         return Units(
             data=Rows(*(np.ascontiguousarray(x, dtype=old.dtype) for x, old in typed)),
-            multiplicity=n.astype(np.int64),
+            multiplicity=n,
             unit=unit,
             given=given,
             power=None if power is None else powers[:, 0].astype(np.float64),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
+from bayes_risk._core.matching import distinct_rows
 
 from .state import Draws, Prior, Units, ZeroLayout, n_normalised
 from .sweep import TINY, class_masses, cumulate, draw_class
@@ -277,8 +278,8 @@ def log_possible_release(
     """The same summed over all rows, (H,): what normalises a release; 0 without zeros."""
     if prior.zeros is None:
         return 0.0
-    distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    total: Array = log_possible_given(prior.zeros, draws, distinct, known) @ counts
+    first, _, counts = distinct_rows(rows)
+    total: Array = log_possible_given(prior.zeros, draws, rows[first], known) @ counts
     return total
 
 

@@ -21,6 +21,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.batches import student_factor, variance_by_fit
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.logspace import change, log_sum
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit, Posterior, Targets
 from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together, with_targets
@@ -131,10 +132,11 @@ class Others:
         if given is None or not len(given):
             return cls(data.codes[:0], nobody, nobody, np.zeros((0, U), dtype=np.int64))
         people = data.encode(given, "others")
-        codes, person, count = np.unique(people, axis=0, return_inverse=True, return_counts=True)
+        first, person, count = distinct_rows(people)
+        codes = people[first]
         if len(codes) <= comparisons:
             everybody = np.repeat(np.arange(len(codes))[:, None], U, axis=1)
-            return cls(codes, count, person.reshape(-1), everybody)
+            return cls(codes, count, person, everybody)
         N, K = len(people), max(comparisons, -(-len(people) // U))
         turn = (np.arange(K)[:, None] + K * np.arange(U)) % N  # nobody is left out
         return cls(people, np.ones(N, dtype=np.int64), np.arange(N), rng.permutation(N)[turn])

@@ -34,7 +34,14 @@ from bayes_risk.models.mixture.sampler import Sums, occupied
 from bayes_risk.models.mixture.sweep import TINY
 from bayes_risk.models.mixture.zeros import fill_log_possible
 
-from .predictive_kernels import linked_factor, own_class, predict, wide_sums
+from .predictive_kernels import (
+    LEAST,
+    linked_factor,
+    own_class,
+    predict,
+    predict_one_change,
+    wide_sums,
+)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -158,6 +165,8 @@ def _products(factor: Reals, places: Ints) -> Reals:
 
 
 FLOOR = 1e-300
+MANY = 32  # targets from which tables of draws side by side pay
+MOST = 64  # columns whose product does not underflow
 
 
 def rows_of(values: Array, told: Any = True) -> Ints:
@@ -189,6 +198,7 @@ class LatentPredictive:
     batch: Ints
     impossible: Flags | None = None
     log_factor: Array | None = None
+    plain: bool = False
 
     @classmethod
     def of(
@@ -215,6 +225,12 @@ class LatentPredictive:
             columns, codes = cases.columns, cases.targets.guesses.codes
             guesses = codes + prior.starts[columns].astype(np.int32)
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
+        told, S = cases.values, M.shape[2]
+        nobody = (label == S).all(axis=0)
+        plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST
+        plain = plain and not (np.isnan(told).any() or cases.given.any())
+        plain = plain and bool(np.isnan(cases.linked).all())
+        plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
         return cls(
             sums=sums,
             weights=weights,
@@ -224,6 +240,7 @@ class LatentPredictive:
             batch=batch,
             impossible=impossible,
             log_factor=log_factor,
+            plain=plain,
         )
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -310,6 +327,19 @@ class LatentPredictive:
         given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
         changed = guesses != truth[:, None, columns]
         changes = changed.sum(axis=2), changed.argmax(axis=2)
+        if self.plain and changes[0].max(initial=0) < 2:
+            place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
+            place = np.where(changes[0] > 0, place, cases.prior.width - 1)
+            predict_one_change(
+                tables,
+                (fixed, columns, cases.prior.starts),
+                (label, truth, place),
+                np.empty((0, 0)) if weights is None else weights,
+                self.batch,
+                log_truth,
+                sums,
+            )
+            return log_truth, sums.swapaxes(1, 2)
         predict(
             tables,
             (fixed, columns),
