@@ -1,6 +1,7 @@
 """The DPMPM's kernels and its collapsed predictive against plain NumPy."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.families import draw_parameters
+from bayes_risk.models.mixture.levels import predictive as level_predictive
 from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.posterior import log_masses
@@ -233,6 +235,84 @@ def test_predict_with_fresh_classes():
             guess = pairs(targets.guesses.codes[g, i])
             p = collapsed(everything, labels, i, guess, **settings)
             assert np.isclose(ratios[g, i], p / truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("column", range(3))
+def test_predict_of_one_variable_by_products_of_matrices(monkeypatch, column):
+    monkeypatch.setattr(level_predictive, "MANY", 1)
+    rng, prior = np.random.default_rng(14), layout(K)
+    y, Z = (rng.integers(0, LEVELS, (N, 3)) for _ in range(2))
+    everything = [*map(pairs, y), *map(pairs, Z)]
+    tables, labels, _, _ = tables_by_hand(rng, everything, prior, fixed=[False] * 3)
+    tables.n[:] = np.bincount(labels, minlength=K)
+    targets = targets_of(y, [column])
+    log_truth, ratios = predictions(tables, labels, prior, targets)
+    settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 0.7}
+    for i in range(N):
+        truth = collapsed(everything, labels, i, pairs(y[i]), **settings)
+        assert np.isclose(log_truth[i], np.log(truth), rtol=1e-10)
+        for g, value in enumerate(targets.guesses.codes[:, i]):
+            p = collapsed(everything, labels, i, pairs(guessed(y[i], [column], value)), **settings)
+            assert np.isclose(ratios[g, i], p / truth, rtol=single_precision(K))
+
+
+def single_precision(n_classes):
+    """Relative error that sums over 16 draws' classes may have; see `predict_one_change`."""
+    return (16 * n_classes + 8) * 2.0**-24
+
+
+@pytest.mark.parametrize("levels", [LEVELS, (2,) * 40, (30, 2, 7, 2)])
+@pytest.mark.parametrize("at_theta", [False, True])
+def test_products_of_matrices_are_the_sums_in_double_precision(levels, at_theta):
+    """Two batches of more draws than stand side by side; records in order and out of it."""
+    rng, prior, H, n = np.random.default_rng(15), layout(K, levels), 45, 60
+    y = rng.integers(0, levels, (n, len(levels))).astype(np.int32)
+    y[: n // 2] = y[: n // 2][np.lexsort(y[: n // 2].T)]
+    changes = [(j, c) for j, d in enumerate(levels) for c in range(d)]
+    codes = np.repeat(y[None], len(changes), axis=0)
+    for g, (j, c) in enumerate(changes):
+        codes[g, :, j] = c
+    possible = np.ones(codes.shape[:2], dtype=bool)
+    columns = np.arange(len(levels))
+    guesses = GuessSet(codes, np.zeros(n, np.int64), possible, codes[:, 0])
+    targets = Targets(profiles=y, record=np.arange(n), columns=columns, guesses=guesses)
+    units = units_of(y + prior.starts[:-1].astype(np.int32))
+    thetas = [random_theta(rng, K, levels) for _ in range(H)]
+    draws = draws_of(np.stack([t[0] for t in thetas]), np.stack([t[2] for t in thetas]))
+    fixed = np.zeros(len(levels), dtype=bool)
+    sums, labels, _ = collapse(prior, units, draws, fixed, units.unit, rng=rng)
+    if at_theta:
+        sums, labels = Sums.at_theta(draws, prior), np.full_like(labels, K)
+    cases = Cases.of(prior, Columns.of(levels=columns), targets, linked=None, given=fixed)
+    quick = LatentPredictive.of(sums, cases, labels, np.repeat([0, 1], [20, 25]))
+    assert quick.plain
+    plain, log_weights = replace(quick, plain=False), 3.0 * rng.normal(size=(H, n))
+    for block in (slice(0, n), slice(7, 9)):
+        assert np.allclose(quick.log_truth(block), plain.log_truth(block), rtol=0, atol=1e-11)
+        found, twin = (x.log_sums(block, log_weights[:, block]) for x in (quick, plain))
+        assert found.shape == (2, len(changes), block.stop - block.start)
+        assert (np.abs(found - twin) < single_precision(K)).all()
+    some = quick.log_sums(slice(7, 9), log_weights[:, 7:9])
+    assert (some == quick.log_sums(slice(0, n), log_weights)[:, :, 7:9]).all()
+
+
+def test_what_products_of_matrices_cannot_tell_is_told_one_by_one():
+    """Few targets, columns that make too long a product, and tiny probabilities."""
+    rng, prior = np.random.default_rng(16), layout(K)
+    y = np.repeat(rng.integers(0, LEVELS, (N, 3)), 4, axis=0).astype(np.int32)
+    pi, _, rows = random_theta(rng, K)
+
+    def plain(rows, y):
+        sums = Sums.at_theta(draws_of(pi[None], rows[None]), prior)
+        cases = Cases.of(prior, Columns.of(levels=range(3)), targets_of(y, [0]), **UNTIED)
+        label = np.full((1, len(y)), K, np.int16)
+        return LatentPredictive.of(sums, cases, label, np.zeros(1, np.int64)).plain
+
+    tiny = rows.copy()
+    tiny[0, 0] = 1e-40
+    assert plain(rows, y)
+    assert not plain(rows, y[: level_predictive.MANY - 1])
+    assert not plain(tiny, y)
 
 
 def test_an_empty_class_and_a_vanishing_concentration():

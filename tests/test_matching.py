@@ -18,6 +18,7 @@ from bayes_risk._core.matching import (
     Combinations,
     Matches,
     count_matches,
+    distinct_rows,
     jackknife_error,
     number_keys,
 )
@@ -220,6 +221,32 @@ def numbers(digits: list[Ids], levels: list[int], n: int, largest: int = LARGEST
     for digit, size in zip(digits, levels, strict=True):
         cells.add(digit, size)
     return cells.number
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (400, 1), (400, 6)])
+def test_distinct_rows_are_those_of_numpy(shape):
+    rng = np.random.default_rng(0)
+    for table in (
+        rng.integers(-100, 100, shape).astype(np.int8),
+        rng.integers(0, 4, shape) * 2**61 - 2**62,
+        rng.integers(0, 2, shape).astype(bool),
+        rng.integers(0, 5, shape) / 7 - 0.3,
+    ):
+        first, which, count = distinct_rows(table)
+        if shape[1]:
+            rows, place, times = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+            assert (table[first] == rows).all() and (which == place.ravel()).all()
+            assert (count == times).all()
+            assert (np.unique(which, return_index=True)[1] == first).all()
+        else:
+            assert first.tolist() == [0] and count.tolist() == [5]
+
+
+def test_missing_numbers_are_alike_in_distinct_rows():
+    table = np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan], [1.0, 5.0]])
+    first, which, count = distinct_rows(table)
+    assert first.tolist() == [1, 3, 0] and which.tolist() == [2, 0, 2, 1]
+    assert count.tolist() == [1, 1, 2]
 
 
 @given(

@@ -187,7 +187,7 @@ def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
         if table.dtype.kind == "f" or int(high) - int(low) >= REACH:
             values, column = np.unique(column, return_inverse=True)
             low, high = 0, len(values)
-        cells.add(column - low, int(high) - int(low) + 1)
+        cells.add(column.astype(np.int64) - int(low), int(high) - int(low) + 1)
     which = cells.dense()
     first = np.empty(cells.size if len(table) else 0, np.int64)
     first[which[::-1]] = np.arange(len(table))[::-1]

@@ -23,6 +23,8 @@ from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
+from .products import Terms
+
 Progress = Callable[[str, int, int], None]
 CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data set: 16 MiB
 
@@ -366,28 +368,6 @@ class Factored(Protocol):
         In the order of `Simulated.by_column` and of `Posterior.predictives`. The factor of any
         other synthesised column is the same for all guesses.
         """
-
-
-class Terms(Protocol):
-    """Draws and their classes for one target: a mixture of products over the guessed variables."""
-
-    @property
-    def factor(self) -> Array:
-        """Level probabilities (D, T), variables below one another."""
-
-    @property
-    def log_weight(self) -> Array:
-        """Log weights of the terms, shape (T,)."""
-
-    @property
-    def start(self) -> Ints:
-        """Where the levels of each variable begin, shape (q + 1,)."""
-
-    def log_at(self, codes: Ints) -> Array:
-        """Log of the sum at cells (G, q)."""
-
-    def sums(self, cut: int) -> Any:
-        """The sums of all cells; the first ``cut`` guessed variables make the rows."""
 
 
 class TablePredictive(Predictive, Protocol):

@@ -25,10 +25,19 @@ import numba
 import numpy as np
 
 from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
-from .sweep import TINY, class_masses, cumulate, draw_class, draw_classes, log_gamma_draw
+from .sweep import (
+    RESCALE_EVERY,
+    TINY,
+    class_masses,
+    cumulate,
+    draw_class,
+    draw_classes,
+    log_gamma_draw,
+)
 
 LOWEST = -640.0  # of logs whose exponentials are looked at
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
+SMALL = 1e-250  # sum of products whose terms may be lost
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
 HALF_LOG_2PI = 0.5 * LOG_2_PI
 ALMOST_ONE = 1.0 - 2.0**-53
@@ -316,12 +325,13 @@ def log_sum_of(terms):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(data, pi, phi, layout, out):
-    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h), from tables of logs.
+    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h), of few levels as it is, else from logs.
 
     Rows with large counts, whose last digits those do not have, term by term.
     """
     p, r, positions = layout[2].shape[0], layout[6].shape[0], data[0]
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
+    products = np.empty((positions.shape[1] + 1, pi.shape[1]))
     if len(data) > 1:
         _, counts, exposure, reals = data
         for u in range(out.shape[1]):
@@ -336,6 +346,11 @@ def fill_log_masses(data, pi, phi, layout, out):
     for h in range(pi.shape[0]):
         tables = tables_of(pi[h], phi[h], layout)
         for u in range(out.shape[1]):
+            if len(data) == 1 and positions.shape[1] < RESCALE_EVERY:
+                class_masses(positions, u, pi[h], phi[h], products, terms)
+                out[h, u] = math.log(max(terms[-1], TINY))
+                if terms[-1] > SMALL:
+                    continue
             if len(data) == 1 or constants[u] == constants[u]:
                 log_class_masses(data, u, phi[h], layout, tables, terms)
                 out[h, u] = constants[u] + log_sum_of(terms)

@@ -44,46 +44,6 @@ def log_ratio(S_new, inverse, c):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
-    """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K.
-
-    T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j) by recursion from the last class, never by
-    subtraction: 1 - V_k may be far below rounding.
-    """
-    K, T = n.shape[0], np.empty((n.shape[0] - 1, c.shape[0]))
-    for k in range(K - 2, -1, -1):
-        if k == K - 2:
-            T[k] = g[k + 1]
-        else:
-            V, left = -math.expm1(log_left[k + 1]), math.exp(log_left[k + 1])
-            for v in range(c.shape[0]):
-                T[k, v] = V * g[k + 1, v] + left * T[k + 1, v]
-    after, after_z = n.sum(), n_z.sum()
-    head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
-    inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
-    log_rest = 0.0
-    for k in range(K - 1):
-        after -= n[k]
-        after_z -= n_z[k]
-        V, log_new_left = draw_stick(rng, n[k], after, alpha)
-        old, rest = -math.expm1(log_left[k]), math.exp(log_rest)
-        here, beyond = rest * V, rest * math.exp(log_new_left)
-        for v in range(c.shape[0]):
-            S_new[v] = head[v] + here * g[k, v] + beyond * T[k, v]
-        gain = n_z[k] * math.log(max(V, TINY) / max(old, TINY))
-        gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, inverse, c)
-        if math.log(rng.random()) < gain:
-            log_left[k] = log_new_left
-            inverse[:] = 1.0 / np.maximum(S_new, TINY)
-        pi[k] = -rest * math.expm1(log_left[k])
-        for v in range(c.shape[0]):
-            head[v] += pi[k] * g[k, v]
-        log_rest += log_left[k]
-    pi[K - 1] = math.exp(log_rest)
-    return log_rest
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def part_masses(parts, phi, layout):
     """g[k, v] = p(v-th unsynthesised part | k), with numbers relative to its likeliest class."""
     K, V = phi.shape[1], parts[0].shape[0]
@@ -188,12 +148,43 @@ def update_given(rng, parts, given, layout, prior, alpha, log_left, pi, phi, sum
     """Weights and parameters from the sums of confidential and synthetic rows; returns alpha.
 
     ``given``: how often each of the unsynthesised parts divides, their rows of levels (w, V) and
-    which columns those are. ``sums`` become those of both.
+    which columns those are. ``sums`` become those of both. V_k is proposed from Beta(1 + n_k,
+    alpha + n_{>k}), T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j) by recursion from the
+    last class, never by subtraction: 1 - V_k may be far below rounding.
     """
     c, us, us_columns = given
     (n, M), (n_z, M_z) = sums, sums_z
     p, r, starts = layout[2].shape[0], layout[6].shape[0], layout[0]
-    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
+    K, T = n.shape[0], np.empty((n.shape[0] - 1, c.shape[0]))
+    for k in range(K - 2, -1, -1):
+        if k == K - 2:
+            T[k] = g[k + 1]
+        else:
+            V, left = -math.expm1(log_left[k + 1]), math.exp(log_left[k + 1])
+            for v in range(c.shape[0]):
+                T[k, v] = V * g[k + 1, v] + left * T[k + 1, v]
+    after, after_z = n.sum(), n_z.sum()
+    head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
+    inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
+    log_rest = 0.0
+    for k in range(K - 1):
+        after -= n[k]
+        after_z -= n_z[k]
+        V, log_new_left = draw_stick(rng, n[k], after, alpha)
+        old, rest = -math.expm1(log_left[k]), math.exp(log_rest)
+        here, beyond = rest * V, rest * math.exp(log_new_left)
+        for v in range(c.shape[0]):
+            S_new[v] = head[v] + here * g[k, v] + beyond * T[k, v]
+        gain = n_z[k] * math.log(max(V, TINY) / max(old, TINY))
+        gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, inverse, c)
+        if math.log(rng.random()) < gain:
+            log_left[k] = log_new_left
+            inverse[:] = 1.0 / np.maximum(S_new, TINY)
+        pi[k] = -rest * math.expm1(log_left[k])
+        for v in range(c.shape[0]):
+            head[v] += pi[k] * g[k, v]
+        log_rest += log_left[k]
+    pi[K - 1] = math.exp(log_rest)
     proposal = phi.copy()
     draw_parameters(rng, M, layout, proposal)
     kept = np.zeros(p + r + starts.shape[0] - 1, np.bool_)

@@ -39,7 +39,7 @@ def individuals(units, layout, wanted):
     Of each row of phi the variable is told, p of the padding row.
     """
     multiplicity, starts = units[1], layout[0]
-    variable = np.empty(starts[-1] + 1, np.int32)
+    variable = np.empty(starts[-1] + 1, np.uint64)
     for j in range(starts.shape[0] - 1):
         variable[starts[j] : starts[j + 1]] = j
     variable[-1] = starts.shape[0] - 1
@@ -135,17 +135,17 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     if len(sides) > 4:
         for s in range(2):
             renew(S, layout, s, sides[4])
-    log_q, chance = 0.0, 1.0
+    log_q, chance, q, zero, one = 0.0, 1.0, positions.shape[1], np.uint64(0), np.uint64(1)
     for t in range(count):
         i = members[t]
         u, s = np.int64(owner[i]), t
         w = power[u] if power.shape[0] > 0 else 1.0
         if t >= 2:
             odds, second, first = 1.0, n2[1], n2[0]
-            for j in range(positions.shape[1]):
-                row = positions[u, j]
-                second *= (S[row, 1] + a) * T[0, variable[row]]
-                first *= (S[row, 0] + a) * T[1, variable[row]]
+            for j in range(q):
+                row = np.uint64(positions[u, j])
+                second *= (S[row, one] + a) * T[zero, variable[row]]
+                first *= (S[row, zero] + a) * T[one, variable[row]]
                 if j % 8 == 7:  # few divisions, and nothing overflows
                     odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
                     first = second = 1.0
@@ -162,9 +162,11 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
         side[t] = s
         size2[s] += 1
         n2[s] += w
-        for j in range(positions.shape[1]):
-            S[positions[u, j], s] += w
-            T[s, variable[positions[u, j]]] += w
+        side_s = np.uint64(s)
+        for j in range(q):
+            row = np.uint64(positions[u, j])
+            S[row, side_s] += w
+            T[side_s, variable[row]] += w
         if len(sides) > 4 and sides[4].shape[1] > 0:
             add_numbers(data, u, s, w, 1, flags[i], layout, S)
             if size2[s] <= FEW or size2[s] % EVERY == 0:

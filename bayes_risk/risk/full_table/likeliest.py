@@ -31,7 +31,8 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Fit, TablePredictive, Targets, Terms, drawn_in_words
+from bayes_risk.evidence.contract import Fit, TablePredictive, Targets, drawn_in_words
+from bayes_risk.evidence.products import Terms
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import in_words

@@ -19,10 +19,11 @@ from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import in_stages
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import TablePredictive, Targets, Terms
+from bayes_risk.evidence.contract import TablePredictive, Targets
 from bayes_risk.evidence.diagnostics import weight_ess
 from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
 from bayes_risk.evidence.prior_weights import log_margin
+from bayes_risk.evidence.products import CellSums, Terms
 from bayes_risk.intruder.priors import TruthFactor
 
 WORK = 1.2e11  # multiplications a target, by default: about four seconds on one core
@@ -54,7 +55,7 @@ class _Walk:
 
     def __init__(
         self,
-        sums: Sequence[Any],
+        sums: Sequence[CellSums],
         factor: Array,
         log_norm: Array,
         led: bool,

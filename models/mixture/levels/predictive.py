@@ -6,17 +6,14 @@ derivation stands in `docs/evidence.md`. Columns can instead be *fixed* at their
 probabilities: all of them for the published importance sampler, the unsynthesised ones where the
 release was drawn conditionally on them.
 
-A whole table of guesses is summed over draws a stretch of rows at a time, by matrix products
-(`docs/evidence.md`); the target's own class is a term like any other.
-
-A *term* is a draw and a class in it; classes that nobody is in are all alike and make one term.
+Of a whole table a *term* is a draw and a class in it, the target's own one a term like any other;
+classes that nobody is in are all alike and make one term.
 ``factor[place, t]`` is the probability of a level in term t, the target taken out of its own class;
 ``log_base[t]`` what is the same for every cell: the weight of the class, and the variables that are
 not guessed.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,8 +24,8 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.disjoint_boxes import guesses_held
-from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.evidence.products import Terms
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import Sums, occupied
 from bayes_risk.models.mixture.sweep import TINY
@@ -84,84 +81,6 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
     for s in range(t):
         log_truth[s] += log_base[s]
     return t
-
-
-Reals = npt.NDArray[np.floating[Any]]
-SMALLEST = 1e-30  # a cell's largest term may not be below this in single precision
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Terms:
-    """A mixture of products: draws and their classes, for one target.
-
-    ``factor (D, T)``: probability of each guessed level, its variables below one another, which
-    begin at ``start (q + 1,)``. ``sum_t exp(log_weight_t) prod_j factor`` is the sum over draws of
-    ``v_h p_h(y*) / p_h(y_i)``. ``batch (T,)`` of each term's draw, ascending.
-    """
-
-    factor: Array
-    log_weight: Array
-    start: Ints
-    batch: Ints
-
-    def sums(self, cut: int) -> "CellSums":
-        return CellSums(self, cut)
-
-    def log_at(self, codes: Ints) -> Array:
-        logs = np.log(self.factor)
-        out = [log_sum(self.log_weight + logs[self.start[:-1] + row].sum(axis=0)) for row in codes]
-        return np.array(out, dtype=float)
-
-
-class CellSums:
-    """Sums over the draws of each batch of every cell of a table (C1, C2).
-
-    The first ``cut`` of the guessed variables make the rows, the others the columns.
-    """
-
-    def __init__(self, terms: Terms, cut: int) -> None:
-        high = np.maximum.reduceat(terms.factor, terms.start[:-1], axis=0)  # shape (q, T)
-        low = np.minimum.reduceat(terms.factor, terms.start[:-1], axis=0)
-        log_c = terms.log_weight + np.log(high).sum(axis=0)
-        self.log_scale = float(log_c.max())
-        smallest = (log_c - self.log_scale + np.log(low / high).sum(axis=0)).max()
-        dtype = np.float32 if smallest > np.log(SMALLEST) else np.float64
-        sizes = np.diff(terms.start)
-        scaled = (terms.factor / np.repeat(high, sizes, axis=0)).astype(dtype)
-        self._weight = np.exp(log_c - self.log_scale).astype(dtype)
-        self._factor = scaled
-        self._rows = _places(terms.start, range(cut))
-        self._right = _products(scaled, _places(terms.start, range(cut, len(sizes))))
-        edges = np.searchsorted(terms.batch, np.arange(terms.batch[-1] + 2))
-        self._batches = [slice(a, b) for a, b in pairwise(edges)]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of rows C1 and of columns C2."""
-        return len(self._rows), len(self._right)
-
-    def rows(self, first: int, last: int) -> Reals:
-        """Sums of some rows by batch, times exp(-log_scale), shape (B, last - first, C2)."""
-        left = _products(self._factor, self._rows[first:last]) * self._weight
-        out = np.empty((len(self._batches), len(left), len(self._right)), left.dtype)
-        for b, those in enumerate(self._batches):
-            np.matmul(left[:, those], self._right[:, those].T, out=out[b])
-        return out
-
-
-def _places(start: Ints, variables: Sequence[int]) -> Ints:
-    """Places of the levels of every combination of some variables, last one fastest."""
-    grids = [np.arange(start[v], start[v + 1]) for v in variables]
-    if not grids:
-        return np.zeros((1, 0), np.int64)
-    return np.stack([g.ravel() for g in np.meshgrid(*grids, indexing="ij")], axis=1)
-
-
-def _products(factor: Reals, places: Ints) -> Reals:
-    out = np.ones((len(places), factor.shape[1]), factor.dtype)
-    for place in places.T:
-        out *= factor[place]
-    return out
 
 
 FLOOR = 1e-300
@@ -327,26 +246,14 @@ class LatentPredictive:
         given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
         changed = guesses != truth[:, None, columns]
         changes = changed.sum(axis=2), changed.argmax(axis=2)
+        kernel: Any = predict
+        layout: Any = fixed, columns
+        seen: Any = *of_targets, *given, guesses, changes
         if self.plain and changes[0].max(initial=0) < 2:
             place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
             place = np.where(changes[0] > 0, place, cases.prior.width - 1)
-            predict_one_change(
-                tables,
-                (fixed, columns, cases.prior.starts),
-                (label, truth, place),
-                np.empty((0, 0)) if weights is None else weights,
-                self.batch,
-                log_truth,
-                sums,
-            )
-            return log_truth, sums.swapaxes(1, 2)
-        predict(
-            tables,
-            (fixed, columns),
-            (*of_targets, *given, guesses, changes),
-            np.empty((0, 0)) if weights is None else weights,
-            self.batch,
-            log_truth,
-            sums,
-        )
+            kernel, layout = predict_one_change, (*layout, cases.prior.starts)
+            seen = label, truth, place
+        weights = np.empty((0, 0)) if weights is None else weights
+        kernel(tables, layout, seen, weights, self.batch, log_truth, sums)
         return log_truth, sums.swapaxes(1, 2)

@@ -211,20 +211,12 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
     fixed, columns, starts = layout
     label, truth, places = targets
     (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * all_Q.shape[2]
-    P, own, Q = np.empty((D, X)), np.empty((D, X)), np.zeros((D, X), np.float32)
-    inverse, more, row = (
-        np.zeros((D, X), np.float32),
-        np.zeros((D, X), np.float32),
-        np.zeros(X, np.float32),
-    )
-    share, mine, terms, product = (
-        np.zeros(X, np.float32),
-        np.zeros(X, np.float32),
-        np.empty(X),
-        np.ones((p + 1, X)),
-    )
+    single, P, own = np.float32, np.empty((D, X)), np.empty((D, X))
+    Q, inverse, more = np.zeros((D, X), single), np.zeros((D, X), single), np.zeros((D, X), single)
+    row, share, mine = np.zeros(X, single), np.zeros(X, single), np.zeros(X, single)
+    terms, product = np.empty(X), np.ones((p + 1, X))
     log_top, scale = np.zeros((D, ABREAST)), np.zeros((p + 1, ABREAST))
-    masses, none, first = np.zeros((U, D)), np.float32(0.0), 0
+    masses, none, first = np.zeros((U, D)), single(0.0), 0
     while first < H:
         last = first + 1
         while last < H and last < first + ABREAST and batch[last] == batch[first]:
@@ -294,7 +286,7 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
         if weights.shape[0] > 0 and (last == H or batch[last] != batch[first]):
             for u in range(U):
                 for g in range(places.shape[1]):
-                    sums[batch[first], u, g] = masses[u, places[u, g]]
+                    sums[batch[first], u, g] += masses[u, places[u, g]]
             masses[:] = 0.0
         first = last
 
