@@ -229,7 +229,7 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
 @quiet
 @pytest.mark.parametrize("columns", [None, ["x0", "x1"]], ids=["all", "some"])
 @pytest.mark.parametrize(
-    "changed", [{"level_prior": 1.3}, {"concentration_prior": (1.0, 0.5)}], ids=["level", "alpha"]
+    "changed", [{"level_prior": 1.8}, {"concentration_prior": (1.0, 0.5)}], ids=["level", "alpha"]
 )
 @pytest.mark.slow
 def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):

@@ -213,11 +213,14 @@ def test_an_audit_is_the_same_with_blocks_of_any_size(monkeypatch, name, size):
     assert audits.found(name, n_jobs=2) == expected
 
 
-@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=pytest.mark.slow)])
-def test_a_run_leaves_the_same_bytes(tmp_path, backend):
+@pytest.mark.parametrize(
+    ("backend", "workers"),
+    [("loky", 2), *(pytest.param("dask", n, marks=pytest.mark.slow) for n in (2, 4))],
+)
+def test_a_run_leaves_the_same_bytes(tmp_path, backend, workers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, n_jobs in (("threads", 1), (backend, 2)):
+        for name, n_jobs in (("threads", 1), (backend, workers)):
             study = parse_study(audits.STUDY).with_output(tmp_path / name)
             run_study(study, backend=name, n_jobs=n_jobs)
     assert sorted(os.listdir(tmp_path)) == sorted(["threads", backend])

@@ -72,12 +72,17 @@ class MixturePosterior:
         return self.units.power is None and not self.units.data.has_numbers
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """Leave-one-out predictive, one part: parameters integrated out given labels."""
+        """Leave-one-out predictive, one part: parameters integrated out given labels.
+
+        Not where columns stay beside structural zeros: the share of what is possible given them is
+        no product, and the mean of a ratio no ratio of means.
+        """
+        if self.prior.zeros is not None and self.conditional.any():
+            return [self.at_theta(targets, None, self.conditional)]
         data = self.prior, self.units, self.draws, self.conditional
         sums, label, structural = collapse(*data, self.units.unit[targets.record], rng=rng)
         how: Any = {"linked": self.linked, "given": self.conditional, "shown": self.shown}
-        cut = self.prior.zeros is not None and not self.conditional.any()
-        factor = log_factors(self.units, sums.fallen) if cut else None
+        factor = None if self.prior.zeros is None else log_factors(self.units, sums.fallen)
         return [self._part(sums, targets, label, structural, factor, **how)]
 
     def _part(
@@ -99,15 +104,18 @@ class MixturePosterior:
             return LatentPredictive.of(sums, cases, label, batch, factor)
         return MixedPredictive.of(sums, cases, label, structural=structural, batch=batch)
 
-    def at_theta(self, targets: Targets, linked: Array | None) -> Predictive:
-        """p(y* | Theta_h) itself: nothing integrated out, nobody left out."""
+    def at_theta(
+        self, targets: Targets, linked: Array | None, given: Flags | None = None
+    ) -> Predictive:
+        """p(y* | Theta_h), or given some variables: nothing integrated out, nobody left out."""
         prior, draws, (H, K), U = self.prior, self.draws, self.draws.pi.shape, len(targets)
         sums, nobody = Sums.at_theta(draws, prior), np.full((H, U), K, np.int16)
         structural = np.zeros((H, U, 2 * prior.n_counts), dtype=bool)
         factor = None
-        if prior.zeros is not None:
+        if prior.zeros is not None and given is None:
             factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
-        how: Any = {"linked": linked, "given": np.zeros(len(self.conditional), dtype=bool)}
+        given = np.zeros(len(self.conditional), dtype=bool) if given is None else given
+        how: Any = {"linked": linked, "given": given}
         part: Predictive = self._part(sums, targets, nobody, structural, factor, **how)
         return part
 

@@ -162,36 +162,26 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_log_possible(tables, given, label, truth, zero, out):
-    """out[h, u] = log of the share of what is possible, given the target's unsynthesised values.
+def fill_log_possible(all_pi, all_phi, given, rows, zero, out):
+    """out[h, u] = log of the share of what is possible, given the unsynthesised values of a row.
 
-    sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels, the target
-    taken out of its own class (label K: nowhere).
+    sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels.
     """
-    (all_Q, all_tau, pi), (boxes, of, narrow, _, _) = tables, zero
-    others, us_columns = np.flatnonzero(~given), np.flatnonzero(given)
-    us = np.ascontiguousarray(truth.T[given])  # shape (u, U)
-    weights, K = np.empty(pi.shape[1]), pi.shape[1]
-    for h in range(pi.shape[0]):
-        Q, tau, (G, mass) = all_Q[h], all_tau[h], box_masses(zero, all_Q[h], others)
-        for u in range(truth.shape[0]):
-            weights[:] = pi[h]
+    boxes, others, us_columns = zero[0], np.flatnonzero(~given), np.flatnonzero(given)
+    us = np.ascontiguousarray(rows.T[given])  # shape (u, U)
+    weights, K = np.empty(all_pi.shape[1]), all_pi.shape[1]
+    for h in range(all_pi.shape[0]):
+        phi, mass = all_phi[h], box_masses(zero, all_phi[h], others)[1]
+        for u in range(rows.shape[0]):
+            weights[:] = all_pi[h]
             for j in range(us.shape[0]):
                 for k in range(K):
-                    weights[k] *= Q[us[j, u], k]
-            k0, within = label[h, u], 0.0
+                    weights[k] *= phi[us[j, u], k]
+            within = 0.0
             for b in range(mass.shape[0]):
                 if meets(boxes, b, us, u, us_columns):
                     for k in range(K):
-                        share = mass[b, k]
-                        if k == k0:
-                            share = 1.0
-                            for c in others:
-                                f = of[b, c]
-                                if narrow[f]:
-                                    here = G[f, k] * tau[c, k] - boxes[b, truth[u, c]]
-                                    share *= here / (tau[c, k] - 1.0)
-                        within += weights[k] * share
+                        within += weights[k] * mass[b, k]
             out[h, u] = math.log(max(1.0 - within / max(weights.sum(), TINY), LEAST))
 
 
@@ -259,16 +249,8 @@ def log_possible_given(
     zeros: ZeroLayout, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
 ) -> Array:
     """log of the share of what is possible given the known columns of rows (V, p), (H, V)."""
-    H, p, K = len(draws), len(zeros.starts) - 1, draws.pi.shape[1]
-    out = np.empty((H, len(rows)))
-    fill_log_possible(
-        (draws.phi, np.ones((H, p, K)), draws.pi),
-        known,
-        np.full((H, len(rows)), K),
-        rows.astype(np.int64),
-        zeros.arrays,
-        out,
-    )
+    out = np.empty((len(draws), len(rows)))
+    fill_log_possible(draws.pi, draws.phi, known, rows.astype(np.int64), zeros.arrays, out)
     return out
 
 

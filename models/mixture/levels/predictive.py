@@ -29,7 +29,7 @@ from bayes_risk.evidence.products import Terms
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import Sums, occupied
 from bayes_risk.models.mixture.sweep import TINY
-from bayes_risk.models.mixture.zeros import fill_log_possible
+from bayes_risk.models.mixture.zeros import log_possible_given
 
 from .predictive_kernels import (
     LEAST,
@@ -176,17 +176,17 @@ class LatentPredictive:
         return int(self.batch.max()) + 1
 
     def log_truth(self, block: slice) -> Array:
-        logs, zeros = self._pass(block, None)[0], self.cases.prior.zeros
+        zeros, logs = self.cases.prior.zeros, self._pass(block, None)[0]
         if zeros is None:
             return logs
         if self.log_factor is not None:
             left_out = self.label[0, block] < self.weights.shape[2]
             return logs + self.log_factor[:, np.where(left_out, 0, 1)]
-        out, truth = np.empty(logs.shape), rows_of(self.cases.values[block])
-        label = self.label[:, block].astype(np.int64)
-        tables, fixed = (self.sums.M, self.tau, self.sums.draws.pi), self.sums.fixed
-        fill_log_possible(tables, fixed, label, truth, zeros.arrays, out)
-        return logs - out
+        truth, given = (
+            rows_of(self.cases.values[block]),
+            np.atleast_1d(self.cases.given.any(axis=0)),
+        )
+        return logs - log_possible_given(zeros, self.sums.draws, truth, given)
 
     @property
     def n_classes(self) -> int:
