@@ -91,10 +91,8 @@ def log_class_masses(data, u, phi, layout, tables, out):
         out[k] = log_pi[k]
     for i in range(0, w, 4):  # several columns a pass: a quarter of the traffic
         a, b = positions[u, i], positions[u, i + 1] if i + 1 < w else ones
-        c, d = (
-            positions[u, i + 2] if i + 2 < w else ones,
-            positions[u, i + 3] if i + 3 < w else ones,
-        )
+        c = positions[u, i + 2] if i + 2 < w else ones
+        d = positions[u, i + 3] if i + 3 < w else ones
         for k in range(K):
             out[k] += (log_phi[a, k] + log_phi[b, k]) + (log_phi[c, k] + log_phi[d, k])
     if len(data) == 1:

@@ -8,6 +8,7 @@ one mode. The derivation stands in `docs/modes.md`.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .sampler import at_means, collapse, initial_state, run_chains
-from .state import joined
+from .sampler import at_means, chains_of, collapse, initial_state, run_chain
+from .state import Draws, Units, joined
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
@@ -30,6 +31,7 @@ TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
 SCORED = 24  # draws of a chain, about, that tell which mode it is in
 SHORTEST = 50  # sweeps
+FOUND_ON = 100_000  # rows of a larger stack that a mode is found on, before all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +99,26 @@ def led_by(
     stacked = rows.units(power=None if weights is None else np.append(weights, more))
     begin, find, settle = rng.spawn(3)
     cold = replace(base.prior, splits=COLD, zeros=None)
+    warm = replace(base.prior, splits=max(base.prior.splits, WARM))
     starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.chains)]
     tick = ticker(progress, "starts led by the release", steps.chains * (1 + steps.short))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
-    found = run_chains(cold, stacked, starts, draws=1, tune=steps.find, thin=1, rng=find, **how)
-    warm = replace(base.prior, splits=max(base.prior.splits, WARM))
+    find_one = partial(_found, steps.find, (cold, warm), stacked)
+    found = joined(chains_of(find_one, starts, draws=1, rng=find, **how))
     led = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
     return led.refitted(base.units, **run, **how), steps
+
+
+def _found(
+    tune: int, priors: Any, stacked: Units, start: Draws, *, rng: np.random.Generator, **how: Any
+) -> Draws:
+    """Where a chain stops in a mode: found on some rows of a large stack, then on all of them."""
+    prior, some = priors[0], stacked.thinned(FOUND_ON, rng)
+    if some is not stacked:
+        start = run_chain(prior, some, start, draws=1, tune=tune, thin=1, rng=rng)
+        prior, tune = priors[1], max(tune // 8, 1)
+    return run_chain(prior, stacked, start, tune=tune, thin=1, rng=rng, **how)
 
 
 def carried_on(

@@ -22,7 +22,7 @@ from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .sampler import Sums, collapse, run_chains
 from .state import Draws, Prior, Rows, Units, joined
-from .zeros import log_factors, log_possible, log_possible_release
+from .zeros import log_factors, log_possible, log_possible_given, log_possible_release
 
 
 def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
@@ -80,9 +80,11 @@ class MixturePosterior:
         if self.prior.zeros is not None and self.conditional.any():
             return [self.at_theta(targets, None, self.conditional)]
         data = self.prior, self.units, self.draws, self.conditional
-        sums, label, structural = collapse(*data, self.units.unit[targets.record], rng=rng)
+        unit = self.units.unit[targets.record]
+        sums, label, structural = collapse(*data, unit, rng=rng)
         how: Any = {"linked": self.linked, "given": self.conditional, "shown": self.shown}
-        factor = None if self.prior.zeros is None else log_factors(self.units, sums.fallen)
+        zeros = self.prior.zeros is not None
+        factor = log_factors(self.units, sums.fallen, unit) if zeros else None
         return [self._part(sums, targets, label, structural, factor, **how)]
 
     def _part(
@@ -111,10 +113,12 @@ class MixturePosterior:
         prior, draws, (H, K), U = self.prior, self.draws, self.draws.pi.shape, len(targets)
         sums, nobody = Sums.at_theta(draws, prior), np.full((H, U), K, np.int16)
         structural = np.zeros((H, U, 2 * prior.n_counts), dtype=bool)
-        factor = None
-        if prior.zeros is not None and given is None:
-            factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
-        given = np.zeros(len(self.conditional), dtype=bool) if given is None else given
+        factor, given = None, np.zeros(len(self.conditional), bool) if given is None else given
+        if prior.zeros is not None and given.any():
+            rows = self.columns.rows(targets.profiles, prior).positions
+            factor = -log_possible_given(prior.zeros, draws, rows, given)
+        elif prior.zeros is not None:
+            factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], U, axis=1)
         how: Any = {"linked": linked, "given": given}
         part: Predictive = self._part(sums, targets, nobody, structural, factor, **how)
         return part

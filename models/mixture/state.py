@@ -1,7 +1,7 @@
 """What the sampler of a mixture works on: prior, units, points of a chain, draws kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -234,6 +234,16 @@ class Units:
         if self.power is None and not data.has_numbers:  # levels that count in full
             return data.arrays, self.multiplicity
         return tuple(data), self.multiplicity, power
+
+    def thinned(self, size: int, rng: np.random.Generator) -> "Units":
+        """About so many individuals, each as likely; all of them where there are no more."""
+        total = int(self.multiplicity.sum())
+        if total <= size:
+            return self
+        left = rng.binomial(self.multiplicity, size / total)
+        kept = np.flatnonzero(left)
+        power = None if self.power is None else self.power[kept]
+        return replace(self, data=self.data.take(kept), multiplicity=left[kept], power=power)
 
     def only(self, which: npt.NDArray[np.integer]) -> "Units":
         """Some of the units, once each; records are forgotten."""

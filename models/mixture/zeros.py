@@ -292,11 +292,10 @@ def possible_rows(
     return out
 
 
-def log_factors(units: Units, n_0: Ints) -> Array:
-    """What a density is multiplied with given that n_0 records fell: of a target, of others.
+def log_factors(units: Units, n_0: Ints, unit: Ints) -> Array:
+    """What a density of targets is multiplied with given that n_0 records fell, (H, U).
 
-    Taking a target out of N rows multiplies it by ``(N + n_0 - 1) / (N - 1)``, adding one by ``(N +
-    n_0) / N``.
+    Taking a target of a ``unit`` out of N rows multiplies it by ``(N + n_0 - 1) / (N - 1)``, adding
+    one, of no unit, by ``(N + n_0) / N``.
     """
-    N = n_normalised(units)
-    return np.stack([np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))], axis=1)
+    return np.log1p(n_0[:, None] / (n_normalised(units) - 1.0 * (unit >= 0)))

@@ -29,7 +29,6 @@ from bayes_risk.evidence.products import Terms
 from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.sampler import Sums, occupied
 from bayes_risk.models.mixture.sweep import TINY
-from bayes_risk.models.mixture.zeros import log_possible_given
 
 from .predictive_kernels import (
     LEAST,
@@ -61,11 +60,8 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
             log_truth[t] = 0.0
             draw_of[t] = i
             for j in range(truth.shape[0]):
-                z, guessed, logs = (
-                    linked[j],
-                    place[j] >= 0,
-                    log_truth if place[j] >= 0 else log_base,
-                )
+                z, guessed = linked[j], place[j] >= 0
+                logs = log_truth if guessed else log_base
                 first, last = (starts[j], starts[j + 1]) if guessed else (truth[j], truth[j] + 1)
                 for level in range(first, last):
                     here = Q[h, level, k]
@@ -103,10 +99,8 @@ class LatentPredictive:
     ``sums`` of the H draws and the S classes of each that are `occupied`, their ``M`` the
     probability of a level in a class; ``tau (H, p, S)``, class totals plus prior mass; ``weights``,
     ``label`` and ``batch`` as of `MixedPredictive`. With structural zeros, ``impossible (G, U)``:
-    guesses of what nobody can have; ``log_factor (H, 2)``: what turns a density of a target, the
-    records that fell into the zeros among the counts, into one of what is possible, of targets that
-    are taken out and of others. None: it depends on the target's unsynthesised values, which the
-    density is conditional on.
+    guesses of what nobody can have; ``log_factor (H, U)``: what turns a density of a target, the
+    records that fell into the zeros among the counts, into one of what is possible.
     """
 
     sums: Sums
@@ -144,8 +138,7 @@ class LatentPredictive:
             columns, codes = cases.columns, cases.targets.guesses.codes
             guesses = codes + prior.starts[columns].astype(np.int32)
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
-        told, S = cases.values, M.shape[2]
-        nobody = (label == S).all(axis=0)
+        told, nobody = cases.values, (label == M.shape[2]).all(axis=0)
         plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST
         plain = plain and not (np.isnan(told).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
@@ -176,17 +169,8 @@ class LatentPredictive:
         return int(self.batch.max()) + 1
 
     def log_truth(self, block: slice) -> Array:
-        zeros, logs = self.cases.prior.zeros, self._pass(block, None)[0]
-        if zeros is None:
-            return logs
-        if self.log_factor is not None:
-            left_out = self.label[0, block] < self.weights.shape[2]
-            return logs + self.log_factor[:, np.where(left_out, 0, 1)]
-        truth, given = (
-            rows_of(self.cases.values[block]),
-            np.atleast_1d(self.cases.given.any(axis=0)),
-        )
-        return logs - log_possible_given(zeros, self.sums.draws, truth, given)
+        logs = self._pass(block, None)[0]
+        return logs if self.log_factor is None else logs + self.log_factor[:, block]
 
     @property
     def n_classes(self) -> int:
@@ -246,14 +230,13 @@ class LatentPredictive:
         given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
         changed = guesses != truth[:, None, columns]
         changes = changed.sum(axis=2), changed.argmax(axis=2)
-        kernel: Any = predict
-        layout: Any = fixed, columns
-        seen: Any = *of_targets, *given, guesses, changes
+        how: Any = predict, (fixed, columns), (*of_targets, *given, guesses, changes)
         if self.plain and changes[0].max(initial=0) < 2:
             place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
             place = np.where(changes[0] > 0, place, cases.prior.width - 1)
-            kernel, layout = predict_one_change, (*layout, cases.prior.starts)
-            seen = label, truth, place
+            layout = fixed, columns, cases.prior.starts
+            how = predict_one_change, layout, (label, truth, place)
+        kernel, layout, seen = how
         weights = np.empty((0, 0)) if weights is None else weights
         kernel(tables, layout, seen, weights, self.batch, log_truth, sums)
         return log_truth, sums.swapaxes(1, 2)
