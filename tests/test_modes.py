@@ -19,8 +19,10 @@ from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
+from bayes_risk.models.mixture import led
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
+from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, error_over_modes, reliable, weigh
 from tests.fits import encoded
@@ -103,7 +105,10 @@ CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for 
 LEAVES_OPEN = table()[::2]
 
 
-def test_evidence_is_that_of_the_mode_that_the_release_chooses():
+@pytest.mark.parametrize("found_on", [led.FOUND_ON, 12])
+def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, found_on):
+    """Whether it is found on all 24 rows of table and release or, at first, on some of them."""
+    monkeypatch.setattr(led, "FOUND_ON", found_on)
     risk = audited(CHOOSES, seed=3)
     guesses, order = guesses_of(risk)
     exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
@@ -112,6 +117,22 @@ def test_evidence_is_that_of_the_mode_that_the_release_chooses():
     assert risk.modes.kept == (0,)
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
     assert np.abs(everywhere - exact).max() > 10 * error.max()
+
+
+def test_some_rows_of_a_stack_are_any_of_them():
+    rng, positions = np.random.default_rng(1), np.repeat(np.arange(4), [1, 50, 300, 2000])
+    rows = Rows(positions[:, None].astype(np.int32), *(np.empty((len(positions), 0)),) * 3)
+    units = rows.units(power=0.5 + positions)
+    assert units.thinned(len(positions), rng) is units
+    held = np.zeros((500, 4))
+    for k in range(500):
+        some = units.thinned(235, rng)
+        held[k, some.data.positions[:, 0]] = some.multiplicity
+        assert (some.multiplicity > 0).all()
+        assert (some.power == 0.5 + some.data.positions[:, 0]).all()
+    expected, p = units.multiplicity, 235 / len(positions)
+    error = np.sqrt(expected * p * (1 - p) / 500)
+    assert (np.abs(held.mean(axis=0) - expected * p) < 4 * error).all()
 
 
 def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
