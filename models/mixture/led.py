@@ -7,7 +7,7 @@ given y alone and one given y and each data set, so that both predictives of the
 one mode. The derivation stands in `docs/modes.md`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
+from bayes_risk.models.fits.lengths import COLD, SCORED, WARM, Lengths
 from bayes_risk.models.fits.synthesis import ticker
 from bayes_risk.release.release import EncodedRelease
 
@@ -24,52 +25,8 @@ from .posterior import MixturePosterior
 from .sampler import at_means, collapse, initial_state, run_chains
 from .state import joined
 
-COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
-CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
-SCORED = 24  # draws of a chain, about, that tell which mode it is in
-SHORTEST = 50  # sweeps
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """How long led chains run.
-
-    ``chains`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
-    ``short`` draws, by which they are observed apart; those that are carried on keep ``draws``
-    each, ``thin`` sweeps apart, and ``augmented`` ones on y and a data set.
-    """
-
-    chains: int
-    find: int
-    settle: int
-    short: int
-    draws: int
-    augmented: int
-    thin: int
-
-    @classmethod
-    def of(cls, posterior: MixturePosterior, m: int = 1, moves: bool = True) -> "Lengths":
-        """In proportion to a posterior's own chains: twice as many, each with half the draws.
-
-        Errors are between chains, and many short ones tell them better than a few long ones. Where
-        classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
-        The error of the fit to y counts m times. n_0 draws on y and n_1 on each data set err by
-        m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1: n_1 = 2 n / (m + 1) errs
-        as n on each, with 2 m n / (m + 1) on y.
-        """
-        sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
-        size = max(draws // 2, 4)
-        return cls(
-            chains=2 * max(posterior.n_chains, CHAINS),
-            find=max(sweeps // 4, SHORTEST),
-            settle=max(sweeps // 20, SHORTEST),
-            short=max(draws // 4, 4),
-            draws=size,
-            augmented=min(max(2 * size // (m + 1), size // 3, 4), size),
-            thin=max(posterior.thin // 2, 1) if moves else posterior.thin,
-        )
 
 
 def led_by(
@@ -98,9 +55,11 @@ def led_by(
     begin, find, settle = rng.spawn(3)
     cold = replace(base.prior, splits=COLD, zeros=None)
     starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.chains)]
-    tick = ticker(progress, "starts led by the release", steps.chains * (1 + steps.short))
-    how: Any = {"n_jobs": n_jobs, "tick": tick}
+    total = steps.chains * (steps.find + steps.short)
+    tick = ticker(progress, "starts led by the release", total)
+    how: Any = {"n_jobs": n_jobs, "tick": lambda done: tick(done * steps.find)}
     found = run_chains(cold, stacked, starts, draws=1, tune=steps.find, thin=1, rng=find, **how)
+    how["tick"] = tick
     warm = replace(base.prior, splits=max(base.prior.splits, WARM))
     led = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
