@@ -58,6 +58,7 @@ def test_costs_are_the_sweeps_that_chains_are_asked_for(monkeypatch, columns):
     names = {"led": STARTS, "carried": IN_MODE, "lengthened": "base fit", "without": "refits"}
     run_chain, costs = sampler.run_chain, MixtureFit.costs
     monkeypatch.setattr(lengths, "READ", 0)
+    monkeypatch.setattr(lengths, "LARGE", 1)
     monkeypatch.setattr(lengths, "SCORED", 0)  # of its costs, not of what is scored
     fit = br.models.DPMPM(n_classes=8).fit(table(), random_seed=1, **MODEL)
     release = fit.synthesize(M, columns, random_seed=2)
@@ -177,6 +178,17 @@ def test_more_than_expected_slows_the_whole_down_and_never_leads_it_back():
     for done in range(1, 11):
         overall("base", done, 10)
     assert whole(told)[-1] == int(1_000 * 150 / 153)
+
+
+def test_a_step_that_is_told_to_take_longer_has_more_left():
+    overall, told = begun({"base": (1.0, 10), "refits": (1.0, 10)})
+    overall("base", 5, 10)
+    assert whole(told)[-1] == int(1_000 * 45 / 93)
+    overall("base", 6, 20)  # chains were put back
+    assert 45 / 93 < whole(told)[-1] / 1_000 < 48 / 93
+    for done in range(7, 21):
+        overall("base", done, 20)
+    assert whole(told) == sorted(whole(told)) and whole(told)[-1] == int(1_000 * 90 / 123)
 
 
 def test_less_than_expected_leads_it_forward():

@@ -100,7 +100,8 @@ class Overall:
         self._left = dict(stages)  # of stages that have not begun
         self._expected = dict[str, Steps]()  # of them too
         self._now, self._steps = "", dict[str, tuple[float, float]]()  # of that which has, left
-        self._told, self._parts = dict[str, float](), dict[str, tuple[float, float]]()
+        self._told = dict[str, tuple[float, float]]()
+        self._parts = dict[str, tuple[float, float]]()
         self._spent = self._most = 0.0
         self._scale = stages.get("fit", 0.0)  # share of a unit of cost
 
@@ -139,27 +140,28 @@ class Overall:
             more, left = self._spent - before, _sum(self._steps) + sum(self._left.values())
             slow = (1 - self._most) * more / max(2 * (more + left), TINY)
             self._most = max(self._most + slow, self._spent / max(self._spent + left, TINY))
-            most = int(1_000 * self._most)
-        if self._parts and done < total:
-            self.progress(step, done, total)
-        self.progress(WHOLE, most, 1_000)
+            if self._parts and done < total:
+                self.progress(step, done, total)
+            self.progress(WHOLE, int(1_000 * self._most), 1_000)
 
     def _begin(self, stage: str) -> None:
         """A stage begins, and whatever comes before it is over."""
         share, begun = _sum(self._steps), list(self._left)
         for name in begun[: begun.index(stage) + 1]:
             self._spent, share = self._spent + share, self._left.pop(name)
-        self._now, self._told = stage, {}
+        self._now, self._told, self._parts = stage, {}, {}
         self._steps = dict(self._expected.get(stage, {stage: (share, 1.0)}))
 
     def _go_on(self, step: str, done: float, total: float) -> None:
         """Count what a step has done since it was told last; one with less done begins again."""
-        cost, left = self._steps[step]
-        last = self._told.get(step, 0.0)
+        (cost, left), (last, of) = self._steps[step], self._told.get(step, (0.0, total))
         if step == self._now:  # of a share
-            done = max(done / max(total, 1), last)
-        more = min(done if done < last else done - last, left)
-        self._told[step], self._steps[step] = done, (cost, left - more)
+            done, total, of = max(done / max(total, 1), last), 1, 1
+        if done < last:
+            last, of = 0.0, total
+        left = max(left + total - of, 0.0)  # what it is told to be may grow
+        more = min(done - last, left)
+        self._told[step], self._steps[step] = (done, total), (cost, left - more)
         self._spent += cost * more
 
 

@@ -13,7 +13,8 @@ COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after t
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 SCORED = 24  # draws of a chain, about, that tell which mode it is in
 SHORTEST = 50  # sweeps
-MOVED = 0.01  # labels of distinct rows that a proposal costs for each individual, about
+MOVED = 0.01  # labels of distinct rows that a proposal costs for each individual, about;
+LARGE = 1.5  # times that where classes are few and large, as before the mode is found
 READ = 4  # and the guesses of a target in a draw
 
 
@@ -70,7 +71,7 @@ class Table(NamedTuple):
         some = len(np.unique(units.unit[::2]))
         return cls(int(units.multiplicity.sum()), len(units.multiplicity), some)
 
-    def sweep(self, tables: float, moves: int) -> float:
+    def sweep(self, tables: float, moves: float) -> float:
         """Cost of a sweep of so many tables, one below the other.
 
         Distinct rows are taken to become more with each doubling as they did with the last.
@@ -116,7 +117,7 @@ def costs(
     kept = -(-2 * draws * to.draws // ((draws + 1) * rounds))
     thin = to.thin * (to.draws // kept)
     score = SCORED * (1 + released) * table.distinct
-    cold = (to.find + 1) * table.sweep(1 + released if whole else 1, COLD)
+    cold = (to.find + 1) * table.sweep(1 + released if whole else 1, LARGE * COLD)
     start = cold + (to.settle + to.short * to.thin) * alone + score
     base = to.thin * alone + score / to.draws
     augmented = (warm_up(to.thin * to.draws) + to.augmented * to.thin) * seen

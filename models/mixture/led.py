@@ -7,7 +7,7 @@ given y alone and one given y and each data set, so that both predictives of the
 one mode. The derivation stands in `docs/modes.md`.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def carried_on(
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
     limit = least(scores(chosen, release, score).sum(axis=0))
-    tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
+    tick = Ticker(progress, "base fit in the mode", steps.draws * len(which))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
 
@@ -107,24 +107,41 @@ def lengthened(
     m = len(release.by_draw)
     each = -(-2 * m * size // ((m + 1) * rounds))
     some = (np.arange(1, each + 1) * size) // each - 1
-    tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
+    tick = Ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     past = [begun]
-    for child in rng.spawn(rounds - 1):
+    for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
         now, lost = _within(past[-1], release, limit, size, ways[0], **how)
         if len(lost) and len(past) > 1:
-            how["tick"] = ticker(None, "", 0)
+            tick.total += 2 * size * len(lost)
             before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
             after = _within(before, release, limit, size, ways[2], **how)[0]
             past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
-            how["tick"] = tick
         past.append(now)
+        tick.total = tick.done * (rounds - 1) // k  # as often put back as so far
+        tick(0)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
     chains = [joined([chain.take(some, 1) for chain in part]) for part in parts]
     draws = joined([replace(chain, n_chains=1) for chain in chains])
     put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
+
+
+@dataclass(slots=True)
+class Ticker:
+    """Tells of draws done, of a total that grows where chains are put back and run again."""
+
+    progress: Progress | None
+    stage: str
+    total: int
+    done: int = 0
+
+    def __call__(self, more: int) -> None:
+        """So many more draws are done."""
+        self.done += more
+        if self.progress is not None:
+            self.progress(self.stage, self.done, self.total)
 
 
 def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> MixturePosterior:
@@ -149,14 +166,15 @@ def _within(
     """
     chains = begin.draws.chains()
     out, put_back = np.arange(len(chains)), 0
-    for child in rng.spawn(TRIES):
+    for k, child in enumerate(rng.spawn(TRIES)):
         sweep, score = child.spawn(2)
+        how["tick"].total += len(out) * n_draws * (k > 0)
         again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
         gone = outside(scores(new, release, score).sum(axis=0), limit)
         for c, chain, lost in zip(out, new.draws.chains(), gone, strict=True):
             chains[c] = chains[c] if lost else chain
-        out, how["tick"] = out[gone], lambda done: None
+        out = out[gone]
         put_back += len(out)
         if not len(out):
             break
