@@ -151,9 +151,10 @@ def begun(steps, stages=None):
 
 def test_steps_weigh_as_they_cost():
     overall, told = begun({"starts": (1.0, 12), "base": (2.0, 4), "release 1": (0.0, 7)})
-    for step in [("starts", 6, 12), ("base", 1, 2), ("base", 2, 2), ("base", 1, 2)]:
+    steps = [("starts", 6, 12), ("starts", 4, 12)]  # threads tell in any order
+    for step in [*steps, ("base", 1, 2), ("base", 2, 2), ("base", 1, 2)]:
         overall(*step)
-    at = [30, 30, 48, 54, 60, 66]  # of 30 + 60 + 3; of the second lot of chains one half
+    at = [30, 30, 48, 48, 54, 60, 66]  # of 30 + 60 + 3; of the second lot of chains one half
     assert whole(told) == [int(1_000 * x / 93) for x in at]
     overall("something else", 1, 2)
     overall("attribute risk", 1, 1)

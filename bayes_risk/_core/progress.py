@@ -153,12 +153,13 @@ class Overall:
         self._steps = dict(self._expected.get(stage, {stage: (share, 1.0)}))
 
     def _go_on(self, step: str, done: float, total: float) -> None:
-        """Count what a step has done since it was told last; one with less done begins again."""
+        """Count what a step has done since it was told last; told as done before: once more."""
         (cost, left), (last, of) = self._steps[step], self._told.get(step, (0.0, total))
         if step == self._now:  # of a share
             done, total, of = max(done / max(total, 1), last), 1, 1
-        if done < last:
+        if done < last >= of:
             last, of = 0.0, total
+        done = max(done, last)  # threads tell of it in any order
         left = max(left + total - of, 0.0)  # what it is told to be may grow
         more = min(done - last, left)
         self._told[step], self._steps[step] = (done, total), (cost, left - more)
