@@ -188,7 +188,13 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     limit = least(said[first])
     assert np.array_equal(outside(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
-    longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
+    told = []
+    longer = lengthened(
+        mixed, coded, limit, 4, rng=rng(3), progress=lambda *step: told.append(step[1:])
+    )
+    done = [done for done, _ in told]
+    assert done == sorted(done) and done[-1] == told[-1][1]  # the whole, with tries that failed
+    assert done[-1] > told[0][1] >= 3 * mixed.n_draws
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
     assert (basin_of(again) == 1).all() and not outside(

@@ -15,6 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Progress = Callable[[str, int, int], None]
 Steps = Mapping[str, tuple[float, float]]  # by name: cost of one unit of progress, and how many
 WHOLE, TINY = "in all", 1e-300
+SLOW = 0.1  # of its pace, at which progress goes on that has been ahead
 LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
 
 Asked: TypeAlias = (
@@ -92,7 +93,7 @@ class Overall:
 
     Or by the costs of their steps, where these are expected (`expect`) beside that of the fit. What
     is shown is what has been spent, of that and all that is left. Where more is expected than was
-    before, it goes on from where it was at half its pace, until the run has caught up.
+    before, it goes on from where it was, slower, until the run has caught up.
     """
 
     def __init__(self, stages: Mapping[str, float], progress: Progress) -> None:
@@ -138,7 +139,7 @@ class Overall:
             elif step in self._steps:
                 self._go_on(step, done, total)
             more, left = self._spent - before, _sum(self._steps) + sum(self._left.values())
-            slow = (1 - self._most) * more / max(2 * (more + left), TINY)
+            slow = SLOW * (1 - self._most) * more / max(more + left, TINY)
             self._most = max(self._most + slow, self._spent / max(self._spent + left, TINY))
             if self._parts and done < total:
                 self.progress(step, done, total)
@@ -154,7 +155,8 @@ class Overall:
 
     def _go_on(self, step: str, done: float, total: float) -> None:
         """Count what a step has done since it was told last; told as done before: once more."""
-        (cost, left), (last, of) = self._steps[step], self._told.get(step, (0.0, total))
+        cost, left = self._steps[step]
+        last, of = self._told.get(step, (0.0, min(total, left)))
         if step == self._now:  # of a share
             done, total, of = max(done / max(total, 1), last), 1, 1
         if done < last >= of:

@@ -82,7 +82,8 @@ def carried_on(
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
     limit = least(scores(chosen, release, score).sum(axis=0))
-    tick = Ticker(progress, "base fit in the mode", steps.draws * len(which))
+    size = steps.draws * len(which)
+    tick = Ticker(progress, "base fit in the mode", size, size)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
 
@@ -107,14 +108,16 @@ def lengthened(
     m = len(release.by_draw)
     each = -(-2 * m * size // ((m + 1) * rounds))
     some = (np.arange(1, each + 1) * size) // each - 1
-    tick = Ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
+    total = (rounds - 1) * begun.n_draws * (begun.n_chains + begun.put_back) // begun.n_chains
+    tick = Ticker(progress, "base fit", total, begun.n_draws)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     past = [begun]
     for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
+        tick.before, tick.each, tick.rounds = tick.done, begun.n_draws, rounds - k
         now, lost = _within(past[-1], release, limit, size, ways[0], **how)
         if len(lost) and len(past) > 1:
-            tick.total += 2 * size * len(lost)
+            tick.again(2 * size * len(lost))
             before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
             after = _within(before, release, limit, size, ways[2], **how)[0]
             past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
@@ -135,6 +138,9 @@ class Ticker:
     progress: Progress | None
     stage: str
     total: int
+    each: int  # of a round
+    rounds: int = 1
+    before: int = 0
     done: int = 0
 
     def __call__(self, more: int) -> None:
@@ -142,6 +148,11 @@ class Ticker:
         self.done += more
         if self.progress is not None:
             self.progress(self.stage, self.done, self.total)
+
+    def again(self, more: int) -> None:
+        """So many more draws are to be done in this round, and it may be in each that is left."""
+        self.each += more
+        self.total = max(self.total, self.before + self.rounds * self.each)
 
 
 def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> MixturePosterior:
@@ -168,7 +179,7 @@ def _within(
     out, put_back = np.arange(len(chains)), 0
     for k, child in enumerate(rng.spawn(TRIES)):
         sweep, score = child.spawn(2)
-        how["tick"].total += len(out) * n_draws * (k > 0)
+        how["tick"].again(len(out) * n_draws * (k > 0))
         again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
         gone = outside(scores(new, release, score).sum(axis=0), limit)
