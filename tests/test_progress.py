@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.progress import Overall
-from bayes_risk.app.run.audit import tried_of
+from bayes_risk.app.run.audit import BEGUN, tried_of
 from bayes_risk.app.run.runner import run_study
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study
@@ -105,7 +105,7 @@ def test_a_study_expects_its_audit_before_it_begins(tmp_path, monkeypatch):
     study = study_of(tmp_path)
     one = tried_of(study, "audit", read_data(study.data)[0])[""]
     cost, sweeps = one.steps["fit"]
-    assert sweeps == 4 * (24 + 12) * 4
+    assert sweeps == 4 * (24 + 12) * 4 + BEGUN / cost
     assert cost == lengths.Table.of(one.fit.posterior.units).sweep(1, 5)
     assert [*one.steps] == ["fit", STARTS, IN_MODE, "base fit", "evidence", *RELEASES, "refits"]
     (_, starts), (_, carried) = one.steps[STARTS], one.steps[IN_MODE]
@@ -117,6 +117,7 @@ def test_a_study_expects_its_audit_before_it_begins(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_the_whole_of_an_audit_moves_in_each_step_and_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "POOR", 1)
+    monkeypatch.setattr("bayes_risk.app.run.audit.BEGUN", 0)  # which is nearly all of a small run
     told, study = [], study_of(tmp_path)
     run_study(study, n_jobs=1, progress=lambda *step: told.append(step))
     shown = whole(told)

@@ -35,7 +35,7 @@ from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
-POOR = 700  # cases of which the weights of one are poor, about
+POOR = 500  # cases of which the weights of one are poor, about
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it

@@ -55,6 +55,7 @@ from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Progress = Callable[[str, int, int], None]
+BEGUN = 2e7  # labels of distinct rows that could be drawn until there is something to run, about
 Work = dict[str, int]  # sizes, by name
 
 
@@ -323,9 +324,8 @@ def steps_of(study: Study, problem: AuditProblem, method: EvidenceMethod, refits
     if led is None or study.reweight is not None or method.name != "predictive":
         return {}
     steps = expected(led, problem.release, study.m, len(problem.cases), refits)
-    cost, sweeps = steps["fit"]
-    warm: Any = study.model
-    return {**steps, "fit": (cost, sweeps * (1 + warm.tune / warm.draws))}
+    (cost, sweeps), model = steps["fit"], cast(Any, study.model)
+    return {**steps, "fit": (cost, sweeps * (1 + model.tune / model.draws) + BEGUN / cost)}
 
 
 class Tried(NamedTuple):
