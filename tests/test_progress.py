@@ -197,7 +197,7 @@ def test_less_than_expected_leads_it_forward():
     overall, told = begun({"starts": (1.0, 20), "base": (1.0, 10)})
     overall("starts", 10, 10)
     assert whole(told)[-1] == int(1_000 * 60 / 123)
-    overall.expect({"base": (1.0, 10)})
+    overall.expect({"starts": (1.0, 0)})
     overall("base", 5, 10)
     assert whole(told)[-1] == int(1_000 * 75 / 93)
 

@@ -107,7 +107,7 @@ class Overall:
         self._scale = stages.get("fit", 0.0)  # share of a unit of cost
 
     def expect(self, steps: Steps, stage: str = "") -> None:
-        """Beforehand, what a stage will take, and the fit; later what is left of it."""
+        """Beforehand, what a stage will take, and the fit; later what is left of some steps."""
         if stage:
             cost, units = steps["fit"]
             self._scale /= cost * units
@@ -116,7 +116,8 @@ class Overall:
             if stage:
                 self._expected[stage], self._left[stage] = named, _sum(named)
             elif self._now in self._expected:
-                self._steps, self._told = named, {}
+                self._steps |= named
+                self._told = {k: told for k, told in self._told.items() if k not in named}
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Tell of a stage or a step, and of the whole."""

@@ -35,7 +35,7 @@ from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
-POOR = 500  # cases of which the weights of one are poor, about
+POOR = 700  # cases of which the weights of one are poor, about
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it
@@ -130,7 +130,7 @@ class EvidenceRunner:
         self.imputes = False
         self.starts: list[Starts] = []
         self.chains: list[Chains] = []
-        self.refits = 0
+        self.refits = self.budget = 0  # those expected, and at most
         known = problem.known
         if known is None:
             return
@@ -202,7 +202,8 @@ class EvidenceRunner:
 
     def predictive(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""
-        self.refits = _refits(len(cases), budget.refit_budget)
+        self.budget = budget.refit_budget
+        self.refits = _refits(len(cases), self.budget)
         self._begin(cases)
         found = self._until(cases, budget)
         worst = self.worst(found.khat, cases, budget.refit_budget)
@@ -415,7 +416,7 @@ class EvidenceRunner:
         """Predictive evidence from the base posterior and those of the releases."""
         chains = self.chains if chains is None else chains
         n = len(chains[0].posteriors)
-        rngs = self.rng.spawn(n)
+        rngs, whole = self.rng.spawn(n), chains is self.chains
 
         def ratio(k: int) -> Ratio:
             several = [rngs[k]] if len(chains) == 1 else rngs[k].spawn(len(chains))
@@ -428,15 +429,17 @@ class EvidenceRunner:
 
         def ratios() -> Iterator[Ratio]:
             for k in range(n):
-                yield stage(f"evidence of fit {k}", partial(ratio, k))
+                found = stage(f"evidence of fit {k}", partial(ratio, k))
                 self._tell("evidence", k + 1, n)
+                if k == 0 and whole:  # the others' weights may be poor of more
+                    self._expect_refits(len(self.worst(found.khat, cases, self.budget)))
+                yield found
 
         return combined(ratios(), n - 1, cases)
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
-        self.refits = len(cases)
-        self._expect(0, 0 if self.modes is None else len(self.modes.used), only="refits")
+        self._expect_refits(len(cases))
 
         def begun(posterior: Callable[[], Posterior]) -> Posterior:
             """From where refits start: under the other declaration, if there is one."""
@@ -465,6 +468,11 @@ class EvidenceRunner:
             costs = led.costs(release, release.m, cases, chains)
             steps = _times(costs, strays, self.refits)
             self.progress.expect({k: v for k, v in steps.items() if only in k})
+
+    def _expect_refits(self, refits: int) -> None:
+        self.refits = refits
+        if self.modes is not None:
+            self._expect(0, len(self.modes.used), only="refits")
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:
