@@ -132,6 +132,26 @@ def test_the_whole_of_an_audit_moves_in_each_step_and_ends(tmp_path, monkeypatch
     assert ends == sorted({*ends}) and ends[-1] < 1_000
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_left_is_expected_anew_as_it_is_known(tmp_path, monkeypatch):
+    said, expect = [], Overall.expect
+
+    def heard(self, steps, stage=""):
+        said.append(steps)
+        expect(self, steps, stage)
+
+    monkeypatch.setattr(Overall, "expect", heard)
+    told, study = [], study_of(tmp_path)
+    result = run_study(study, n_jobs=1, progress=lambda *step: told.append(step))
+    before, first, *_ = said
+    assert {k: before[k] for k in first if k != "fit"} == {k: first[k] for k in first if k != "fit"}
+    carried = next(steps for steps in said if steps[STARTS][1] == 0)
+    assert carried[IN_MODE][1] == 12 * len(result.attribute.modes.used)
+    refits = [steps["refits"][1] for steps in said if [*steps] == ["refits"]]
+    mended = [total for step, _, total in told if step == "refits"]
+    assert len(refits) == 1 + bool(mended) and refits[-1] == max(mended, default=refits[-1])
+
+
 # --- how far a run is shown to be ---------------------------------------------------------------
 
 
