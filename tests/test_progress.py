@@ -109,8 +109,8 @@ def test_a_study_expects_its_audit_before_it_begins(tmp_path, monkeypatch):
     assert cost == lengths.Table.of(one.fit.posterior.units).sweep(1, 5)
     assert [*one.steps] == ["fit", STARTS, IN_MODE, "base fit", "evidence", *RELEASES, "refits"]
     (_, starts), (_, carried) = one.steps[STARTS], one.steps[IN_MODE]
-    assert starts == 2 * 8 * (50 + 6)  # two rounds of eight, the mode sought and draws scored
-    assert carried == 6 * 12  # chains, draws
+    assert starts == 1.5 * 8 * (50 + 6)  # rounds of eight, the mode sought and draws scored
+    assert carried == 5 * 12  # chains, draws
     assert one.steps["refits"][1] == -(-one.work[0]["cases"] // 20)
 
 
@@ -149,7 +149,8 @@ def test_what_is_left_is_expected_anew_as_it_is_known(tmp_path, monkeypatch):
     assert carried[IN_MODE][1] == 12 * len(result.attribute.modes.used)
     refits = [steps["refits"][1] for steps in said if [*steps] == ["refits"]]
     mended = [total for step, _, total in told if step == "refits"]
-    assert len(refits) == 1 + bool(mended) and refits[-1] == max(mended, default=refits[-1])
+    assert len(refits) == M + 1 + bool(mended)
+    assert refits[-1] == refits[M] == max(mended, default=0)  # by then known
 
 
 # --- how far a run is shown to be ---------------------------------------------------------------

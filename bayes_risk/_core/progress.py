@@ -144,7 +144,8 @@ class Overall:
             self._most = max(self._most + slow, self._spent / max(self._spent + left, TINY))
             if self._parts and done < total:
                 self.progress(step, done, total)
-            self.progress(WHOLE, int(1_000 * self._most), 1_000)
+            over = not (self._steps or self._left)
+            self.progress(WHOLE, min(int(1_000 * self._most), 1_000 if over else 999), 1_000)
 
     def _begin(self, stage: str) -> None:
         """A stage begins, and whatever comes before it is over."""

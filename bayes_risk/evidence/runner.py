@@ -35,7 +35,7 @@ from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
-POOR = 700  # cases of which the weights of one are poor, about
+POOR = 900  # cases of which the weights of one are poor, about
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it
@@ -428,11 +428,14 @@ class EvidenceRunner:
             )
 
         def ratios() -> Iterator[Ratio]:
+            khat = np.full(len(cases), -np.inf)
             for k in range(n):
                 found = stage(f"evidence of fit {k}", partial(ratio, k))
                 self._tell("evidence", k + 1, n)
-                if k == 0 and whole:  # the others' weights may be poor of more
-                    self._expect_refits(len(self.worst(found.khat, cases, self.budget)))
+                khat = np.maximum(khat, found.khat)
+                if whole:  # those of the base fit are seldom the poorest
+                    poor = len(self.worst(khat, cases, self.budget))
+                    self._expect_refits(poor if k else max(poor, self.refits))
                 yield found
 
         return combined(ratios(), n - 1, cases)
@@ -486,8 +489,8 @@ def expected(led: Led, release: EncodedRelease, m: int, cases: int, refits: int)
 
 
 def _carried(wanted: int) -> int:
-    """Chains that are carried on, at least half of those wanted where not many stray."""
-    return -(-3 * wanted // 4)
+    """Chains that are carried on: half of those wanted would do, and some more are found."""
+    return -(-5 * wanted // 8)
 
 
 def _refits(cases: int, budget: int) -> int:
@@ -495,8 +498,8 @@ def _refits(cases: int, budget: int) -> int:
 
 
 def _times(costs: Steps, strays: int, refits: int) -> Steps:
-    """Times the rounds of starts, between one and all that there may be, and refits."""
-    rounds = {"starts led by the release": (1 + strays) / 2 if strays else 0, "refits": refits}
+    """Times the rounds of starts, one and a quarter of all others that may be, and refits."""
+    rounds = {"starts led by the release": (3 + strays) / 4 if strays else 0, "refits": refits}
     return {k: (cost, units * rounds.get(k, 1)) for k, (cost, units) in costs.items()}
 
 
