@@ -433,9 +433,9 @@ class EvidenceRunner:
                 found = stage(f"evidence of fit {k}", partial(ratio, k))
                 self._tell("evidence", k + 1, n)
                 khat = np.maximum(khat, found.khat)
-                if whole:  # those of the base fit are seldom the poorest
+                if whole:  # until the last fit there may be more
                     poor = len(self.worst(khat, cases, self.budget))
-                    self._expect_refits(poor if k else max(poor, self.refits))
+                    self._expect_refits(poor if k == n - 1 else max(poor, self.refits))
                 yield found
 
         return combined(ratios(), n - 1, cases)
