@@ -19,6 +19,7 @@ from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
+from bayes_risk.models.fits.lengths import FOUND_ON
 from bayes_risk.models.mixture import led
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
@@ -105,7 +106,7 @@ CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for 
 LEAVES_OPEN = table()[::2]
 
 
-@pytest.mark.parametrize("found_on", [led.FOUND_ON, 12])
+@pytest.mark.parametrize("found_on", [FOUND_ON, 12])
 def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, found_on):
     """Whether it is found on all 24 rows of table and release or, at first, on some of them."""
     monkeypatch.setattr(led, "FOUND_ON", found_on)
@@ -209,7 +210,13 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     limit = least(said[first])
     assert np.array_equal(outside(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
-    longer = lengthened(mixed, coded, limit, 4, rng=rng(3))
+    told = []
+    longer = lengthened(
+        mixed, coded, limit, 4, rng=rng(3), progress=lambda *step: told.append(step[1:])
+    )
+    done = [done for done, _ in told]
+    assert done == sorted(done) and done[-1] == told[-1][1]  # the whole, with tries that failed
+    assert done[-1] > told[0][1] >= 3 * mixed.n_draws
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
     assert (basin_of(again) == 1).all() and not outside(

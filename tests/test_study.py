@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
+from bayes_risk._core.progress import Overall
 from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.run.audit import stages_of
@@ -304,7 +305,7 @@ def test_stages_are_those_of_the_run(sections, what, stages):
 
 def test_a_comparison_goes_on_with_its_candidates():
     told = []
-    overall = run.overall({"data": 2, "comparison": 200}, lambda *step: told.append(step))
+    overall = Overall({"data": 2, "comparison": 200}, lambda *step: told.append(step))
     steps = [("comparison", 0, 1), ("a", 0, 2), ("b", 0, 2), ("a", 0.5, 2), ("a", 1, 2)]
     for step in [*steps, ("b", 2, 2), ("a", 2, 2)]:
         overall(*step)
@@ -321,7 +322,7 @@ def test_a_comparison_goes_on_with_its_candidates():
 
 def test_the_whole_goes_on_with_each_step_and_never_back():
     told = []
-    overall = run.overall(
+    overall = Overall(
         {"data": 2, "fit": 30, "attribute risk": 40, "report": 2}, lambda *step: told.append(step)
     )
     steps = [("fit", 0, 1), ("fit", 5, 10), ("fit", 1, 10), ("fit", 1, 1)]

@@ -1,14 +1,22 @@
 """Progress of calls from Python: a bar where somebody watches, nothing anywhere else."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
+from .memory import check_memory
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+Progress = Callable[[str, int, int], None]
+Steps = Mapping[str, tuple[float, float]]  # by name: cost of one unit of progress, and how many
+WHOLE, TINY = "in all", 1e-300
+SLOW = 0.1  # of its pace, at which progress goes on that has been ahead
+LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
 
 Asked: TypeAlias = (
     Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
@@ -38,7 +46,7 @@ def watched() -> bool:
 
 
 @contextmanager
-def compiling_told(tell: Callable[[str, int, int], None]) -> Iterator[None]:
+def compiling_told(tell: Progress) -> Iterator[None]:
     """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
     from numba.core import event
 
@@ -78,3 +86,89 @@ def shows_progress(function: Function) -> Function:
                 _running.remove(function.__qualname__)
 
     return call  # type: ignore[return-value]
+
+
+class Overall:
+    """Progress of a run as a whole too, beside that of its stages, which weigh by their shares.
+
+    Or by the costs of their steps, where these are expected (`expect`) beside that of the fit. What
+    is shown is what has been spent, of that and all that is left. Where more is expected than was
+    before, it goes on from where it was, slower, until the run has caught up.
+    """
+
+    def __init__(self, stages: Mapping[str, float], progress: Progress) -> None:
+        self.progress, self._lock = progress, Lock()
+        self._left = dict(stages)  # of stages that have not begun
+        self._expected = dict[str, Steps]()  # of them too
+        self._now, self._steps = "", dict[str, tuple[float, float]]()  # of that which has, left
+        self._told = dict[str, tuple[float, float]]()
+        self._parts = dict[str, tuple[float, float]]()
+        self._spent = self._most = 0.0
+        self._scale = stages.get("fit", 0.0)  # share of a unit of cost
+
+    def expect(self, steps: Steps, stage: str = "") -> None:
+        """Beforehand, what a stage will take, and the fit; later what is left of some steps."""
+        if stage:
+            cost, units = steps["fit"]
+            self._scale /= cost * units
+        with self._lock:
+            named = {k: (self._scale * c, n) for k, (c, n) in steps.items() if k != "fit"}
+            if stage:
+                self._expected[stage], self._left[stage] = named, _sum(named)
+            elif self._now in self._expected:
+                self._steps |= named
+                self._told = {k: told for k, told in self._told.items() if k not in named}
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Tell of a stage or a step, and of the whole."""
+        check_memory()
+        self.progress(step, done, total)
+        with self._lock:
+            if step in self._left:
+                self._begin(step)
+            elif self._now == "comparison" != step:  # candidates have any name
+                self._parts[step] = done, total
+                step = self._now
+                done, total = map(sum, zip(*self._parts.values(), strict=True))
+            elif step == LEADS.get(self._now) and self._now not in self._expected:
+                step = self._now
+            if step != self._now and step not in self._steps:
+                return
+            before = self._spent
+            if step == self._now and done >= total:
+                self._spent, self._steps = before + _sum(self._steps), {}
+            elif step in self._steps:
+                self._go_on(step, done, total)
+            more, left = self._spent - before, _sum(self._steps) + sum(self._left.values())
+            slow = SLOW * (1 - self._most) * more / max(more + left, TINY)
+            self._most = max(self._most + slow, self._spent / max(self._spent + left, TINY))
+            if self._parts and done < total:
+                self.progress(step, done, total)
+            over = not (self._steps or self._left)
+            self.progress(WHOLE, min(int(1_000 * self._most), 1_000 if over else 999), 1_000)
+
+    def _begin(self, stage: str) -> None:
+        """A stage begins, and whatever comes before it is over."""
+        share, begun = _sum(self._steps), list(self._left)
+        for name in begun[: begun.index(stage) + 1]:
+            self._spent, share = self._spent + share, self._left.pop(name)
+        self._now, self._told, self._parts = stage, {}, {}
+        self._steps = dict(self._expected.get(stage, {stage: (share, 1.0)}))
+
+    def _go_on(self, step: str, done: float, total: float) -> None:
+        """Count what a step has done since it was told last; told as done before: once more."""
+        cost, left = self._steps[step]
+        last, of = self._told.get(step, (0.0, min(total, left)))
+        if step == self._now:  # of a share
+            done, total, of = max(done / max(total, 1), last), 1, 1
+        if done < last >= of:
+            last, of = 0.0, total
+        done = max(done, last)  # threads tell of it in any order
+        left = max(left + total - of, 0.0)  # what it is told to be may grow
+        more = min(done - last, left)
+        self._told[step], self._steps[step] = (done, total), (cost, left - more)
+        self._spent += cost * more
+
+
+def _sum(steps: Steps) -> float:
+    return sum(cost * units for cost, units in steps.values())

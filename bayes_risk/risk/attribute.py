@@ -495,7 +495,7 @@ def gathered(
     base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
     context = PriorContext(fit.microdata, problem.cases, problem.release, base)
     prior_weights(search_prior, context)
-    begin_work(problem=problem, method=method)
+    begin_work(problem=problem, method=method, refits=refit_budget)
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
     cases, encoded, searched = problem.cases, problem.release, None

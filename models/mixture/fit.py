@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Steps
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
@@ -24,12 +25,13 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.lengths import Lengths, costs, warm_up, without
 from bayes_risk.models.fits.synthesis import Fitted, Request, ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
 from .families import draw_labels
-from .led import Lengths, carried_on, draws_beside, led_by, lengthened, scores
+from .led import carried_on, draws_beside, led_by, lengthened, scores
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
@@ -236,6 +238,9 @@ class MixtureFit(Fitted):
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
 
+    def costs(self, release: EncodedRelease, m: int, cases: int, chains: int) -> Steps:
+        return costs(self.posterior, release, m, cases, chains)
+
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
         return scores(self.posterior, release, rng)
 
@@ -378,7 +383,7 @@ class MixtureFit(Fitted):
         posterior = base.refitted(
             how.units(None, self.weights, self.known),
             thin=base.thin,
-            tune=max(base.n_sweeps // 4, 50),
+            tune=warm_up(base.n_sweeps),
             n_draws=None if self.lengths is None else self.lengths.augmented,
             rng=rng,
             n_jobs=n_jobs,
@@ -422,12 +427,7 @@ class MixtureFit(Fitted):
         rng: np.random.Generator,
     ) -> MixturePosterior:
         size = self.posterior.n_draws // self.posterior.n_chains
-        how: Any = {
-            "n_draws": max(size // 2, 4),
-            "thin": max(start.thin // 8, 1),
-            "tune": max(start.n_sweeps // 100, 100),
-            "rng": rng,
-        }
+        how: Any = {"rng": rng, **without(size, start.thin, start.n_sweeps)}
         if release is None:
             return start.refitted(self._units_before(record), **how)
         drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
+from bayes_risk.models.fits.lengths import COLD, FOUND_ON, SCORED, WARM, Lengths
 from bayes_risk.models.fits.synthesis import ticker
 from bayes_risk.release.release import EncodedRelease
 
@@ -25,53 +26,8 @@ from .posterior import MixturePosterior
 from .sampler import at_means, chains_of, collapse, initial_state, run_chain
 from .state import Draws, Units, joined
 
-COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
-CHAINS = 3  # at least: of two that differ nobody knows which has strayed
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
-SCORED = 24  # draws of a chain, about, that tell which mode it is in
-SHORTEST = 50  # sweeps
-FOUND_ON = 100_000  # rows of a larger stack that a mode is found on, before all of them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
-    """How long led chains run.
-
-    ``chains`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
-    ``short`` draws, by which they are observed apart; those that are carried on keep ``draws``
-    each, ``thin`` sweeps apart, and ``augmented`` ones on y and a data set.
-    """
-
-    chains: int
-    find: int
-    settle: int
-    short: int
-    draws: int
-    augmented: int
-    thin: int
-
-    @classmethod
-    def of(cls, posterior: MixturePosterior, m: int = 1, moves: bool = True) -> "Lengths":
-        """In proportion to a posterior's own chains: twice as many, each with half the draws.
-
-        Errors are between chains, and many short ones tell them better than a few long ones. Where
-        classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
-        The error of the fit to y counts m times. n_0 draws on y and n_1 on each data set err by
-        m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1: n_1 = 2 n / (m + 1) errs
-        as n on each, with 2 m n / (m + 1) on y.
-        """
-        sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
-        size = max(draws // 2, 4)
-        return cls(
-            chains=2 * max(posterior.n_chains, CHAINS),
-            find=max(sweeps // 4, SHORTEST),
-            settle=max(sweeps // 20, SHORTEST),
-            short=max(draws // 4, 4),
-            draws=size,
-            augmented=min(max(2 * size // (m + 1), size // 3, 4), size),
-            thin=max(posterior.thin // 2, 1) if moves else posterior.thin,
-        )
 
 
 def led_by(
@@ -101,10 +57,12 @@ def led_by(
     cold = replace(base.prior, splits=COLD, zeros=None)
     warm = replace(base.prior, splits=max(base.prior.splits, WARM))
     starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.chains)]
-    tick = ticker(progress, "starts led by the release", steps.chains * (1 + steps.short))
-    how: Any = {"n_jobs": n_jobs, "tick": tick}
+    total = steps.chains * (steps.find + steps.short)
+    tick = ticker(progress, "starts led by the release", total)
+    how: Any = {"n_jobs": n_jobs, "tick": lambda done: tick(done * steps.find)}
     find_one = partial(_found, steps.find, (cold, warm), stacked)
     found = joined(chains_of(find_one, starts, draws=1, rng=find, **how))
+    how["tick"] = tick
     led = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
     return led.refitted(base.units, **run, **how), steps
@@ -137,7 +95,8 @@ def carried_on(
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
     limit = least(scores(chosen, release, score).sum(axis=0))
-    tick = ticker(progress, "base fit in the mode", steps.draws * len(which))
+    size = steps.draws * len(which)
+    tick = Ticker(progress, "base fit in the mode", size, size)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
 
@@ -162,24 +121,51 @@ def lengthened(
     m = len(release.by_draw)
     each = -(-2 * m * size // ((m + 1) * rounds))
     some = (np.arange(1, each + 1) * size) // each - 1
-    tick = ticker(progress, "base fit", (rounds - 1) * begun.n_draws)
+    total = (rounds - 1) * begun.n_draws * (begun.n_chains + begun.put_back) // begun.n_chains
+    tick = Ticker(progress, "base fit", total, begun.n_draws)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     past = [begun]
-    for child in rng.spawn(rounds - 1):
+    for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
+        tick.before, tick.each, tick.rounds = tick.done, begun.n_draws, rounds - k
         now, lost = _within(past[-1], release, limit, size, ways[0], **how)
         if len(lost) and len(past) > 1:
-            how["tick"] = ticker(None, "", 0)
+            tick.again(2 * size * len(lost))
             before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
             after = _within(before, release, limit, size, ways[2], **how)[0]
             past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
-            how["tick"] = tick
         past.append(now)
+        tick.total = tick.done * (rounds - 1) // k  # as often put back as so far
+        tick(0)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
     chains = [joined([chain.take(some, 1) for chain in part]) for part in parts]
     draws = joined([replace(chain, n_chains=1) for chain in chains])
     put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
+
+
+@dataclass(slots=True)
+class Ticker:
+    """Tells of draws done, of a total that grows where chains are put back and run again."""
+
+    progress: Progress | None
+    stage: str
+    total: int
+    each: int  # of a round
+    rounds: int = 1
+    before: int = 0
+    done: int = 0
+
+    def __call__(self, more: int) -> None:
+        """So many more draws are done."""
+        self.done += more
+        if self.progress is not None:
+            self.progress(self.stage, self.done, self.total)
+
+    def again(self, more: int) -> None:
+        """So many more draws are to be done in this round, and it may be in each that is left."""
+        self.each += more
+        self.total = max(self.total, self.before + self.rounds * self.each)
 
 
 def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> MixturePosterior:
@@ -204,14 +190,15 @@ def _within(
     """
     chains = begin.draws.chains()
     out, put_back = np.arange(len(chains)), 0
-    for child in rng.spawn(TRIES):
+    for k, child in enumerate(rng.spawn(TRIES)):
         sweep, score = child.spawn(2)
+        how["tick"].again(len(out) * n_draws * (k > 0))
         again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
         new = begin.of_chains(out).refitted(begin.units, **again)
         gone = outside(scores(new, release, score).sum(axis=0), limit)
         for c, chain, lost in zip(out, new.draws.chains(), gone, strict=True):
             chains[c] = chains[c] if lost else chain
-        out, how["tick"] = out[gone], lambda done: None
+        out = out[gone]
         put_back += len(out)
         if not len(out):
             break

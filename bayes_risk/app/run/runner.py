@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ import pandas as pd
 
 from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.memory import bytes_of, check_memory, guarded, in_words, resident
+from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import Asked, Overall, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import Workplace, check_target, output_folder, workplace, write_run
 from bayes_risk.app.study.declare import read_data
@@ -64,34 +64,6 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
         "file": {str(path): {"sha256": data_hash(path)} for path in sorted(files)},
         "version": versions(),
     }
-
-
-WHOLE = "in all"
-LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
-
-
-def overall(stages: Mapping[str, int], progress: Progress) -> Progress:
-    """Progress of a run as a whole too, beside that of its stages, which weigh as they take."""
-    before = dict(zip(stages, accumulate(stages.values(), initial=0), strict=False))
-    now, most, parts = "", 0.0, dict[str, tuple[int, int]]()
-
-    def tell(step: str, done: int, total: int) -> None:
-        nonlocal now, most
-        check_memory()
-        progress(step, done, total)
-        if step in stages:
-            now = step
-        elif now == "comparison":  # candidates have any name
-            parts[step] = done, total
-            done, total = map(sum, zip(*parts.values(), strict=True))
-            if done < total:
-                progress(now, done, total)
-        elif step != LEADS.get(now):
-            return
-        most = max(most, before[now] + stages[now] * done / max(total, 1))
-        progress(WHOLE, int(1_000 * most / sum(stages.values())), 1_000)
-
-    return tell
 
 
 @shows_progress
@@ -158,7 +130,7 @@ def run(
         cost = estimate(study, kind=what, n_jobs=n_jobs, backend=backend, time=False)
         cost.check(max_memory)
 
-    tell = overall(stages_of(study, what), progress or no_progress)
+    tell = Overall(stages_of(study, what), progress or no_progress)
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
     place: Any = nullcontext(Workplace(None, None, seed))
@@ -235,7 +207,7 @@ def estimate(
     runs = audit.tried_of(study, kind, df)
     said = "trying {:,} records{}".format
     small = {k: [said(min(n, len(df)), f" of {k}" if k else "") for n, _ in SMALL] for k in runs}
-    tell = overall(dict.fromkeys(chain(*small.values()), 1), progress)
+    tell = Overall(dict.fromkeys(chain(*small.values()), 1), progress)
     for name, one in runs.items():
         works = one.work or [{}]
         several = len(works) if kind == "sweep" else 1  # settings, made one after another
