@@ -296,8 +296,8 @@ def test_products_of_matrices_are_the_sums_in_double_precision(levels, at_theta)
     assert (some == quick.log_sums(slice(0, n), log_weights)[:, :, 7:9]).all()
 
 
-def test_what_products_of_matrices_cannot_tell_is_told_one_by_one():
-    """Few targets, columns that make too long a product, and tiny probabilities."""
+def test_what_products_of_matrices_cannot_tell_is_told_one_by_one(monkeypatch):
+    """Few targets, more columns or levels than there is room for, and tiny probabilities."""
     rng, prior = np.random.default_rng(16), layout(K)
     y = np.repeat(rng.integers(0, LEVELS, (N, 3)), 4, axis=0).astype(np.int32)
     pi, _, rows = random_theta(rng, K)
@@ -313,6 +313,10 @@ def test_what_products_of_matrices_cannot_tell_is_told_one_by_one():
     assert plain(rows, y)
     assert not plain(rows, y[: level_predictive.MANY - 1])
     assert not plain(tiny, y)
+    for limit in ("MOST", "WIDEST"):
+        with monkeypatch.context() as patch:
+            patch.setattr(level_predictive, limit, 2)
+            assert not plain(rows, y)
 
 
 def test_an_empty_class_and_a_vanishing_concentration():

@@ -82,6 +82,7 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
 FLOOR = 1e-300
 MANY = 32  # targets from which tables of draws side by side pay
 MOST = 64  # columns whose product does not underflow
+WIDEST = 2**16  # levels x classes: tables of draws side by side take 30 MB for these
 
 
 def rows_of(values: Array, told: Any = True) -> Ints:
@@ -140,7 +141,7 @@ class LatentPredictive:
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
         told, nobody = cases.values, (label == M.shape[2]).all(axis=0)
         plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST
-        plain = plain and not (np.isnan(told).any() or cases.given.any())
+        plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
         plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
         return cls(
