@@ -151,13 +151,15 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
 
 
-@pytest.mark.parametrize(("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8)])
+@pytest.mark.parametrize(
+    ("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8), (22, 24, 4), (23, 24, 4)]
+)
 def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, starts, chains):
     def apart(value, error, log_release, most, carried):
         gone = np.arange(len(value)) < strays
         value, log_release = value.copy(), log_release.copy()
         value[gone] += 0.5 + np.arange(len(value))[gone].reshape(-1, *[1] * (value.ndim - 1))
-        log_release[gone] -= 60.0
+        log_release[gone] -= 60.0 * (strays - np.arange(len(value))[gone])[:, None, None]
         return told_apart(value, error, log_release, most, carried)
 
     monkeypatch.setattr("bayes_risk.evidence.runner.told_apart", apart)

@@ -282,7 +282,11 @@ class EvidenceRunner:
         self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
     def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
-        """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
+        """Carry on so many chains in all (at first half), of starts there are, then of new ones.
+
+        Where few of all starts are in the mode, several chains go on from each: errors are between
+        chains, and those of one or two are hardly known.
+        """
         carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
         found = self._told_apart(wanted, carried) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
@@ -297,10 +301,11 @@ class EvidenceRunner:
         before = [chains.only(found.used) for chains in self.chains]
         self.chains = [chains for chains in before if chains is not None]
         new, begin = np.setdiff1d(found.used, carried), 0
-        self._expect(0, len(new))
+        copies = 1 if len(carried) else -(-enough // len(found.used))
+        self._expect(0, copies * len(new))
         for starts in self.starts:
             end = begin + len(starts.value)
-            which = new[(new >= begin) & (new < end)] - begin
+            which = np.repeat(new[(new >= begin) & (new < end)] - begin, copies)
             if len(which):  # carried on, and the fits that go on from there
                 at, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
                 make = partial(starts.fit.carried, which, self.release, rng=child, **self._how)
