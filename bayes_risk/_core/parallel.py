@@ -236,6 +236,11 @@ def _dask_backend(backend: Any) -> Any:
             future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
             return future
 
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            """Never 1: where one worker is left joblib would do the jobs here, deadly or not."""
+            found: int = super().effective_n_jobs(n_jobs)
+            return max(found, 2)
+
         def retrieve_result_callback(self, out: Any) -> Any:
             if isinstance(out, BaseException):
                 raise out
