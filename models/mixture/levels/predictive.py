@@ -140,7 +140,7 @@ class LatentPredictive:
             guesses = codes + prior.starts[columns].astype(np.int32)
             impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
         told, nobody = cases.values, (label == M.shape[2]).all(axis=0)
-        plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST
+        plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST and M.shape[2] > 1
         plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
         plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
