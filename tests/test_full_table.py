@@ -12,6 +12,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk.evidence import products
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
@@ -191,7 +192,7 @@ def test_table_contains_the_neighbourhood(fit):
 def test_double_precision_where_cells_are_tiny(fit, monkeypatch):
     release = fit.synthesize(2, random_seed=4)
     single = both_ways(fit, release)
-    monkeypatch.setattr(latent_predictive, "SMALLEST", 1e300)
+    monkeypatch.setattr(products, "SMALLEST", 1e300)
     double = both_ways(fit, release)
     for s, d, truth, log_p in zip(
         single.spreads, double.spreads, double.cases.guesses.truth, double.log_p.T, strict=True
