@@ -90,12 +90,11 @@ def main():
         expected = digest(audit(1))
     whole = used() - before
     jobs = [len(times) for _, times in counted.stages]
-    print(f"{n} records, one worker: {whole:.1f} s, {used() - before:.1f} processor seconds")
-    print(f"{sum(jobs)} jobs in {len(jobs)} stages; the longest of each stage")
-    for k in sorted(
-        {(len(t), round(max(t), 2)) for _, t in counted.stages if sum(t) > whole / 100}
-    ):
-        print(f"  {k[0]:4d} jobs, up to {k[1]} s each")
+    print(f"{n} records, one worker: {whole:.1f} processor seconds")
+    print(f"{sum(jobs)} jobs in {len(jobs)} stages; those of more than a hundredth of it:")
+    for _, times in counted.stages:
+        if sum(times) > whole / 100:
+            print(f"  {len(times):4d} jobs, up to {max(times):.2f} s each, {sum(times):.1f} in all")
     for workers in WORKERS:
         wall = counted.wall(whole, workers)
         print(f"  {workers:4d} workers, by counting: {wall:.1f} s, x{whole / wall:.1f}")
