@@ -9,7 +9,7 @@ the protocols below; a *posterior*, whatever data it is conditioned on, hands ou
 of targets and guesses.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Progress as Progress
 from bayes_risk._core.progress import Steps
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import GuessSet
@@ -26,7 +27,6 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 from .products import Terms
 
-Progress = Callable[[str, int, int], None]
 CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data set: 16 MiB
 
 

@@ -23,7 +23,7 @@ import bayes_risk as br
 from bayes_risk._core.checkpoint import rehearsal, within
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
-from bayes_risk._core.progress import Overall, Steps
+from bayes_risk._core.progress import Overall, Progress, Steps
 from bayes_risk._core.shown import Shown
 from bayes_risk.app.study.declare import (
     AUDITS,
@@ -54,7 +54,6 @@ from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
-Progress = Callable[[str, int, int], None]
 BEGUN = 2e7  # labels of distinct rows that could be drawn until there is something to run, about
 Work = dict[str, int]  # sizes, by name
 
@@ -306,7 +305,7 @@ def _candidate(one: "Tried") -> Any:
 # --- before a model is sampled --------------------------------------------------------------------
 
 
-def work_of(problem: AuditProblem, method: EvidenceMethod, refits: int) -> Work:
+def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     """Sizes with which an audit of attribute risk begins; no draws: evidence in closed form."""
     fit, can = problem.fit, problem.capabilities
     guesses, cases, columns = problem.cases.guesses.codes.shape
@@ -384,7 +383,7 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
                 with named(study, name), rehearsal() as begun:
                     audit.work(small, ready, {}, 0, how)
                 if begun:
-                    work.append(work_of(**begun))
+                    work.append(work_of(begun["problem"], begun["method"]))
                     steps = steps_of(study, **begun)
         if fit is not None and study.sweep is not None:
             with named(study, "sweep"):
@@ -462,7 +461,9 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
         m = factors.value("m", setting) if "m" in setting else release.m
         with rehearsal() as begun:
             br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
-        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = work_of(**begun)
+        found[tuple(pair for pair in setting.items() if pair[0] != "m")] = work_of(
+            begun["problem"], begun["method"]
+        )
     return list(found.values())
 
 

@@ -23,7 +23,7 @@ from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
-from bayes_risk._core.progress import Asked, Overall, shows_progress
+from bayes_risk._core.progress import Asked, Overall, Progress, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import Workplace, check_target, output_folder, workplace, write_run
 from bayes_risk.app.study.declare import read_data
@@ -37,7 +37,7 @@ from bayes_risk.studies.compare import in_part
 from bayes_risk.studies.grid import no_progress
 
 from . import audit
-from .audit import Progress, Tried, Work, result_of, stages_of
+from .audit import Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
