@@ -18,14 +18,7 @@ _OCCUPATIONS: dict[float, str] = {
 }
 _FAIR_LABELS: dict[str, dict[float, str]] = {
     "rate_marriage": {1: "very poor", 2: "poor", 3: "fair", 4: "good", 5: "very good"},
-    "age": {
-        17.5: "under 20",
-        22: "20-24",
-        27: "25-29",
-        32: "30-34",
-        37: "35-39",
-        42: "40 or over",
-    },
+    "age": {17.5: "under 20", 22: "20-24", 27: "25-29", 32: "30-34", 37: "35-39", 42: "40 or over"},
     "yrs_married": {
         0.5: "under 1",
         2.5: "1-4",

@@ -18,7 +18,7 @@ from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.models.fits.synthesis import Declaration, ticker
+from bayes_risk.models.fits.synthesis import Declaration, Ticker
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
 from bayes_risk.models.trees.tree import grow
@@ -129,7 +129,7 @@ class CART(Declaration):
         rng = np.random.default_rng(random_seed)
         how: dict[str, Any] = {"min_leaf": self.min_leaf, "weights": alpha}
         seeds = rng.integers(2**31, size=len(order))
-        trees, tick = [], ticker(progress, "fit", len(order))
+        trees, tick = [], Ticker(progress, "fit", len(order))
         for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
             predictors = np.delete(np.arange(len(data.columns)), order[place:])
             check_outcome(data, column, predictors, slice(None))

@@ -20,7 +20,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.models.fits.synthesis import Declaration, ticker
+from bayes_risk.models.fits.synthesis import Declaration, Ticker
 from bayes_risk.models.trees.forest_fit import ForestFit
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
 from bayes_risk.release.release import Release
@@ -149,7 +149,7 @@ chain='all-others')
         masks = self._masks(data, records)  # in the order of synthesis
         rng = np.random.default_rng(random_seed)
         seeds = rng.integers(2**31, size=(len(masks), self.n_trees if sample else 1))
-        tick = ticker(progress, "fit", seeds.size)
+        tick = Ticker(progress, "fit", seeds.size)
         forests, order = [], list(masks)
         for (column, mask), own in zip(masks.items(), seeds, strict=True):
             later = order[order.index(column) :] if self.chain == "earlier-only" else [column]

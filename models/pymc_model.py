@@ -13,7 +13,7 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.fits.synthesis import Declaration, ticker
+from bayes_risk.models.fits.synthesis import Declaration, Ticker
 from bayes_risk.models.pymc.density import Builder
 from bayes_risk.models.pymc.fit import PyMCFit, fitted
 
@@ -123,7 +123,7 @@ class PyMCModel(Declaration):
         rng = np.random.default_rng(random_seed)
         options = length.options(n_jobs, rng) | {"nuts_sampler": nuts_sampler}
         if nuts_sampler == "pymc":
-            tick = ticker(progress, "fit", length.steps)
+            tick = Ticker(progress, "fit", length.steps)
             options["callback"] = lambda trace, draw: tick(1)
         power = checked_weights(weights, df.index)
         builder = Builder.of(self.build, tuple(self.columns), df)

@@ -19,7 +19,7 @@ from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
-from bayes_risk.models.fits.lengths import FOUND_ON
+from bayes_risk.models.fits.lengths import FOUND_ON, Lengths
 from bayes_risk.models.mixture import led
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
@@ -79,18 +79,21 @@ def table():
     return np.repeat(cells, COPIES, axis=0)
 
 
-def audited(rows, seed, draws=400, **options):
+def audited(rows, seed, draws=400, made=False, **options):
     """The fit, and the audit of one record of a release of half the records, in all one file."""
     y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
     z, replaced = y.copy(), np.zeros(len(y), bool)
     replaced[::2] = True
     z.iloc[replaced] = np.asarray(rows).astype(str)
-    how = {"draws": draws, "tune": 100, "chains": 4, "thin": 2, "splits": 2}
+    how = {"draws": draws, "tune": 100, "chains": 4, "thin": 2, "splits": 2 * (not made)}
     with pytest.warns(br.TruncationWarning):
         fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=seed)
     release = br.Release(
         datasets=[z], synthesized=list("abcdefgh"), records=replaced, parameters="one-mode"
     )
+    if made:  # as if a draw in the mode that the release chooses had made it
+        h = int(fit.log_release(encoded(fit, release)).argmax())
+        release = replace(release, draw_index=(h,), maker=fit.digest)
     how = {"targets": [0], "prior": "uniform", "random_seed": seed, **options}
     return br.attribute_risk(fit, release, **how)
 
@@ -106,11 +109,18 @@ CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for 
 LEAVES_OPEN = table()[::2]
 
 
-@pytest.mark.parametrize("found_on", [FOUND_ON, 12])
-def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, found_on):
-    """Whether it is found on all 24 rows of table and release or, at first, on some of them."""
+@pytest.mark.parametrize(("found_on", "made"), [(FOUND_ON, False), (12, False), (12, True)])
+def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, found_on, made):
+    """Whether it is found on all 24 rows of table and release or, at first, on some of them.
+
+    Or chains start in it, at draws beside the one that made the release; cold ones beside them go
+    uncounted here.
+    """
     monkeypatch.setattr(led, "FOUND_ON", found_on)
-    risk = audited(CHOOSES, seed=3)
+    if made:
+        monkeypatch.setattr(Lengths, "starts", lambda self, own: (1, self.chains))
+    risk = audited(CHOOSES, seed=3, made=made)
+    assert len(risk.modes.mode) == 8 + made
     guesses, order = guesses_of(risk)
     exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
     everywhere = log_evidence(table(), CHOOSES, 0, guesses, None)
@@ -118,6 +128,22 @@ def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, foun
     assert risk.modes.kept == (0,)
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
     assert np.abs(everywhere - exact).max() > 10 * error.max()
+
+
+def test_draws_of_the_fit_that_made_a_release_are_starts_and_those_of_another_are_not():
+    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+    how = {"draws": 24, "tune": 20, "chains": 2, "thin": 1}
+    with pytest.warns(br.TruncationWarning):
+        one, other = (br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=k) for k in (1, 2))
+    release = one.synthesize(2, random_seed=3)
+    assert release.maker == one.digest != other.digest
+    rng = np.random.default_rng
+    led_one = one.led(encoded(one, release), rng=rng(4))
+    led_other = other.led(encoded(other, release), rng=rng(4))
+    assert (led_one.made, led_one.n_chains) == (6, 9)
+    assert (led_other.made, led_other.n_chains) == (0, 6)
+    files = replace(release, maker=None, draw_index=None)
+    assert one.led(encoded(one, files), rng=rng(4)).made == 0
 
 
 def test_some_rows_of_a_stack_are_any_of_them():
@@ -152,20 +178,21 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
 
 
 @pytest.mark.parametrize(
-    ("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8), (22, 24, 4), (23, 24, 4)]
+    ("strays", "starts", "chains"), [(4, 8, 4), (5, 16, 8), (21, 24, 2), (23, 24, 8)]
 )
 def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, starts, chains):
-    def apart(value, error, log_release, most, carried):
+    def apart(value, error, log_release, *how):
         gone = np.arange(len(value)) < strays
         value, log_release = value.copy(), log_release.copy()
         value[gone] += 0.5 + np.arange(len(value))[gone].reshape(-1, *[1] * (value.ndim - 1))
         log_release[gone] -= 60.0 * (strays - np.arange(len(value))[gone])[:, None, None]
-        return told_apart(value, error, log_release, most, carried)
+        return told_apart(value, error, log_release, *how)
 
     monkeypatch.setattr("bayes_risk.evidence.runner.told_apart", apart)
     modes = audited(CHOOSES, seed=6, draws=60).modes
     assert len(modes.mode) == starts
     assert len(modes.used) == chains
+    assert modes.settled == (strays < 23)
 
 
 def test_more_chains_span_the_modes_that_stay_open():
@@ -230,16 +257,16 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
 
 
-def test_a_chain_is_outside_that_ends_there_or_was_there_for_a_quarter():
-    inside = np.random.default_rng(2).normal(-300, 5, (5, 16))
+def test_a_chain_is_outside_that_was_there_for_a_quarter():
+    inside = np.random.default_rng(2).normal(-300, 5, (5, 24))
     limit = least(inside)
-    assert not outside(inside, limit).any()
-    for begin in (0, 6, 12):
-        some = inside.copy()
-        some[3, begin : begin + 4 + 2 * (begin == 6)] -= 200
-        assert outside(some, limit).tolist() == [False, False, False, True, False]
-    inside[1, 7] -= 20  # one low draw is none
-    assert not outside(inside, limit).any()
+    for begin in range(0, 24, 6):
+        quarter = inside[:, begin : begin + 6].copy()
+        assert not outside(quarter, limit).any()
+        quarter[1, 4] -= 20  # one low draw is none
+        assert not outside(quarter, limit).any()
+        quarter[3, 3:] -= 100
+        assert outside(quarter, limit).tolist() == [False, False, False, True, False]
 
 
 def basin_of(posterior):
@@ -532,6 +559,14 @@ def test_starts_that_the_release_finds_less_and_less_probable_are_not_one_mode()
     value = np.cumsum(rng.normal(0, 0.05, (8, 200)), axis=0)
     error = rng.normal(0, 0.01, value.shape)
     favoured = -100.0 - 30.0 * np.arange(8.0)[:, None] + rng.normal(0, 3.0, (8, 2))
-    found = told_apart(value, error, favoured[:, None], chains=8)
-    assert found.kept == (0,) and found.used.tolist() in ([0], [0, 1], [0, 1, 2])
-    assert (np.diff(found.mode) >= 0).all()
+    found = told_apart(value, error, favoured[:, None], chains=3)
+    assert not found.settled and found.kept == (0, 1, 2) and found.used.tolist() == [0, 1, 2]
+    assert "better ones may be left" in found.sentence()
+    assert (np.diff(found.mode) > 0).all()
+    made = np.arange(8) == 0  # a draw of the fit that made the release
+    for know in ({"made": made}, {}):
+        if not know:  # or the best is found again
+            value[1], favoured[1] = value[0], favoured[0]
+        found = told_apart(value, error, favoured[:, None], chains=3, **know)
+        assert found.settled and found.kept == (0,)
+        assert found.used.tolist() == ([0] if know else [0, 1])

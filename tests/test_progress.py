@@ -92,7 +92,7 @@ def test_costs_are_the_sweeps_that_chains_are_asked_for(monkeypatch, columns):
     how = {"random_seed": 4, "progress": told, "targets": [0]}
     risk = br.attribute_risk(fit, release, refit_budget=0, **how)
     br.attribute_risk(fit, release, evidence="refit", **how)
-    assert risk.modes.put_back == 0 and len(risk.modes.mode) == 8  # one round of starts
+    assert risk.modes.put_back == 0 and len(risk.modes.mode) == 12  # one round of starts
     found = {name: cost * units for name, (cost, units) in asked[-1].items()}
     assert found.pop("fit") == 4 * 24 * 4 * of.sweep(1, 5)
     once = {name: swept[name] / (1 if name == "refits" else 2) for name in found}
@@ -110,8 +110,8 @@ def test_a_study_expects_its_audit_before_it_begins(tmp_path, monkeypatch):
     assert cost == lengths.Table.of(one.fit.posterior.units).sweep(1, 5)
     assert [*one.steps] == ["fit", STARTS, IN_MODE, "base fit", "evidence", *RELEASES, "refits"]
     (_, starts), (_, carried) = one.steps[STARTS], one.steps[IN_MODE]
-    assert starts == 1.5 * 8 * (50 + 6)  # rounds of eight, the mode sought and draws scored
-    assert carried == 5 * 12  # chains, draws
+    assert starts == 4 * 50 + 12 * 6  # the mode sought from four, draws of twelve scored
+    assert carried == 8 * 12  # chains, draws
     assert one.steps["refits"][1] == -(-one.work[0]["cases"] // 20)
 
 

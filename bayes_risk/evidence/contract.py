@@ -298,7 +298,14 @@ class Led(Fit, Sampled, Importance, Protocol):
     """A fit whose chains settle in modes, of which a release chooses one."""
 
     def led(self, release: EncodedRelease, **how: Unpack[How]) -> "Led":
-        """The same fit with short chains, each led by the release from a cold start of its own."""
+        """The same fit with short chains, each led by the release from a cold start of its own.
+
+        The last ``made`` begin at draws of the fit beside those that made the release.
+        """
+
+    @property
+    def made(self) -> int:
+        """How many of the chains do."""
 
     @property
     def led_chains(self) -> int:

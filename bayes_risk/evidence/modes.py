@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import NONE, begun
 from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.microdata import Microdata, Number
@@ -26,6 +26,7 @@ NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, the
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
 ERRORS = 3.0  # and by how many standard errors
 UNIT = 0.6745  # of the median of absolute normal deviates
+QUARTERS = 4  # of a chain, by each of which it is judged
 SOME = 3  # chains of a mode, whose spread tells more than that of halves
 PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
@@ -53,6 +54,9 @@ class Modes:
         Starts that were carried on: the chains of the audit.
     put_back : int
         How often a chain left the mode later, in any of the fits, and was put back.
+    settled : bool
+        Whether the best mode was found twice, or by draws of the fit that made the release, or most
+        starts found modes that others did too; else a better one may be left.
     """
 
     mode: Ints
@@ -62,6 +66,7 @@ class Modes:
     chosen: Ints
     used: Ints
     put_back: int = 0
+    settled: bool = True
 
     @property
     def strays(self) -> Ints:
@@ -105,6 +110,9 @@ class Modes:
         text = "found the same mode"
         if kept > 1:
             text = f"sit in {kept} modes between which it does not choose, and intervals span these"
+        if not self.settled:
+            text = f"found {kept} modes, the best of them once: better ones may be left, and "
+            text += "intervals span these (cure: audit with the fit that made the release)"
         if len(others := self.elsewhere):
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
         text += f"; {strays} strayed and left out" * bool(strays)
@@ -139,7 +147,12 @@ class Modes:
 
 
 def told_apart(
-    value: Array, error: Array, log_release: Array, chains: int, carried: Ints = NOBODY
+    value: Array,
+    error: Array,
+    log_release: Array,
+    chains: int,
+    carried: Ints = NOBODY,
+    made: Flags | None = None,
 ) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 
@@ -147,6 +160,9 @@ def told_apart(
     ``error`` one draw of the error of each, half the difference between the halves of its chain;
     ``log_release`` (S, m, B): log probability of each data set given its draws, batch by batch. At
     most so many ``chains`` are carried on; ``carried`` are already, and stay unless they strayed.
+    ``made`` (S,): starts at draws beside those that made the release, of which one will do. If the
+    best mode was found by one other alone, and half of all starts found modes that no second one
+    did, the next may well find a better one (Good 1953): so many of the best stay open.
     """
     total = log_release.sum(axis=1)  # shape (S, B)
     score, distance = total.mean(axis=1), distances(value, error)
@@ -164,7 +180,10 @@ def told_apart(
     mean = np.array([score[group == g].mean() for g in labels])
     order = np.argsort(-mean, kind="stable")
     mode = np.argsort(order)[np.searchsorted(labels, group)].astype(np.int64)
-    kept = np.flatnonzero(_open(total, mode))
+    twice = np.bincount(mode, None if made is None else 1.0 + made) > 1
+    near_best = _open(total, mode)
+    settled = bool(twice[near_best].any()) or 2 * int((~twice).sum()) < len(mode)
+    kept = np.flatnonzero(near_best | (not settled) & (np.arange(len(twice)) < chains))
     by_set = [_open(log_release[:, l], mode) for l in range(log_release.shape[1])]
     stay = carried[np.isin(mode[carried], kept)]
     fresh = np.setdiff1d(np.arange(len(mode)), carried)
@@ -179,6 +198,7 @@ def told_apart(
         kept=tuple(int(k) for k in kept),
         chosen=np.array([np.argmax(a) if a.sum() == 1 else -1 for a in by_set], dtype=np.int64),
         used=np.concatenate([stay, np.sort(fresh[order])]),
+        settled=settled,
     )
 
 
@@ -219,14 +239,14 @@ def least(log_release: Array) -> float:
 
 
 def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
-    """Chains that are below the limit in the mean of any quarter of their draws, the last too."""
-    gone: npt.NDArray[np.bool_] = quarters(log_release).min(axis=1) < limit
+    """Chains that are below the limit in the mean of these draws (C, n) of a quarter."""
+    gone: npt.NDArray[np.bool_] = log_release.mean(axis=1) < limit
     return gone
 
 
 def quarters(log_release: Array) -> Array:
     """Means of the quarters of chains, (..., 4) of draws (..., n)."""
-    each = np.array_split(log_release, min(4, log_release.shape[-1]), axis=-1)
+    each = np.array_split(log_release, min(QUARTERS, log_release.shape[-1]), axis=-1)
     return np.stack([q.mean(axis=-1) for q in each], axis=-1)
 
 
@@ -275,10 +295,12 @@ def probed(data: Microdata, cases: Targets) -> Targets:
 class Starts(NamedTuple):
     """Chains that a release has led, each from a start of its own: ``fit`` has one of each.
 
-    ``value``, ``error`` (S, G, U) and ``log_release`` (S, m, B) as `told_apart` takes them.
+    ``value``, ``error`` (S, G, U), ``log_release`` (S, m, B), ``made`` (S,) as `told_apart` takes
+    them.
     """
 
     fit: Led
     value: Array
     error: Array
     log_release: Array
+    made: Flags

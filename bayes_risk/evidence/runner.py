@@ -282,30 +282,25 @@ class EvidenceRunner:
         self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
     def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
-        """Carry on so many chains in all (at first half), of starts there are, then of new ones.
-
-        Where few of all starts are in the mode, several chains go on from each: errors are between
-        chains, and those of one or two are hardly known.
-        """
+        """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
         carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
         found = self._told_apart(wanted, carried) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
         enough = wanted if len(carried) else -(-wanted // 2)
         for k in range(STRAYS * -(-missing // fit.led_chains)):
-            if found is not None and len(found.used) >= enough:
+            if found is not None and found.settled and len(found.used) >= enough:
                 break
-            self._expect(STRAYS - k, _carried(wanted))
+            self._expect(*_carried(self.release, STRAYS - k, wanted))
             self.starts.append(self._started(fit, (*key, "starts", k), *rng.spawn(3)))
             found = self._told_apart(wanted, carried)
         assert found is not None
         before = [chains.only(found.used) for chains in self.chains]
         self.chains = [chains for chains in before if chains is not None]
         new, begin = np.setdiff1d(found.used, carried), 0
-        copies = 1 if len(carried) else -(-enough // len(found.used))
-        self._expect(0, copies * len(new))
+        self._expect(0, len(new))
         for starts in self.starts:
             end = begin + len(starts.value)
-            which = np.repeat(new[(new >= begin) & (new < end)] - begin, copies)
+            which = new[(new >= begin) & (new < end)] - begin
             if len(which):  # carried on, and the fits that go on from there
                 at, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
                 make = partial(starts.fit.carried, which, self.release, rng=child, **self._how)
@@ -335,14 +330,15 @@ class EvidenceRunner:
             value=np.stack([r.value for r in ratios]),
             error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
             log_release=quarters(led.scores(self.release, rng=weigh).swapaxes(0, 1)),
+            made=np.arange(led.n_chains) >= led.n_chains - led.made,
         )
 
     def _told_apart(self, wanted: int, carried: Ints) -> Modes:
         """The modes of all starts, and those of them to be carried on."""
-        value, error, log_release = (
-            np.concatenate([starts[k] for starts in self.starts]) for k in (1, 2, 3)
+        value, error, log_release, made = (
+            np.concatenate([starts[k] for starts in self.starts]) for k in (1, 2, 3, 4)
         )
-        return told_apart(value, error, log_release, wanted, carried)
+        return told_apart(value, error, log_release, wanted, carried, made)
 
     def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
         """The fits, each made when it is asked for."""
@@ -489,13 +485,17 @@ class EvidenceRunner:
 
 def expected(led: Led, release: EncodedRelease, m: int, cases: int, refits: int) -> Steps:
     """What the steps of an audit cost, of m data sets like the release's, before any is begun."""
-    costs = led.costs(release, m, cases, _carried(led.led_chains))
-    return _times(costs, STRAYS, _refits(cases, refits))
+    rounds, chains = _carried(release, STRAYS, led.led_chains)
+    return _times(led.costs(release, m, cases, chains), rounds, _refits(cases, refits))
 
 
-def _carried(wanted: int) -> int:
-    """Chains that are carried on: half of those wanted would do, and some more are found."""
-    return -(-5 * wanted // 8)
+def _carried(release: EncodedRelease, rounds: int, wanted: int) -> tuple[int, int]:
+    """Rounds of starts at most, and chains that are carried on.
+
+    All that are wanted, after one round, where draws made the release; else half would do, and
+    some more are found.
+    """
+    return (rounds, -(-5 * wanted // 8)) if release.source.maker is None else (1, wanted)
 
 
 def _refits(cases: int, budget: int) -> int:

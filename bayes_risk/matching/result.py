@@ -10,16 +10,7 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
-from bayes_risk.data.base_result import (
-    Drawn,
-    Public,
-    Table,
-    count,
-    some,
-    spread,
-    storable,
-    value,
-)
+from bayes_risk.data.base_result import Drawn, Public, Table, count, some, spread, storable, value
 
 from .radii import as_setting
 from .replicates import error_between, error_of_draws

@@ -44,6 +44,8 @@ class Release(Shown):
         record to its own confidential one, and the evidence takes that into account.
     draw_index : tuple of int, optional
         Which posterior draws made the data sets, where known.
+    maker : str, optional
+        Digest of the fit whose draws these are, where known.
     seed_entropy : str
         The seed that made it, where known.
     groups : ndarray of int, shape (m, n, q), optional
@@ -75,6 +77,7 @@ class Release(Shown):
     records: Flags | None = None
     classes: str = "new"
     draw_index: tuple[int, ...] | None = None
+    maker: str | None = None
     seed_entropy: str = field(default="unknown")
     groups: Ints | None = None
     parameters: str | None = None

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_risk._core.progress import Steps
+from bayes_risk.evidence.modes import QUARTERS
 from bayes_risk.release.release import EncodedRelease
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
@@ -47,7 +48,7 @@ class Lengths:
         as n on each, with 2 m n / (m + 1) on y.
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
-        size = max(draws // 2, 4)
+        size = QUARTERS * ceil(draws / (2 * QUARTERS))
         return cls(
             chains=2 * max(posterior.n_chains, CHAINS),
             find=max(sweeps // 4, SHORTEST),
@@ -57,6 +58,14 @@ class Lengths:
             augmented=min(max(2 * size // (m + 1), size // 3, 4), size),
             thin=max(posterior.thin // 2, 1) if moves else posterior.thin,
         )
+
+    def starts(self, made: bool) -> tuple[int, int]:
+        """How many are cold and how many draws of the fit, whether it made the release or not.
+
+        Of large tables no cold one may find the mode, and draws beside those that made the release
+        are in it. Cold ones find others, between which the release may not choose.
+        """
+        return (self.chains // 2, self.chains) if made else (self.chains, 0)
 
 
 class Table(NamedTuple):
@@ -92,13 +101,7 @@ def without(draws: int, thin: int, sweeps: int) -> dict[str, int]:
     return {"n_draws": size, "thin": max(thin // 8, 1), "tune": max(sweeps // 100, 100)}
 
 
-def costs(
-    posterior: Any,
-    release: EncodedRelease,
-    m: int,
-    cases: int,
-    chains: int,
-) -> Steps:
+def costs(posterior: Any, release: EncodedRelease, m: int, cases: int, chains: int) -> Steps:
     """What the steps of an audit cost, in labels of distinct rows drawn, about.
 
     By the names they are told by: of one unit of progress, and how many of these one round of
@@ -122,21 +125,23 @@ def costs(
     share = min(FOUND_ON / (table.rows * stacked), 1.0)
     cold = (to.find + 1) * table.sweep(stacked * share, LARGE * COLD)
     cold += (to.find // 8) * table.sweep(stacked, moves) if share < 1 else 0
-    start = cold + (to.settle + to.short * to.thin) * alone + score
+    n_cold, n_made = to.starts(release.source.maker is not None)
+    own = (to.settle + to.short * to.thin) * alone + score
+    units = n_cold * to.find + (n_cold + n_made) * to.short
+    start = (n_cold * cold + (n_cold + n_made) * own) / units
     base = to.thin * alone + score / to.draws
     augmented = (warm_up(to.thin * to.draws) + to.augmented * to.thin) * seen
     read = (kept * rounds + draws * to.augmented) * (table.distinct + READ * cases)
     refit = sum(
-        number * (how["tune"] + how["n_draws"] * how["thin"]) * sweep
-        for number, how, sweep in (
-            (1, without(to.draws, thin, thin * kept * rounds), alone),
-            (draws, without(to.draws, to.thin, to.thin * to.augmented), seen),
+        number * (how["tune"] + how["n_draws"] * how["thin"]) * table.sweep(tables, 0)
+        for number, how, tables in (
+            (1, without(to.draws, thin, thin * kept * rounds), 1),
+            (draws, without(to.draws, to.thin, to.thin * to.augmented), 1 + released / draws),
         )
     )
-    units = to.find + to.short
     return {
         "fit": (table.sweep(1, splits), posterior.n_chains * posterior.n_sweeps),
-        "starts led by the release": (start / units, to.chains * units),
+        "starts led by the release": (start, units),
         "base fit in the mode": (base, chains * to.draws),
         "base fit": (base, chains * to.draws * (rounds - 1)),
         "evidence": (chains * read / (draws + 1), draws + 1),

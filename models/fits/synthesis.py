@@ -105,6 +105,7 @@ class Request:
     draw_index: tuple[int, ...] | None
     seed_entropy: str
     parameters: str
+    maker: str | None = None
 
     @classmethod
     def of(
@@ -172,6 +173,7 @@ class Request:
             records=None if self.mask.all() else self.mask,
             classes=classes,
             draw_index=self.draw_index,
+            maker=self.maker,
             seed_entropy=self.seed_entropy,
             parameters=self.parameters,
         )
@@ -216,17 +218,30 @@ def made_columns(
     return [c for c in modelled if c in names]
 
 
-def ticker(progress: Progress | None, stage: str, total: int) -> Callable[[int], None]:
-    """Turn steps of one stage into calls of ``progress(stage, done, total)``."""
-    done = 0
+@dataclass(slots=True)
+class Ticker:
+    """Turns units of a step that are done into calls of ``progress(step, done, total)``.
 
-    def tick(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(stage, done, total)
+    The total grows where some are done again, by ``rounds`` after each of which the rest is taken
+    to go on as so far.
+    """
 
-    return tick
+    progress: Progress | None
+    step: str
+    total: int
+    rounds: int = 1
+    done: int = 0
+
+    def __call__(self, more: int) -> None:
+        """So many more are done."""
+        self.done += more
+        if self.progress is not None:
+            self.progress(self.step, self.done, self.total)
+
+    def end(self, k: int) -> None:
+        """Round k is done."""
+        self.total = self.done * self.rounds // k
+        self(0)
 
 
 def with_guess(codes: Codes, targets: Targets, g: int, u: int) -> Codes:
@@ -249,7 +264,7 @@ def log_p_of_guesses(
     fits.
     """
     out = np.empty((m, *targets.guesses.codes.shape[:2]))
-    tick = ticker(progress, "refits", len(targets))
+    tick = Ticker(progress, "refits", len(targets))
     for u in range(len(targets)):
         for g in range(out.shape[1]):
             codes = with_guess(microdata.codes, targets, g, u)

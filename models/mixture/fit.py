@@ -1,5 +1,6 @@
 """A fitted mixture: synthesis, augmented fits, and the densities that the evidence asks for."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +27,7 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.lengths import Lengths, costs, warm_up, without
-from bayes_risk.models.fits.synthesis import Fitted, Request, ticker
+from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
@@ -75,6 +76,8 @@ class MixtureFit(Fitted):
         Where only some are known: draws given all records, from which chains start.
     lengths : Lengths, or None
         Where a release has led the chains: how long they ran.
+    made : int
+        And how many of the last of them have begun at draws beside those that made it.
     limit : float
         And the log probability of the release below which a chain has left its mode.
     """
@@ -88,6 +91,7 @@ class MixtureFit(Fitted):
     known: Flags | None = None
     whole: MixturePosterior | None = None
     lengths: Lengths | None = None
+    made: int = 0
     limit: float = -np.inf
 
     ABOUT: ClassVar[str] = "the model and its priors are known, not its parameters; drawn from "
@@ -220,7 +224,7 @@ class MixtureFit(Fitted):
             tune=max(base.n_sweeps // 4, 50),
             rng=rng,
             n_jobs=n_jobs,
-            tick=ticker(progress, "known records", base.n_draws),
+            tick=Ticker(progress, "known records", base.n_draws),
         )
         posterior = stage("fit to known records", refitted)
         return replace(fit, posterior=replace(posterior, shown=shown))
@@ -228,10 +232,18 @@ class MixtureFit(Fitted):
     def informed(self, release: EncodedRelease) -> MixturePosterior:
         return self.posterior
 
+    @property
+    def digest(self) -> str:
+        """By which a release tells whether it was made by these draws."""
+        return hashlib.blake2b(self.draws.alpha.tobytes(), digest_size=16).hexdigest()
+
     def led(self, release: EncodedRelease, **how: Any) -> Any:
-        led = partial(led_by, self.posterior, release, self.weights, **how)
+        source = release.source
+        h = (source.draw_index or (None,))[0] if source.maker == self.digest else None
+        led = partial(led_by, self.posterior, release, self.weights, h, **how)
         posterior, lengths = stage("starts led by the release", led)
-        return replace(self, posterior=posterior, lengths=lengths)
+        made = lengths.starts(h is not None)[1]
+        return replace(self, posterior=posterior, lengths=lengths, made=made)
 
     @property
     def led_chains(self) -> int:
@@ -306,7 +318,7 @@ class MixtureFit(Fitted):
         )
         if columns is not None:
             request = replace(request, columns=tuple(columns))  # drawn in the order asked for
-        return request
+        return replace(request, maker=self.digest)
 
     def _table(self, h: int, request: Request, classes: str, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""
@@ -389,7 +401,7 @@ class MixtureFit(Fitted):
             n_jobs=n_jobs,
             linked=how.linked,
             conditional=how.conditional,
-            tick=ticker(progress, f"release {l + 1}", self.n_draws),
+            tick=Ticker(progress, f"release {l + 1}", self.n_draws),
         )
         return replace(posterior, shown=self.posterior.shown)
 
@@ -414,7 +426,7 @@ class MixtureFit(Fitted):
             thin=max(start.n_sweeps // (2 * draws), 1),
             rng=rng,
             n_jobs=n_jobs,
-            tick=ticker(progress, "unknown records", draws * start.n_chains),
+            tick=Ticker(progress, "unknown records", draws * start.n_chains),
         )
 
     def without(
@@ -428,6 +440,8 @@ class MixtureFit(Fitted):
     ) -> MixturePosterior:
         size = self.posterior.n_draws // self.posterior.n_chains
         how: Any = {"rng": rng, **without(size, start.thin, start.n_sweeps)}
+        if self.lengths is not None:  # they stay in the mode, of which moves would only lead out
+            start = replace(start, prior=replace(start.prior, splits=0))
         if release is None:
             return start.refitted(self._units_before(record), **how)
         drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)

@@ -16,7 +16,7 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import ticker
+from bayes_risk.models.fits.synthesis import Ticker
 
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses
@@ -67,7 +67,7 @@ def fitted(
     idata: Any = None
     if sample:
         how: Any = {"nuts": sampler == "nuts", "rng": rng, "n_jobs": n_jobs}
-        how |= {"tick": ticker(progress, "fit", length.steps)}
+        how |= {"tick": Ticker(progress, "fit", length.steps)}
         idata = kept_chains(partial(_record, data, columns, prior, units, length, **how), length)
         theta = draws_of(idata, prior, blocks_of(data, columns, prior))
     else:

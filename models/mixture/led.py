@@ -2,12 +2,13 @@
 
 A chain starts with everybody in one class on the table and all data sets of a release, stacked: so
 many records are settled by split and merge moves in the mode that made them (where columns stay: on
-the table alone, and the release chooses among the chains). From where it stops, one chain goes on
+the table alone, and the release chooses among the chains). Or it starts at a draw of the fit beside
+those that made the release, where these are known. From where it stops, one chain goes on
 given y alone and one given y and each data set, so that both predictives of the evidence come from
 one mode. The derivation stands in `docs/modes.md`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.evidence.modes import CLEAR, ERRORS, least, outside
+from bayes_risk.evidence.modes import CLEAR, ERRORS, QUARTERS, least, outside
 from bayes_risk.models.fits.lengths import COLD, FOUND_ON, SCORED, WARM, Lengths
-from bayes_risk.models.fits.synthesis import ticker
+from bayes_risk.models.fits.synthesis import Ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism
@@ -34,17 +35,19 @@ def led_by(
     base: MixturePosterior,
     release: EncodedRelease,
     weights: npt.NDArray[np.float64] | None,
+    h: int | None,
     *,
     rng: np.random.Generator,
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> tuple[MixturePosterior, Lengths]:
-    """Draws given y of starts that a release has led to its mode.
+    """Draws given y of starts that a release has led to its mode, and of its own draws.
 
     All data sets are stacked below y as if their rows were other people's; where columns stay they
     are not, for the values that stay would count m + 1 times and lead elsewhere: then the starts
     go on y alone, and the release chooses among them. This finds modes, and no number comes from
-    it.
+    it. Where draw ``h`` of these made the first data set, others of its mode are starts too, behind
+    the cold ones.
     """
     hows = [Mechanism.of(release, l, base.columns, base.prior) for l in range(release.m)]
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())
@@ -53,15 +56,20 @@ def led_by(
         rows = rows.below(*(how.z.take(how.rows) for how in hows))
     more = np.ones(len(rows.positions) - len(hows[0].replaced))
     stacked = rows.units(power=None if weights is None else np.append(weights, more))
-    begin, find, settle = rng.spawn(3)
+    begin, find, settle, beside = rng.spawn(4)
     cold = replace(base.prior, splits=COLD, zeros=None)
     warm = replace(base.prior, splits=max(base.prior.splits, WARM))
-    starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.chains)]
-    total = steps.chains * (steps.find + steps.short)
-    tick = ticker(progress, "starts led by the release", total)
+    n_cold, n_made = steps.starts(h is not None)
+    starts = [initial_state(cold, stacked, child) for child in begin.spawn(n_cold)]
+    total = n_cold * steps.find + (n_cold + n_made) * steps.short
+    tick = Ticker(progress, "starts led by the release", total)
     how: Any = {"n_jobs": n_jobs, "tick": lambda done: tick(done * steps.find)}
     find_one = partial(_found, steps.find, (cold, warm), stacked)
     found = joined(chains_of(find_one, starts, draws=1, rng=find, **how))
+    if h is not None:
+        among = draws_beside(base, release.first(1), h, n_made)
+        some = beside.choice(among, n_made, replace=len(among) < n_made)
+        found = joined([found, base.draws.take(some, n_made)])
     how["tick"] = tick
     led = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
@@ -95,8 +103,7 @@ def carried_on(
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
     limit = least(scores(chosen, release, score).sum(axis=0))
-    size = steps.draws * len(which)
-    tick = Ticker(progress, "base fit in the mode", size, size)
+    tick = Ticker(progress, "base fit in the mode", steps.draws * len(which))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
 
@@ -121,51 +128,24 @@ def lengthened(
     m = len(release.by_draw)
     each = -(-2 * m * size // ((m + 1) * rounds))
     some = (np.arange(1, each + 1) * size) // each - 1
-    total = (rounds - 1) * begun.n_draws * (begun.n_chains + begun.put_back) // begun.n_chains
-    tick = Ticker(progress, "base fit", total, begun.n_draws)
+    tick = Ticker(progress, "base fit", (rounds - 1) * begun.n_draws, rounds - 1)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     past = [begun]
     for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
-        tick.before, tick.each, tick.rounds = tick.done, begun.n_draws, rounds - k
         now, lost = _within(past[-1], release, limit, size, ways[0], **how)
         if len(lost) and len(past) > 1:
-            tick.again(2 * size * len(lost))
+            tick.total += 2 * size * len(lost)
             before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
             after = _within(before, release, limit, size, ways[2], **how)[0]
             past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
         past.append(now)
-        tick.total = tick.done * (rounds - 1) // k  # as often put back as so far
-        tick(0)
+        tick.end(k)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
     chains = [joined([chain.take(some, 1) for chain in part]) for part in parts]
     draws = joined([replace(chain, n_chains=1) for chain in chains])
     put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
-
-
-@dataclass(slots=True)
-class Ticker:
-    """Tells of draws done, of a total that grows where chains are put back and run again."""
-
-    progress: Progress | None
-    stage: str
-    total: int
-    each: int  # of a round
-    rounds: int = 1
-    before: int = 0
-    done: int = 0
-
-    def __call__(self, more: int) -> None:
-        """So many more draws are done."""
-        self.done += more
-        if self.progress is not None:
-            self.progress(self.stage, self.done, self.total)
-
-    def again(self, more: int) -> None:
-        """So many more draws are to be done in this round, and it may be in each that is left."""
-        self.each += more
-        self.total = max(self.total, self.before + self.rounds * self.each)
 
 
 def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> MixturePosterior:
@@ -189,16 +169,24 @@ def _within(
     And those that have left each time, which stand where they were.
     """
     chains = begin.draws.chains()
-    out, put_back = np.arange(len(chains)), 0
+    out, put_back, tick = np.arange(len(chains)), 0, how["tick"]
+    quarter: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws // QUARTERS, **how}
     for k, child in enumerate(rng.spawn(TRIES)):
-        sweep, score = child.spawn(2)
-        how["tick"].again(len(out) * n_draws * (k > 0))
-        again: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws, "rng": sweep, **how}
-        new = begin.of_chains(out).refitted(begin.units, **again)
-        gone = outside(scores(new, release, score).sum(axis=0), limit)
-        for c, chain, lost in zip(out, new.draws.chains(), gone, strict=True):
-            chains[c] = chains[c] if lost else chain
-        out = out[gone]
+        tick.total += len(out) * n_draws * (k > 0)
+        now, stay, parts = begin.of_chains(out), out, {c: list[Draws]() for c in out}
+        for way in child.spawn(QUARTERS):
+            sweep, score = way.spawn(2)
+            now = now.refitted(begin.units, rng=sweep, **quarter)
+            gone = outside(scores(now, release, score, SCORED // QUARTERS).sum(axis=0), limit)
+            for c, chain in zip(stay, now.draws.chains(), strict=True):
+                parts[c].append(chain)
+            stay = stay[~gone]
+            if not len(stay):
+                break
+            now = now.of_chains(np.flatnonzero(~gone))
+        for c in stay:
+            chains[c] = replace(joined(parts[c]), n_chains=1)
+        out = np.setdiff1d(out, stay)
         put_back += len(out)
         if not len(out):
             break
@@ -208,16 +196,19 @@ def _within(
 
 
 def scores(
-    posterior: MixturePosterior, release: EncodedRelease, rng: np.random.Generator
+    posterior: MixturePosterior,
+    release: EncodedRelease,
+    rng: np.random.Generator,
+    many: int = SCORED,
 ) -> npt.NDArray[np.float64]:
-    """Log probability of each data set, given some draws of each chain, (m, C, n).
+    """Log probability of each data set, given about so ``many`` draws of each chain, (m, C, n).
 
     Where no column stays, at their parameters' means given the labels: draws of these only add
     noise.
     """
     C = posterior.n_chains
     size = posterior.n_draws // C
-    few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
+    few = np.unique(np.linspace(0, size - 1, min(size, many)).astype(np.int64))
     draws = posterior.draws.take((size * np.arange(C)[:, None] + few).ravel(), 1)
     fixed = posterior.conditional
     if not fixed.any():

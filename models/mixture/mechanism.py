@@ -70,10 +70,7 @@ class Mechanism:
         return np.where(self._shown, self.z.values, np.nan) if self.own else None
 
     def units(
-        self,
-        left_out: int | None = None,
-        weights: Array | None = None,
-        known: Flags | None = None,
+        self, left_out: int | None = None, weights: Array | None = None, known: Flags | None = None
     ) -> Units:
         """What the sampler sees of the table and release, perhaps without one record's values.
 

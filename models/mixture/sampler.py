@@ -356,12 +356,7 @@ def _far_apart(prior: Prior, units: Units, own: Array, rng: np.random.Generator)
     return seeds
 
 
-def scatter_levels(
-    phi: Array,
-    prior: Prior,
-    units: Units,
-    seeds: npt.NDArray[np.integer],
-) -> None:
+def scatter_levels(phi: Array, prior: Prior, units: Units, seeds: npt.NDArray[np.integer]) -> None:
     """Fill phi's levels: half those of each class's seed (K, w), half those of everybody."""
     a, positions = prior.level, units.data.positions
     times = np.repeat(units.multiplicity, positions.shape[1])

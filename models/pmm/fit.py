@@ -16,7 +16,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import Fitted, Request, ticker, with_guess
+from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import Mechanism, cell_keys, fit_mechanism
@@ -202,7 +202,7 @@ class PMMFit(Fitted):
                 'assume selection="known"'
             )
         stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
-        tick = ticker(progress, stage, len(found))
+        tick = Ticker(progress, stage, len(found))
         if found:
             tick(0)
         for same in found.values():

@@ -27,7 +27,7 @@ from bayes_risk.evidence.contract import Capabilities, How, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
+from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns
 from bayes_risk.release.release import EncodedRelease
 
 from .density import Builder, Engine, PyMCPredictive, Theta
@@ -405,7 +405,7 @@ class PyMCFit(Synthesis):
         release before it; what was not synthesised enters once, with the table.
         """
         base = self.posterior
-        run: Any = {"tick": ticker(how["progress"], f"release {l + 1}", base.n_draws)}
+        run: Any = {"tick": Ticker(how["progress"], f"release {l + 1}", base.n_draws)}
         run |= {"rng": how["rng"], "n_jobs": how["n_jobs"]}
         return base.given(self._condition(release, l), base.n_draws // base.n_chains, **run)
 

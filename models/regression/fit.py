@@ -34,7 +34,7 @@ from bayes_risk.evidence.contract import (
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns, ticker
+from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
@@ -230,7 +230,7 @@ class RegressionFit(Synthesis):
         base = self.made(release)
         starts = base if self.known is None else self.known.whole.parts
         tables = {k: self.released(release, k) for k in release.by_draw[l]}
-        tick = ticker(how["progress"], f"release {l + 1}", sum(len(p.draws) for p in base))
+        tick = Ticker(how["progress"], f"release {l + 1}", sum(len(p.draws) for p in base))
         parts, children = [], how["rng"].spawn(len(base))
         for held, start, child in zip(base, starts, children, strict=True):
             more = (held.part.rows(z, f"release {k + 1}") for k, z in tables.items())
@@ -266,7 +266,7 @@ class RegressionFit(Synthesis):
         Sampled from scratch where they are few and the metric of the whole fit tells little.
         """
         made = self.made(release)
-        tick = ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
+        tick = Ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
         for held, child in zip(made, how["rng"].spawn(len(made)), strict=True):
             start = held
@@ -289,7 +289,7 @@ class RegressionFit(Synthesis):
         parts = [closed(held) for held in self.made(release)]
         tables = [self.released(release, l) for l in range(release.m)]
         unknown = Unknown.of(parts, self.known.seen, tables, release.codes[0])
-        tick = ticker(how["progress"], "unknown records", CHAINS * self._length)
+        tick = Ticker(how["progress"], "unknown records", CHAINS * self._length)
         run: Any = {"rng": how["rng"], "n_jobs": how["n_jobs"], "tick": tick}
         return ImputedPosterior.sampled(unknown, self._length, **run)
 
@@ -342,7 +342,7 @@ def fitted(
 ) -> RegressionFit:
     """Fit each regression of a `Regression` to the confidential table, one after another."""
     sampled = [p for p in parts if not p.family.exact]
-    tick = ticker(progress, "fit", max(len(sampled), 1) * length.steps)
+    tick = Ticker(progress, "fit", max(len(sampled), 1) * length.steps)
     held: list[PartPosterior] = []
     for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
         rows = part.rows(data.codes, "the original")._replace(weights=weights)

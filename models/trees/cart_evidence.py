@@ -19,7 +19,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
 from bayes_risk.models.fits.sampling import blocks
-from bayes_risk.models.fits.synthesis import log_p_of_guesses, ticker
+from bayes_risk.models.fits.synthesis import Ticker, log_p_of_guesses
 
 from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
 from .tree import PLAIN, Tree, grow
@@ -226,7 +226,7 @@ def known_splits(
     by_column = np.zeros((len(columns), rows, *shape)) if len(columns) > 1 else None
     none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
     deviations = none.copy() if any(leaves.smoothed) else none
-    tick = ticker(progress, "evidence", len(leaves.z))
+    tick = Ticker(progress, "evidence", len(leaves.z))
     for l, z in enumerate(leaves.z):
         for t, tree in enumerate(leaves.trees[l]):
             if leaves.smoothed[t]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
-from bayes_risk.models.fits.synthesis import ticker
+from bayes_risk.models.fits.synthesis import Ticker
 
 from .cart_evidence import LeafCounts, Leaves, check_made, rows_of
 from .tree import PLAIN, Moves, Tree
@@ -325,7 +325,7 @@ def partly_known(
     records whose values are, among them those that were released unchanged.
     """
     total = np.zeros((1, *targets.guesses.codes.shape[:2]))
-    tick = ticker(progress, "evidence", len(leaves.trees[0]))
+    tick = Ticker(progress, "evidence", len(leaves.trees[0]))
     for tree in leaves.trees[0]:  # those of all data sets
         total[0] += _of_tree(leaves, tree, known, targets)
         tick(1)

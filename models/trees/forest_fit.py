@@ -14,7 +14,7 @@ from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import Fitted, Request, log_p_of_guesses, made_columns, ticker
+from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker, log_p_of_guesses, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
@@ -102,7 +102,7 @@ class ForestFit(Fitted):
         request = Request.of(self, self.order, m, columns, **how)
         made = [self.forests[self.order.index(name)] for name in request.columns]
         tables = [self.microdata.codes.copy() for _ in request.rngs]
-        tick = ticker(progress, "synthesis", len(made))
+        tick = Ticker(progress, "synthesis", len(made))
         for place, trees in enumerate(made):
             for l, (codes, rng) in enumerate(zip(tables, request.rngs, strict=True)):
                 if l == 0 or place > 0:  # before the first column all tables are still the same
@@ -131,7 +131,7 @@ class ForestFit(Fitted):
             out = log_p_of_guesses(self.microdata, targets, release.m, log_p, how["progress"])
             out[:, excluded] = -np.inf
             return Simulated.exact(out)
-        tick = ticker(how["progress"], "evidence", len(made))
+        tick = Ticker(how["progress"], "evidence", len(made))
 
         def each() -> Iterator[Array]:
             for place, trees in enumerate(made):

@@ -81,8 +81,7 @@ def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> 
 FilePath = Annotated[Path, BeforeValidator(_from_folder)]
 FileFunction = Annotated[str, Field(pattern=FUNCTION), WrapValidator(_function)]
 Functions = Annotated[
-    list[FileFunction],
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    list[FileFunction], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 ]
 
 

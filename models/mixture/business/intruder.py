@@ -17,7 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import ticker
+from bayes_risk.models.fits.synthesis import Ticker
 from bayes_risk.models.mixture.fitting import truncation_binds
 from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
@@ -309,7 +309,7 @@ class _Work:
         fit, sampling = self.scene.fit, self.rng.spawn(2)
         size = max(fit.n_draws // fit.n_chains // share, 4)
         thin = max(fit.posterior.thin // share, 1)
-        tick = ticker(self.progress, stage, fit.n_chains * size)
+        tick = Ticker(self.progress, stage, fit.n_chains * size)
         how: Any = {"n_draws": size, "tune": max(size * thin // 4, 100), "thin": thin, "tick": tick}
         drawn = fit.posterior.refitted(units, rng=sampling[0], **how).draws
         self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))

@@ -37,12 +37,7 @@ class AttackScenario:
 
     @classmethod
     def of(
-        cls,
-        fit: Any,
-        intruder: Intruder,
-        release: EncodedRelease,
-        targets: Targets,
-        u: int,
+        cls, fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets, u: int
     ) -> "AttackScenario":
         """Read target u."""
         index, columns, other = fit.microdata.index, fit.columns, None
