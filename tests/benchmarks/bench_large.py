@@ -14,19 +14,9 @@ import time
 
 import numpy as np
 import pandas as pd
-from bench_repetition import GRIDS, MIXED, acs, survey  # type: ignore[import-not-found]
+from bench_repetition import GRIDS, MIXED, resampled, survey  # type: ignore[import-not-found]
 
 import bayes_risk as br
-
-
-def resampled(n, share=0.05, seed=0):
-    """Records of the survey drawn again, a share of cells redrawn from their column."""
-    rng = np.random.default_rng(seed)
-    df = acs(10_000).iloc[rng.integers(0, 10_000, n)].reset_index(drop=True)
-    for name in df:
-        anew = rng.random(n) < share
-        df.loc[anew, name] = rng.choice(df[name].to_numpy(), anew.sum())
-    return df.astype("category")
 
 
 class Clock:

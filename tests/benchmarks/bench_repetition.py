@@ -9,6 +9,7 @@ import argparse
 import itertools
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,16 @@ def acs(n):
     return df.sample(n, random_state=1).reset_index(drop=True)
 
 
+def resampled(n, share=0.05, seed=0):
+    """Records of the survey drawn again, a share of cells redrawn from their column."""
+    rng = np.random.default_rng(seed)
+    df = acs(10_000).iloc[rng.integers(0, 10_000, n)].reset_index(drop=True)
+    for name in df:
+        anew = rng.random(n) < share
+        df.loc[anew, name] = rng.choice(df[name].to_numpy(), anew.sum())
+    return df.astype("category")
+
+
 def householders(n):
     """Householders of the Current Population Survey: four categories, an age, two amounts.
 
@@ -109,8 +120,9 @@ def householders(n):
 
 def table(name, n, draws):
     """A table, how it is fitted from a seed, columns that are synthesised, what is guessed."""
-    if name in ("redbook", "acs"):
-        df = redbook(n) if name == "redbook" else acs(n)
+    categories = {"redbook": redbook, "acs": acs, "resampled": resampled}
+    if name in categories:
+        df = categories[name](n)
         return df, levels(df, draws=draws), None, {}
     if name == "cps":
         df = householders(n)
@@ -135,11 +147,15 @@ def main():
     parser.add_argument("--draws", type=int, default=250)
     parser.add_argument("--targets", type=int, default=300)
     parser.add_argument("--records", type=int, default=3000)
+    parser.add_argument("--own", action="store_true", help="audits by the fit that made it")
     given = parser.parse_args()
     rows = []
     for name in given.tables.split(","):
         df, make, columns, guesses = table(name, given.records, given.draws)
-        release = make(0).synthesize(5, columns, random_seed=0)
+        fit = make(0)
+        release = fit.synthesize(5, columns, random_seed=0)
+        if given.own:
+            make = partial(lambda fit, seed: fit, fit)
         start = time.process_time()
         targets = list(range(0, len(df), max(len(df) // given.targets, 1)))
         found = list(audits(make, release, given.times, targets=targets, **guesses))
