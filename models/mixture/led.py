@@ -174,13 +174,14 @@ def _within(
     for k, child in enumerate(rng.spawn(TRIES)):
         tick.total += len(out) * n_draws * (k > 0)
         now, stay, parts = begin.of_chains(out), out, {c: list[Draws]() for c in out}
-        for way in child.spawn(QUARTERS):
+        for left, way in zip(range(QUARTERS)[::-1], child.spawn(QUARTERS), strict=True):
             sweep, score = way.spawn(2)
             now = now.refitted(begin.units, rng=sweep, **quarter)
             gone = outside(scores(now, release, score, SCORED // QUARTERS).sum(axis=0), limit)
             for c, chain in zip(stay, now.draws.chains(), strict=True):
                 parts[c].append(chain)
             stay = stay[~gone]
+            tick.total -= left * quarter["n_draws"] * int(gone.sum())
             if not len(stay):
                 break
             now = now.of_chains(np.flatnonzero(~gone))
