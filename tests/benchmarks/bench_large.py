@@ -2,10 +2,11 @@
 
 Run by ``make bench``. Records are drawn with replacement from the American Community Survey's 14
 categories, and 5 % of the cells anew from their column; the file is ``../shared/data``'s beside the
-checkout. With ``--mixed`` they are those of a made-up survey: seven categories, an age and two
-amounts, of which a category and an amount are guessed together. One line a size: processor and wall
-seconds of fit, release and audit, peak memory, records unreliable, growth exponents. Ten thousand
-records take minutes, a million hours.
+checkout. With ``--drawn`` they are drawn from latent classes fitted to it. With ``--mixed`` they
+are those of a made-up survey: seven categories, an age and two amounts, of which a category and an
+amount are guessed together. One line a size: processor and wall seconds of fit, release and audit,
+peak memory, records unreliable, growth exponents. Ten thousand records take a minute, a million
+half an hour.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from bench_repetition import GRIDS, MIXED, resampled, survey  # type: ignore[import-not-found]
+from bench_repetition import GRIDS, MIXED, drawn, resampled, survey  # type: ignore[import-not-found]
 
 import bayes_risk as br
 
@@ -37,9 +38,9 @@ class Clock:
         return tuple(b - a for a, b in zip(before, self.last, strict=True))
 
 
-def audited(n, jobs, draws, mixed):
+def audited(n, jobs, draws, mixed, made):
     """Fit, release and audit of n records: one row."""
-    df, model, how = resampled(n), br.models.DPMPM(n_classes=30), {}
+    df, model, how = made(n), br.models.DPMPM(n_classes=30), {}
     if mixed:
         df, model = survey(n, categories=7), br.models.Mixture(families=MIXED, n_classes=30)
         others = br.Intruder(knows_columns=[c for c in df if c not in GRIDS])
@@ -71,11 +72,12 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--mixed", action="store_true")
+    parser.add_argument("--drawn", action="store_true")
     given = parser.parse_args()
     draws = {} if given.draws is None else {"draws": given.draws}
     rows = []
     for n in map(int, given.records.split(",")):
-        rows.append(audited(n, given.jobs, draws, given.mixed))
+        rows.append(audited(n, given.jobs, draws, given.mixed, drawn if given.drawn else resampled))
         last = rows[-1] | {"exponent": np.nan}
         if len(rows) > 1:
             grown = np.log([rows[-1]["cpu"] / rows[-2]["cpu"], n / rows[-2]["records"]])

@@ -108,6 +108,12 @@ def resampled(n, share=0.05, seed=0):
     return df.astype("category")
 
 
+def drawn(n):
+    """Records drawn from latent classes as the survey's 10,000 have."""
+    fit = br.models.DPMPM(n_classes=30).fit(acs(10_000), random_seed=1)
+    return fit.synthesize(1, n=n, random_seed=1).datasets[0]
+
+
 def householders(n):
     """Householders of the Current Population Survey: four categories, an age, two amounts.
 
@@ -120,7 +126,7 @@ def householders(n):
 
 def table(name, n, draws):
     """A table, how it is fitted from a seed, columns that are synthesised, what is guessed."""
-    categories = {"redbook": redbook, "acs": acs, "resampled": resampled}
+    categories = {"redbook": redbook, "acs": acs, "resampled": resampled, "drawn": drawn}
     if name in categories:
         df = categories[name](n)
         return df, levels(df, draws=draws), None, {}
