@@ -222,8 +222,7 @@ def made_columns(
 class Ticker:
     """Turns units of a step that are done into calls of ``progress(step, done, total)``.
 
-    The total grows where some are done again, by ``rounds`` after each of which the rest is taken
-    to go on as so far.
+    The total may grow: after each of ``rounds`` the rest is taken to go on as so far.
     """
 
     progress: Progress | None

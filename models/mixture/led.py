@@ -46,8 +46,7 @@ def led_by(
     All data sets are stacked below y as if their rows were other people's; where columns stay they
     are not, for the values that stay would count m + 1 times and lead elsewhere: then the starts
     go on y alone, and the release chooses among them. This finds modes, and no number comes from
-    it. Where draw ``h`` of these made the first data set, others of its mode are starts too, behind
-    the cold ones.
+    it. Where draw ``h`` made the first data set, others of its mode are starts too, the last.
     """
     hows = [Mechanism.of(release, l, base.columns, base.prior) for l in range(release.m)]
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())

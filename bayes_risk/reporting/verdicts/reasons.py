@@ -116,7 +116,7 @@ def known_for_certain(risk: AttributeRisk) -> list[str]:
     """Names of the variables that the release gives away for certain, one text per target."""
     known = risk.certain()
     names = known.columns.astype(str)
-    return [", ".join(names[row]) for row in known.to_numpy()]
+    return [", ".join(names[row]) if row.any() else "" for row in known.to_numpy()]
 
 
 def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
