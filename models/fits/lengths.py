@@ -41,7 +41,7 @@ class Lengths:
     def of(cls, posterior: Any, m: int = 1, moves: bool = True) -> "Lengths":
         """In proportion to a posterior's own chains: twice as many, each with half the draws.
 
-        Errors are between chains, and many short ones tell them better than a few long ones. Where
+        Errors are between chains, and many short ones (of four quarters) tell them best. Where
         classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
         The error of the fit to y counts m times. n_0 draws on y and n_1 on each data set err by
         m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1: n_1 = 2 n / (m + 1) errs

@@ -163,7 +163,7 @@ def _within(
     rng: np.random.Generator,
     **how: Any,
 ) -> tuple[MixturePosterior, Ints]:
-    """Chains that go on; those that leave the mode try again from where they were.
+    """Chains that go on, a quarter of the draws at a time; those that leave begin once more.
 
     And those that have left each time, which stand where they were.
     """
