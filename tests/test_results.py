@@ -183,8 +183,11 @@ def test_dataset_goes_through_netcdf(tmp_path):
         data.to_netcdf(tmp_path / f"{confidential}.nc", engine="h5netcdf")
         with xr.open_dataset(tmp_path / f"{confidential}.nc", engine="h5netcdf") as back:
             xr.testing.assert_identical(back.load(), data)
-    assert risk.dataset["posterior"].dims == ("guess", "record")
-    assert risk.dataset["log_evidence"].dims == ("release", "guess", "record")
+    assert risk.dataset["posterior"].dims == ("guess", "case")
+    of_record = risk.dataset["posterior"][:, risk.dataset["case_of_record"]]
+    assert of_record.dims == ("guess", "record")
+    assert np.allclose(of_record, [[0.5, 0.9, 0.5], [0.3, 0.05, 0.3], [0.2, 0.05, 0.2]])
+    assert risk.dataset["log_evidence"].dims == ("release", "guess", "case")
     assert risk.dataset["record"].to_numpy().tolist() == ["a", "b", "c"]
     assert np.allclose(risk.dataset["probability"], risk.records["probability"])
     assert np.allclose(risk.dataset["prior_of_truth"], risk.records["prior"])
@@ -212,7 +215,7 @@ def test_confidential_values_leave_only_if_asked_for(tmp_path):
     risk = by_hand([[0.5], [0.3], [0.2]])
     shut, open_ = risk.to_dataset(), risk.dataset
     assert "guess_code" not in shut and not any(k.startswith("levels_") for k in shut.attrs)
-    assert open_["guess_code"].dims == ("guess", "record", "variable")
+    assert open_["guess_code"].dims == ("guess", "case", "variable")
     assert SECRET in open_.attrs["levels_job"]
     for name, data in {"shut": shut, "open": open_}.items():
         data.to_netcdf(tmp_path / name, engine="h5netcdf")

@@ -232,7 +232,8 @@ def test_no_file_tells_a_number(tmp_path, table):
     with np.errstate(invalid="ignore"):  # of constants there is none
         assert own.corrwith(table["income"]).abs().max() < 0.999
     with xr.open_dataset(tmp_path / "out" / "risk.nc", group="attribute_risk") as arrays:
-        assert "guess" not in arrays.dims and "truth" not in arrays
+        assert "guess" not in arrays.dims and "case" not in arrays.dims
+        assert not {"truth", "case_of_record"} & set(arrays)
         assert "would tell the true values" in arrays.attrs["note"]
     written = [f.read_text() for f in (tmp_path / "out").iterdir() if f.suffix != ".nc"]
     values = [f"{v:.2f}" for v in [*table["income"], *table["tax"]]]
@@ -246,9 +247,10 @@ def test_arrays_stay_where_guesses_are_around_the_truth_or_if_asked_for(tmp_path
     run_study(study_of(tmp_path, attribute=attribute).with_output(tmp_path / "around"))
     run_study(study_of(tmp_path, output={"confidential": True}).with_output(tmp_path / "all"))
     with xr.open_dataset(tmp_path / "around" / "risk.nc", group="attribute_risk") as arrays:
-        assert arrays["posterior"].shape == (25, N) and "guess_code" not in arrays
+        cases = int(arrays["case_of_record"].max()) + 1
+        assert arrays["posterior"].shape == (25, cases) and "guess_code" not in arrays
     with xr.open_dataset(tmp_path / "all" / "risk.nc", group="attribute_risk") as arrays:
-        assert arrays["guess_code"].shape == (45, N, 2)
+        assert arrays["guess_code"].isel(case=arrays["case_of_record"]).shape == (45, N, 2)
 
 
 @pytest.mark.check

@@ -310,7 +310,7 @@ class OfTargets(OfRecords):
 
     def by_target(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
         """Arrays of cases, one row per target."""
-        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+        return pd.DataFrame(columns).take(self.case).set_axis(self.index)
 
     def worst(self, k: int = 10) -> pd.DataFrame:
         """The k records whose truth the intruder finds most probable; columns as ``records``."""

@@ -211,6 +211,5 @@ def arrays_of(risk: AttributeRisk, *, confidential: bool) -> xr.Dataset:
     shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
     if confidential or not (shared or np.ptp(risk.truth)):
         return found
-    by_guess = [name for name, array in found.variables.items() if "guess" in array.dims]
     why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
-    return found.drop_vars([*by_guess, "truth"]).assign_attrs(note=why)
+    return found.drop_dims(["guess", "case"]).drop_vars("case_of_record").assign_attrs(note=why)

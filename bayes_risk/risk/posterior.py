@@ -50,7 +50,8 @@ class PosteriorWeights(NamedTuple):
 
 def mcse_of_mean(risk: Any) -> float:
     """Records share their draws, so the error of a mean is taken from batch means."""
-    means = risk.deviations[:, :, risk.case].mean(axis=2, keepdims=True)
+    shares = np.bincount(risk.case, minlength=risk.deviations.shape[2]) / len(risk.case)
+    means = (risk.deviations @ shares)[:, :, None]
     return float(standard_error(means, led=risk.few_chains)[0])
 
 

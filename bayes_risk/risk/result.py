@@ -181,6 +181,10 @@ class AttributeRisk(GuessPosterior):
         unchanged); ``left_out``; where it was asked for ``before`` and its ``mcse_before``. Under
         each of `priors` those of `BESIDE`, its name behind: ``probability_predictive``.
         """
+        return self.by_target(self._by_case())
+
+    def _by_case(self) -> dict[str, Any]:
+        """Columns of `records`, by case."""
         rank, ties = ranks_of(self.log_probability, self.truth)
         logs = self.log_prior, self.log_probability
         prior, probability = (at_truth(log_p, self.truth) for log_p in logs)
@@ -201,13 +205,10 @@ class AttributeRisk(GuessPosterior):
         }
         if self.before is not None:
             columns |= {"before": self.before[0], "mcse_before": self.before[1]}
-        table = self.by_target(columns)
-        beside = {
-            f"{column}_{name}": risk.records[column]
-            for name, risk in self.priors.items()
-            for column in BESIDE
-        }
-        return table.assign(**beside)
+        for name, risk in self.priors.items():
+            found = risk._by_case()
+            columns |= {f"{column}_{name}": found[column] for column in BESIDE}
+        return columns
 
     def summary(self) -> pd.DataFrame:
         """File level, one row per measure: ``value``, ``mcse``, ``baseline``, ``low`` and ``high``.
@@ -333,23 +334,27 @@ class AttributeRisk(GuessPosterior):
 
     @property
     def dataset(self) -> xr.Dataset:
-        """All of it, labelled ``record, release, guess, variable``. Holds confidential values."""
+        """All of it, labelled; dims as of `to_dataset`. Holds confidential values."""
         return self.to_dataset(confidential=True)
 
     def to_dataset(self, *, confidential: bool = False) -> xr.Dataset:
-        """Labelled arrays for NetCDF; guessed values only if ``confidential``."""
-        c = self.case
-        at = ("guess", "record")
+        """Labelled arrays for NetCDF; guessed values only if ``confidential``.
+
+        Columns of `records` by ``record``; arrays over guesses by ``release, guess, variable`` and
+        ``case``: records that nothing tells apart have one, ``case_of_record``.
+        """
+        at = ("guess", "case")
         data: dict[str, Any] = {
-            "log_evidence": (("release", *at), self.log_evidence[:, :, c]),
-            "prior": (at, np.exp(self.log_prior[:, c])),
-            "posterior": (at, np.exp(self.log_probability[:, c])),
-            "mcse_log_evidence": (at, self.mcse_log_evidence[:, c]),
-            "truth": (("record",), self.truth[c]),
-            "prior_of_truth": (("record",), np.exp(at_truth(self.log_prior, self.truth))[c]),
+            "log_evidence": (("release", *at), self.log_evidence),
+            "prior": (at, np.exp(self.log_prior)),
+            "posterior": (at, np.exp(self.log_probability)),
+            "mcse_log_evidence": (at, self.mcse_log_evidence),
+            "truth": (("case",), self.truth),
+            "prior_of_truth": (("record",), self.records["prior"].to_numpy()),
+            "case_of_record": (("record",), self.case),
         }
         if confidential:
-            data["guess_code"] = ((*at, "variable"), self.guesses[:, c])
+            data["guess_code"] = ((*at, "variable"), self.guesses)
         coords = {
             "release": np.arange(1, self.log_evidence.shape[0] + 1),
             "guess": np.arange(self.n_guesses),
