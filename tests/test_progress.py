@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.progress import Overall
-from bayes_risk.app.run.audit import BEGUN, tried_of
+from bayes_risk.app.run.audit import BEGUN, CELL, tried_of
 from bayes_risk.app.run.runner import run_study
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study
@@ -108,11 +108,13 @@ def test_a_study_expects_its_audit_before_it_begins(tmp_path, monkeypatch):
     cost, sweeps = one.steps["fit"]
     assert sweeps == 4 * (24 + 12) * 4 + BEGUN / cost
     assert cost == lengths.Table.of(one.fit.posterior.units).sweep(1, 5)
-    assert [*one.steps] == ["fit", STARTS, IN_MODE, "base fit", "evidence", *RELEASES, "refits"]
+    audit = [STARTS, IN_MODE, "base fit", "evidence", *RELEASES, "refits"]
+    assert [*one.steps] == ["fit", *audit, "data", "report"]
+    assert one.steps["data"] == one.steps["report"] == (CELL, N * 6)
     (_, starts), (_, carried) = one.steps[STARTS], one.steps[IN_MODE]
     assert starts == 4 * 50 + 12 * 6  # the mode sought from four, draws of twelve scored
     assert carried == 8 * 12  # chains, draws
-    assert one.steps["refits"][1] == -(-one.work[0]["cases"] // 20)
+    assert one.steps["refits"][1] == -(-(one.work[0]["cases"] ** 2) // (20 * N))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -228,6 +230,19 @@ def test_what_was_found_of_an_earlier_run_is_over():
     overall, told = begun({"starts": (1.0, 20)}, {"data": 2, "fit": 30, "attribute risk": 9})
     overall("attribute risk", 1, 1)
     assert whole(told)[0] == int(1_000 * 32 / 92) and whole(told)[-1] == 1_000
+
+
+def test_other_stages_weigh_as_they_cost_where_that_is_expected():
+    told = []
+    stages = {"data": 2, "fit": 30, "attribute risk": 40, "report": 3}
+    overall = Overall(stages, lambda *step: told.append(step))
+    steps = {"starts": (1.0, 10), "data": (2.0, 5), "report": (0.5, 20)}
+    overall.expect({"fit": (0.5, 20), **steps}, "attribute risk")
+    for stage in ("fit", "attribute risk", "report"):
+        overall(stage, 0, 1)
+        overall(stage, 1, 1)
+    at = [30, 60, 60, 90, 90, 120]  # of 120: each costs ten
+    assert whole(told) == [int(1_000 * x / 120) for x in at]
 
 
 def test_a_stage_that_expects_nothing_has_its_share():

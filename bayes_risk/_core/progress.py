@@ -107,13 +107,14 @@ class Overall:
         self._scale = stages.get("fit", 0.0)  # share of a unit of cost
 
     def expect(self, steps: Steps, stage: str = "") -> None:
-        """Beforehand, what a stage will take, and the fit; later what is left of some steps."""
+        """Beforehand, what a stage will take, and others; later what is left of some steps."""
         if stage:
             cost, units = steps["fit"]
             self._scale /= cost * units
         with self._lock:
             named = {k: (self._scale * c, n) for k, (c, n) in steps.items() if k != "fit"}
-            if stage:
+            if stage:  # of which others may be steps too
+                self._left |= {k: _sum({k: named.pop(k)}) for k in [*named] if k in self._left}
                 self._expected[stage], self._left[stage] = named, _sum(named)
             elif self._now in self._expected:
                 self._steps |= named

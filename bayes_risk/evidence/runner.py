@@ -203,7 +203,7 @@ class EvidenceRunner:
     def predictive(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""
         self.budget = budget.refit_budget
-        self.refits = _refits(len(cases), self.budget)
+        self.refits = _refits(self.problem, self.budget)
         self._begin(cases)
         found = self._until(cases, budget)
         worst = self.worst(found.khat, cases, budget.refit_budget)
@@ -483,10 +483,11 @@ class EvidenceRunner:
             self.progress(stage, done, total)
 
 
-def expected(led: Led, release: EncodedRelease, m: int, cases: int, refits: int) -> Steps:
+def expected(led: Led, problem: AuditProblem, m: int, budget: int) -> Steps:
     """What the steps of an audit cost, of m data sets like the release's, before any is begun."""
-    rounds, chains = _carried(release, STRAYS, led.led_chains)
-    return _times(led.costs(release, m, cases, chains), rounds, _refits(cases, refits))
+    rounds, chains = _carried(problem.release, STRAYS, led.led_chains)
+    costs = led.costs(problem.release, m, len(problem.cases), chains)
+    return _times(costs, rounds, _refits(problem, budget))
 
 
 def _carried(release: EncodedRelease, rounds: int, wanted: int) -> tuple[int, int]:
@@ -498,8 +499,9 @@ def _carried(release: EncodedRelease, rounds: int, wanted: int) -> tuple[int, in
     return (rounds, -(-5 * wanted // 8)) if release.source.maker is None else (1, wanted)
 
 
-def _refits(cases: int, budget: int) -> int:
-    return min(-(-cases // POOR), budget)
+def _refits(problem: AuditProblem, budget: int) -> int:
+    """Of a share of the distinct cases that is the smaller the more records are like each."""
+    return min(-(-(len(problem.cases) ** 2) // (POOR * len(problem.rows))), budget)
 
 
 def _times(costs: Steps, strays: int, refits: int) -> Steps:

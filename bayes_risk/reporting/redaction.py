@@ -21,8 +21,6 @@ from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import Matched
 from bayes_risk.risk.result import AttributeRisk
 
-from .verdicts.reasons import known_for_certain
-
 NAN = float("nan")
 DISTANCE = "expected_absolute_error"
 DIGITS = 2  # of what counts no records
@@ -172,7 +170,7 @@ def records_table(attribute: AttributeRisk | None, identification: Matched | Non
     if identification is not None:
         tables.append(identification.records.add_prefix("identification_"))
     if attribute is not None:
-        named = attribute.records.assign(certain=known_for_certain(attribute))
+        named = attribute.records.assign(certain=attribute.given_away())
         both = pd.concat([named, closeness_columns(attribute)], axis=1)
         tables.append(both.add_prefix("attribute_"))
     # identification has all records, in their order; attribute columns come first all the same

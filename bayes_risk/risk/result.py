@@ -39,13 +39,8 @@ from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, r
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
 # `summary`
-BESIDE = (
-    *("prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_factor"),
-    "reliable",
-)
-MEASURED = (
-    *("mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"),
-)
+BESIDE = "prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_factor", "reliable"
+MEASURED = "mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"
 MEASURES: Words = {
     "mean_probability": ("Probability of the true values, mean over records", "number"),
     "median_probability": ("Probability of the true values, median", "number"),
@@ -296,6 +291,12 @@ class AttributeRisk(GuessPosterior):
             columns[variable.name] = (known & ~self.disclosed)[self.case]
         return pd.DataFrame(columns, index=self.index)
 
+    def given_away(self) -> list[str]:
+        """Names of the variables whose values are `certain`, one text per target."""
+        known = self.certain()
+        names = known.columns.astype(str)
+        return [", ".join(names[row]) if row.any() else "" for row in known.to_numpy()]
+
     def posterior(self, label: Hashable, variable: str | None = None) -> pd.DataFrame:
         """The intruder's posterior for one record, one row per guess, likeliest first.
 
@@ -498,9 +499,7 @@ class AttributeRisk(GuessPosterior):
 
     def _worst(self, k: int = 10) -> Table:
         """The records at highest risk, by label; k-hat only where there were weights."""
-        known = self.certain()
-        given_away = known.to_numpy()[self._most_probable(k)]
-        names = known.columns.astype(str)
+        known = np.array(self.given_away(), dtype=object)[self._most_probable(k)]
         columns = [
             ("Probability of the truth", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
@@ -514,7 +513,7 @@ class AttributeRisk(GuessPosterior):
         return Table(
             title="The ten records at highest risk",
             caption="Records are named by their label; values are not shown.",
-            frame=self.worst(k).assign(known=[", ".join(names[row]) for row in given_away]),
+            frame=self.worst(k).assign(known=known),
             head="Record",
             columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
         )

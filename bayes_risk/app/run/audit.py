@@ -54,7 +54,8 @@ from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
-BEGUN = 2e7  # labels of distinct rows that could be drawn until there is something to run, about
+BEGUN = 2e7  # labels of distinct rows that could be drawn until there is something to run, about;
+CELL = 15.0  # and while a cell is read and tried, or written
 Work = dict[str, int]  # sizes, by name
 
 
@@ -322,9 +323,10 @@ def steps_of(study: Study, problem: AuditProblem, method: EvidenceMethod, refits
     led = problem.capabilities.led
     if led is None or study.reweight is not None or method.name != "predictive":
         return {}
-    steps = expected(led, problem.release, study.m, len(problem.cases), refits)
+    steps, cells = expected(led, problem, study.m, refits), problem.release.microdata.codes.size
     (cost, sweeps), model = steps["fit"], cast(Any, study.model)
-    return {**steps, "fit": (cost, sweeps * (1 + model.tune / model.draws) + BEGUN / cost)}
+    fit = cost, sweeps * (1 + model.tune / model.draws) + BEGUN / cost
+    return {**steps, **dict.fromkeys(("data", "report"), (CELL, cells)), "fit": fit}
 
 
 class Tried(NamedTuple):

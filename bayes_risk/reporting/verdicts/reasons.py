@@ -112,13 +112,6 @@ def _attribute(case: Case) -> Iterator[Reason]:
         yield no_objection(measure, f"{text}unreliable{allowed}.")
 
 
-def known_for_certain(risk: AttributeRisk) -> list[str]:
-    """Names of the variables that the release gives away for certain, one text per target."""
-    known = risk.certain()
-    names = known.columns.astype(str)
-    return [", ".join(names[row]) if row.any() else "" for row in known.to_numpy()]
-
-
 def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     """Records, by name, for which the release leaves no value but the true one possible."""
     known = risk.certain()
