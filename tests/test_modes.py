@@ -235,7 +235,8 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     first, last = basin_of(fit.posterior) == 1, basin_of(fit.posterior) == -1
     assert first.any() and last.any()
     rng = np.random.default_rng
-    said = scores(fit.posterior, coded, rng(2))[0]
+    tables = fit.posterior.tables(coded)
+    said = scores(fit.posterior, tables, rng(2))[0]
     limit = least(said[first])
     assert np.array_equal(outside(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
@@ -249,12 +250,34 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
     assert (basin_of(again) == 1).all() and not outside(
-        scores(again, coded, rng(5))[0], limit
+        scores(again, tables, rng(5))[0], limit
     ).any()
-    assert outside(scores(longer, coded, rng(6))[0], limit).tolist() == [False, True]
+    assert outside(scores(longer, tables, rng(6))[0], limit).tolist() == [False, True]
     size = mixed.n_draws // 2  # the other never stayed: it stands where it was
     assert np.isin(longer.draws.alpha[size:], mixed.draws.alpha[size:]).all()
     assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", ["fresh", "kept", "own", "zeros", "zeros, kept"])
+def test_data_sets_together_are_as_probable_as_one_by_one(case):
+    rng = np.random.default_rng(8)
+    df = pd.DataFrame(rng.integers(0, 3, (60, 4)), columns=list("abcd")).astype(str)
+    df.loc[df["a"] == "0", "b"] = "0"
+    rules = [{"a": "0", "b": ["1", "2"]}] if "zeros" in case else []
+    how = {"impossible": br.Impossible(rules)} if rules else {}
+    fit = br.models.DPMPM(n_classes=4, **how).fit(df, draws=12, tune=10, chains=2, random_seed=1)
+    kept = ["b", "c"] if "kept" in case else None
+    classes = "own" if "own" in case else "new"
+    release = encoded(fit, fit.synthesize(3, kept, classes=classes, random_seed=2))
+    posterior = fit.posterior
+    each = posterior.log_release(release, None)
+    (tables,) = posterior.tables(release, together=True)
+    together = posterior.log_tables([tables], posterior.draws)
+    assert each.shape == (3, posterior.n_draws) and together.shape == (1, posterior.n_draws)
+    assert together[0] == pytest.approx(each.sum(axis=0), rel=1e-12)
+    by_row = fit.log_release(release.first(1), np.array([5]))
+    assert by_row[0, 0] == pytest.approx(each[0, 5], rel=1e-12)
 
 
 def test_a_chain_is_outside_that_was_there_for_a_quarter():

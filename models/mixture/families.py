@@ -321,7 +321,7 @@ def log_sum_of(terms):
     return top + math.log(total)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 def fill_log_masses(data, pi, phi, layout, out):
     """out[h, u] = log sum_k pi_hk p(row u | k, phi_h), of few levels as it is, else from logs.
 
@@ -345,9 +345,12 @@ def fill_log_masses(data, pi, phi, layout, out):
         tables = tables_of(pi[h], phi[h], layout)
         for u in range(out.shape[1]):
             if len(data) == 1 and positions.shape[1] < RESCALE_EVERY:
-                class_masses(positions, u, pi[h], phi[h], products, terms)
-                out[h, u] = math.log(max(terms[-1], TINY))
-                if terms[-1] > SMALL:
+                class_masses(positions, u, pi[h], phi[h], products, terms[:0])
+                total = 0.0
+                for k in range(terms.shape[0]):
+                    total += products[-1, k]
+                out[h, u] = math.log(max(total, TINY))
+                if total > SMALL:
                     continue
             if len(data) == 1 or constants[u] == constants[u]:
                 log_class_masses(data, u, phi[h], layout, tables, terms)

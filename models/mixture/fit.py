@@ -254,7 +254,7 @@ class MixtureFit(Fitted):
         return costs(self.posterior, release, m, cases, chains)
 
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        return scores(self.posterior, release, rng)
+        return scores(self.posterior, self.posterior.tables(release), rng)
 
     def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
         assert self.lengths is not None

@@ -8,6 +8,7 @@ given y alone and one given y and each data set, so that both predictives of the
 one mode. The derivation stands in `docs/modes.md`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from bayes_risk.models.fits.synthesis import Ticker
 from bayes_risk.release.release import EncodedRelease
 
 from .mechanism import Mechanism
-from .posterior import MixturePosterior
+from .posterior import MixturePosterior, Scored
 from .sampler import at_means, chains_of, collapse, initial_state, run_chain
 from .state import Draws, Units, joined
 
@@ -101,10 +102,11 @@ def carried_on(
     That is the log probability of the release, below which a chain has left it.
     """
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
-    limit = least(scores(chosen, release, score).sum(axis=0))
+    tables = chosen.tables(release, together=True)
+    limit = least(scores(chosen, tables, score)[0])
     tick = Ticker(progress, "base fit in the mode", steps.draws * len(which))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
-    return _within(chosen, release, limit, steps.draws, child, **how)[0], limit
+    return _within(chosen, tables, limit, steps.draws, child, **how)[0], limit
 
 
 def lengthened(
@@ -129,14 +131,14 @@ def lengthened(
     some = (np.arange(1, each + 1) * size) // each - 1
     tick = Ticker(progress, "base fit", (rounds - 1) * begun.n_draws, rounds - 1)
     how: Any = {"n_jobs": n_jobs, "tick": tick}
-    past = [begun]
+    past, tables = [begun], begun.tables(release, together=True)
     for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
-        now, lost = _within(past[-1], release, limit, size, ways[0], **how)
+        now, lost = _within(past[-1], tables, limit, size, ways[0], **how)
         if len(lost) and len(past) > 1:
             tick.total += 2 * size * len(lost)
-            before = _within(past[-2].of_chains(lost), release, limit, size, ways[1], **how)[0]
-            after = _within(before, release, limit, size, ways[2], **how)[0]
+            before = _within(past[-2].of_chains(lost), tables, limit, size, ways[1], **how)[0]
+            after = _within(before, tables, limit, size, ways[2], **how)[0]
             past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
         past.append(now)
         tick.end(k)
@@ -157,7 +159,7 @@ def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> Mi
 
 def _within(
     begin: MixturePosterior,
-    release: EncodedRelease,
+    tables: Sequence[Scored],
     limit: float,
     n_draws: int,
     rng: np.random.Generator,
@@ -176,7 +178,7 @@ def _within(
         for left, way in zip(range(QUARTERS)[::-1], child.spawn(QUARTERS), strict=True):
             sweep, score = way.spawn(2)
             now = now.refitted(begin.units, rng=sweep, **quarter)
-            gone = outside(scores(now, release, score, SCORED // QUARTERS).sum(axis=0), limit)
+            gone = outside(scores(now, tables, score, SCORED // QUARTERS)[0], limit)
             for c, chain in zip(stay, now.draws.chains(), strict=True):
                 parts[c].append(chain)
             stay = stay[~gone]
@@ -197,11 +199,11 @@ def _within(
 
 def scores(
     posterior: MixturePosterior,
-    release: EncodedRelease,
+    tables: Sequence[Scored],
     rng: np.random.Generator,
     many: int = SCORED,
 ) -> npt.NDArray[np.float64]:
-    """Log probability of each data set, given about so ``many`` draws of each chain, (m, C, n).
+    """Log probability of tables, given about so ``many`` draws of each chain, (m, C, n).
 
     Where no column stays, at their parameters' means given the labels: draws of these only add
     noise.
@@ -215,8 +217,7 @@ def scores(
         wanted = np.zeros(0, np.int64)
         sums = collapse(posterior.prior, posterior.units, draws, fixed, wanted, rng=rng)[0]
         draws = at_means(sums, posterior.prior)
-    found = replace(posterior, draws=draws).log_release(release, None)
-    return found.reshape(-1, C, len(few))
+    return posterior.log_tables(tables, draws).reshape(-1, C, len(few))
 
 
 def draws_beside(

@@ -3,9 +3,9 @@
 A posterior knows its data as units, its draws, and how a target is to be taken out of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .sampler import Sums, collapse, run_chains
 from .state import Draws, Prior, Rows, Units, joined
-from .zeros import log_factors, log_possible, log_possible_given, log_possible_release
+from .zeros import log_factors, log_possible, log_possible_given
 
 
 def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
@@ -30,6 +30,13 @@ def log_masses(rows: Rows, draws: Draws, prior: Prior) -> Array:
     out = np.empty((len(draws), len(rows.positions)))
     fill_log_masses(rows.arrays, draws.pi, draws.phi, prior.layout, out)
     return out
+
+
+class Scored(NamedTuple):
+    """Distinct rows of data sets, as their log probability takes them."""
+
+    rows: list[Units]  # with the records' own where classes are theirs; what they were drawn given
+    known: Flags  # columns of levels that were not synthesised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,23 +179,37 @@ class MixturePosterior:
         )
 
     def log_release(self, release: EncodedRelease, which: npt.NDArray[np.integer] | None) -> Array:
-        draws, prior, out = self.draws, self.prior, []
-        draws = draws if which is None else draws.take(which, 1)
+        draws = self.draws if which is None else self.draws.take(which, 1)
+        return self.log_tables(self.tables(release), draws)
 
-        def total(units: Units) -> Array:
-            logs: Array = log_masses(units.data, draws, prior) @ units.multiplicity
+    def tables(self, release: EncodedRelease, *, together: bool = False) -> list[Scored]:
+        """What `log_tables` takes of each data set, or of all together: once for all draws."""
+        rows, synthesized = list[list[Rows]](), release.columns[self.columns.order]
+        for l in range(release.m):
+            how = Mechanism.of(release, l, self.columns, self.prior)
+            y, z = how.y.take(how.replaced), how.z.take(how.rows)
+            if how.own:
+                hidden = z.without(~synthesized, how.padding)
+                rows.append([y.beside(hidden, synthesized), y])
+            else:
+                given = [] if synthesized.all() else [y.without(synthesized, how.padding)]
+                rows.append([z, *given])
+        if together:
+            rows = [[first.below(*others) for first, *others in zip(*rows, strict=True)]]
+        known = ~synthesized[self.prior.n_numbers :]
+        return [Scored([part.units() for part in parts], known) for parts in rows]
+
+    def log_tables(self, tables: Sequence[Scored], draws: Draws) -> Array:
+        """log p(Z^(l) | theta_h), shape (m, H), or of all data sets together, (1, H)."""
+
+        def total(one: Units) -> Array:
+            logs: Array = log_masses(one.in_order, draws, self.prior) @ one.multiplicity
             return logs
 
-        for l in range(release.m):
-            how = Mechanism.of(release, l, self.columns, prior)
-            y, z = how.y.take(how.replaced), how.z.take(how.rows)
-            joint, condition = z, np.zeros(len(draws))
-            if how.own:
-                hidden = z.without(~how.synthesized, how.padding)
-                joint, condition = y.beside(hidden, how.synthesized), total(y.units())
-            elif not how.synthesized.all():
-                condition = total(y.without(how.synthesized, how.padding).units())
-            known = ~how.synthesized[prior.n_numbers :]
-            left = log_possible_release(prior, draws, z.positions, known)
-            out.append(total(joint.units()) - condition - left)
+        out = []
+        for (joint, *given), known in tables:
+            out.append(total(joint) - (total(given[0]) if given else 0.0))
+            if (zeros := self.prior.zeros) is not None:
+                left = log_possible_given(zeros, draws, joint.data.positions, known)
+                out[-1] -= left @ joint.multiplicity
         return np.stack(out)

@@ -221,16 +221,17 @@ class Units:
     sorted_by: Ints | None = None
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """Data, multiplicities and powers (none: all 1), as compiled loops take them.
+    def in_order(self) -> Rows:
+        """Data, columns of levels in the order that they are sorted by: most rows begin alike."""
+        if self.sorted_by is None:
+            return self.data
+        positions = np.ascontiguousarray(self.data.positions[:, self.sorted_by])
+        return self.data._replace(positions=positions)
 
-        Columns of levels stand in the order that rows are sorted by, so that most begin alike.
-        """
-        power = np.empty(0) if self.power is None else self.power
-        data = self.data
-        if self.sorted_by is not None:
-            positions = np.ascontiguousarray(data.positions[:, self.sorted_by])
-            data = data._replace(positions=positions)
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """Data `in_order`, multiplicities and powers (none: all 1), as compiled loops take them."""
+        power, data = np.empty(0) if self.power is None else self.power, self.in_order
         if self.power is None and not data.has_numbers:  # levels that count in full
             return data.arrays, self.multiplicity
         return tuple(data), self.multiplicity, power

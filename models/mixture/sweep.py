@@ -19,6 +19,7 @@ def class_masses(positions, u, pi, phi, products, cumulated):
 
     ``products[j]`` (p + 1, K) are those of the first j levels. Rows come one after the other, from
     the first, and products of the levels that a row begins with as the one before stay as they are.
+    Without room for the sums there are the products alone, ``products[p]``.
     """
     first, p, K = 0, positions.shape[1], pi.shape[0]
     if u == 0:
@@ -38,7 +39,7 @@ def class_masses(positions, u, pi, phi, products, cumulated):
             for k in range(K):
                 products[j + 1, k] /= top
     total = 0.0
-    for k in range(K):
+    for k in range(cumulated.shape[0]):
         total += products[p, k]
         cumulated[k] = total
 

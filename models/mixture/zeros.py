@@ -17,7 +17,6 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
-from bayes_risk._core.matching import distinct_rows
 
 from .state import Draws, Prior, Units, ZeroLayout, n_normalised
 from .sweep import TINY, class_masses, cumulate, draw_class
@@ -252,17 +251,6 @@ def log_possible_given(
     out = np.empty((len(draws), len(rows)))
     fill_log_possible(draws.pi, draws.phi, known, rows.astype(np.int64), zeros.arrays, out)
     return out
-
-
-def log_possible_release(
-    prior: Prior, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
-) -> Array | float:
-    """The same summed over all rows, (H,): what normalises a release; 0 without zeros."""
-    if prior.zeros is None:
-        return 0.0
-    first, _, counts = distinct_rows(rows)
-    total: Array = log_possible_given(prior.zeros, draws, rows[first], known) @ counts
-    return total
 
 
 def possible_rows(
