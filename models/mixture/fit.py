@@ -382,36 +382,24 @@ class MixtureFit(Fitted):
         return drawn
 
     def augmented(
-        self,
-        release: EncodedRelease,
-        l: int,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        progress: Progress | None = None,
+        self, release: EncodedRelease, l: int, *, progress: Progress | None = None, **how: Any
     ) -> MixturePosterior:
-        how = Mechanism.of_draw(release, l, self.columns, self.prior)
+        drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
         base = self.whole or self.posterior
         posterior = base.refitted(
-            how.units(None, self.weights, self.known),
+            drawn_by.units(None, self.weights, self.known),
             thin=base.thin,
             tune=warm_up(base.n_sweeps),
             n_draws=None if self.lengths is None else self.lengths.augmented,
-            rng=rng,
-            n_jobs=n_jobs,
-            linked=how.linked,
-            conditional=how.conditional,
+            linked=drawn_by.linked,
+            conditional=drawn_by.conditional,
             tick=Ticker(progress, f"release {l + 1}", self.n_draws),
+            **how,
         )
         return replace(posterior, shown=self.posterior.shown)
 
     def imputed(
-        self,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        progress: Progress | None = None,
+        self, release: EncodedRelease, *, progress: Progress | None = None, **how: Any
     ) -> Imputed:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)): half the fit's draws, half its sweeps."""
         start, size = self.whole or self.posterior, self.n_draws // self.n_chains
@@ -424,8 +412,7 @@ class MixtureFit(Fitted):
             draws=draws,
             tune=max(start.n_sweeps // 8, 50),
             thin=max(start.n_sweeps // (2 * draws), 1),
-            rng=rng,
-            n_jobs=n_jobs,
+            **how,
             tick=Ticker(progress, "unknown records", draws * start.n_chains),
         )
 
