@@ -130,7 +130,7 @@ def guess_masses(
         else:
             for k in range(K):
                 product[k] = terms[k]
-            mass = own
+            mine = own if k0 < K else 0.0
             for j in range(columns.shape[0]):
                 c, r = columns[j], guesses[u, g, j]
                 y, z = truth[u, c], linked[u, c]
@@ -141,9 +141,10 @@ def guess_masses(
                     if terms[k] > 0.0:
                         product[k] *= Q[r, k] * W[j, e, k] / terms[k]
                 if k0 < K:
-                    mass *= own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
+                    mine *= own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
             for k in range(K):
                 mass += product[k]
+            mass += mine
         out[u, g] += v * mass
 
 
@@ -190,7 +191,7 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
 ABREAST = 16  # draws whose classes, and targets whose masses, stand side by side
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})
 def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums):
     """As `predict`, of guesses that change one variable: matrix products in single precision.
 
@@ -200,16 +201,14 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
     right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1).
     """
     all_Q, all_tau, weights_of = tables
-    fixed, columns, starts = layout
-    label, truth, places = targets
+    (fixed, columns, starts), (label, truth, places) = layout, targets
     (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * (all_Q.shape[2] + 8)
     single, asked, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
-    P, tau, base = np.ones((D, X)), np.ones((p, X)), np.zeros((K + 1, X))
+    P, tau, base, masses = np.ones((D, X)), np.ones((p, X)), np.ones((K + 1, X)), np.zeros((U, D))
     own, product, logs, scale = np.zeros((D, X)), np.ones((p + 1, X)), np.zeros(D), np.zeros(p + 1)
     Q, inverse, gain = np.zeros((D, X), single), np.zeros((D, X), single), np.zeros((D, X), single)
-    share, mine = np.zeros((ABREAST, X), single), np.zeros((ABREAST, ABREAST), single)
-    at, own_at = np.zeros(ABREAST + 1, np.uint64), np.zeros((ABREAST, ABREAST), np.uint64)
-    masses, first = np.zeros((U, D)), 0
+    share, at, first = np.zeros((ABREAST, X), single), np.zeros(ABREAST + 1, np.uint64), 0
+    mine, own_x = np.zeros((ABREAST, ABREAST), single), np.zeros((ABREAST, ABREAST), np.uint64)
     while first < H:
         last, X = first, 0
         P[:], base[:] = LEAST, 0.0
@@ -224,13 +223,15 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
             at[last - first] = X
         for j in range(p):
             for r in range(starts[j], starts[j + 1]):
-                top = P[r, :X].max()
-                logs[r] = math.log(top)
+                mean = 0.0
+                for x in range(X):
+                    mean += P[r, x] / X
+                logs[r] = math.log(mean)
                 for x in range(X):
                     y, t = P[r, x], tau[j, x]
                     left = y if fixed[j] else max(y - 1.0 / t, TINY)
-                    P[r, x], Q[r, x], inverse[r, x] = y / top, y, 1.0 / y
-                    own[r, x] = (left if fixed[j] else left * t / (t - 1.0)) / top
+                    P[r, x], Q[r, x], inverse[r, x] = y / mean, y, 1.0 / y
+                    own[r, x] = (left if fixed[j] else left * t / (t - 1.0)) / mean
                     gain[r, x] = y / left if left > LEAST else 1.0
         for begin in range(0, U, ABREAST):
             end = min(begin + ABREAST, U)
@@ -258,13 +259,12 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
                     factor = weights[h, u] / max(total, TINY)
                     for x in range(at[i], at[i + 1]):
                         share[v, x] = product[p, x] * base[k0, x] * factor
-                    own_at[v, i], mine[v, i] = x0, one * factor
+                    own_x[v, i], mine[v, i] = x0, one * factor
                     masses[u, D - 1] += weights[h, u]
             for c in columns if asked else columns[:0]:
-                for u in range(begin, end):
+                for v in range(end - begin):
                     for i in range(last - first):
-                        x0 = own_at[u - begin, i]
-                        share[u - begin, x0] = mine[u - begin, i] * gain[truth[u, c], x0]
+                        share[v, own_x[v, i]] = mine[v, i] * gain[truth[begin + v, c], own_x[v, i]]
                 for u in range(begin, end):
                     v, y, stop = u - begin, truth[u, c], starts[c + 1]
                     for r in range(starts[c], stop - 1, 3):  # three at a time, or one
