@@ -158,7 +158,8 @@ class LatentPredictive:
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
-        sums = self._pass(block, np.exp(log_weights - top[self.batch]))[1]
+        weights = log_weights - top[self.batch]
+        sums = self._pass(block, np.exp(weights, out=weights))[1]
         logs: Array = np.log(np.maximum(sums, FLOOR)) + top[:, None]
         if self.impossible is None:
             return logs
@@ -170,7 +171,7 @@ class LatentPredictive:
         return int(self.batch.max()) + 1
 
     def log_truth(self, block: slice) -> Array:
-        logs = self._pass(block, None)[0]
+        logs = self._pass(block, np.empty((0, 0)))[0]
         return logs if self.log_factor is None else logs + self.log_factor[:, block]
 
     @property
@@ -213,31 +214,32 @@ class LatentPredictive:
             batch=self.batch[draws][draw_of],
         )
 
-    def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
+    def _pass(self, block: slice, weights: Array) -> tuple[Array, Array]:
         cases, fixed, columns = self.cases, self.sums.fixed, self.cases.columns
         tables = self.sums.M, self.tau, self.weights
         label, codes = np.ascontiguousarray(self.label[:, block]), cases.targets.guesses.codes
-        codes = codes[: 0 if weights is None else None, block].swapaxes(0, 1)  # shape (U, G, q)
-        guesses = np.ascontiguousarray(codes, dtype=np.int64) + cases.prior.starts[columns]
+        codes = codes[: None if len(weights) else 0, block].swapaxes(0, 1)  # shape (U, G, q)
+        guesses = np.add(codes, cases.prior.starts[columns], order="C", dtype=np.int64)
         log_truth = np.empty(label.shape)
-        sums = np.zeros((self.n_batches, *guesses.shape[:2]))
         values, linked = cases.values[block], cases.linked[block]
         truth, held = rows_of(values), rows_of(cases.held[block])
-        of_targets = label, truth, rows_of(linked), held
-        if weights is not None:
+        of_targets: tuple[Any, ...] = label, truth, rows_of(linked), held
+        changed = guesses != truth[:, None, columns]
+        changes = changed.sum(axis=2), changed.argmax(axis=2)
+        several = changes[0].max(initial=0) > 1
+        if several:
             wide = wide_sums(tables, fixed, columns, of_targets, guesses, weights, self.batch)
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
-        given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
-        changed = guesses != truth[:, None, columns]
-        changes = changed.sum(axis=2), changed.argmax(axis=2)
-        how: Any = predict, (fixed, columns), (*of_targets, *given, guesses, changes)
-        if self.plain and changes[0].max(initial=0) < 2:
+        sums = np.zeros((self.n_batches, *guesses.shape[:2]))
+        of_draws = weights, self.batch, log_truth, sums
+        if self.plain and not several:
             place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
             place = np.where(changes[0] > 0, place, cases.prior.width - 1)
             layout = fixed, columns, cases.prior.starts
-            how = predict_one_change, layout, (label, truth, place)
-        kernel, layout, seen = how
-        weights = np.empty((0, 0)) if weights is None else weights
-        kernel(tables, layout, seen, weights, self.batch, log_truth, sums)
+            predict_one_change(tables, layout, (label, truth, place), *of_draws)
+        else:
+            given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
+            of_targets = (*of_targets, *given, guesses, changes)
+            predict(tables, (fixed, columns), of_targets, *of_draws)
         return log_truth, sums.swapaxes(1, 2)

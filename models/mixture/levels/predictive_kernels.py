@@ -62,11 +62,9 @@ def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
     apart, without the target.
     """
     K = terms.shape[0]
-    scale, own = 0.0, 0.0
+    scale, own = 0.0, base[k0, k0] if k0 < K else 0.0
     for k in range(K):
         terms[k] = base[k0, k]
-    if k0 < K:
-        own = base[k0, k0]
     for j in range(values.shape[1]):
         y, z = values[u, j], linked[u, j]
         if y >= 0:
@@ -175,19 +173,14 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
         for u in range(U):
             k0 = label[h, u]
             own, scale = truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms)
-            total = own
-            for k in range(K):
-                total += terms[k]
-            total = max(total, TINY)
+            total = max(own + terms.sum(), TINY)
             if G == 0:
                 log_truth[h, u] = math.log(total) + scale
                 if given[u]:
                     own, scale = truth_terms(
                         Q, tau, fixed, observed, conditioned, held, u, k0, base, product
                     )
-                    if k0 < K:
-                        product[k0] = own
-                    log_truth[h, u] -= math.log(max(product.sum(), TINY)) + scale
+                    log_truth[h, u] -= math.log(max(own + product.sum(), TINY)) + scale
             else:
                 guess_masses(
                     Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own,
@@ -195,10 +188,10 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
                 )  # fmt: skip
 
 
-ABREAST = 16  # draws whose classes stand side by side
+ABREAST = 16  # draws whose classes, and targets whose masses, stand side by side
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})
 def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums):
     """As `predict`, of guesses that change one variable: matrix products in single precision.
 
@@ -208,82 +201,89 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
     right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1).
     """
     all_Q, all_tau, weights_of = tables
-    fixed, columns, starts = layout
-    label, truth, places = targets
-    (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * all_Q.shape[2]
-    single, P, own = np.float32, np.empty((D, X)), np.empty((D, X))
-    Q, inverse, more = np.zeros((D, X), single), np.zeros((D, X), single), np.zeros((D, X), single)
-    row, share, mine = np.zeros(X, single), np.zeros(X, single), np.zeros(X, single)
-    terms, product = np.empty(X), np.ones((p + 1, X))
-    log_top, scale = np.zeros((D, ABREAST)), np.zeros((p + 1, ABREAST))
-    masses, none, first = np.zeros((U, D)), single(0.0), 0
+    (fixed, columns, starts), (label, truth, places) = layout, targets
+    (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * (all_Q.shape[2] + 8)
+    single, asked, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
+    P, tau, base, masses = np.ones((D, X)), np.ones((p, X)), np.ones((K + 1, X)), np.zeros((U, D))
+    own, product, logs, scale = np.zeros((D, X)), np.ones((p + 1, X)), np.zeros(D), np.zeros(p + 1)
+    Q, inverse, gain = np.zeros((D, X), single), np.zeros((D, X), single), np.zeros((D, X), single)
+    share, at, first = np.zeros((ABREAST, X), single), np.zeros(ABREAST + 1, np.uint64), 0
+    mine, own_x = np.zeros((ABREAST, ABREAST), single), np.zeros((ABREAST, ABREAST), np.uint64)
     while first < H:
-        last = first + 1
+        last, X = first, 0
+        P[:], base[:] = LEAST, 0.0
         while last < H and last < first + ABREAST and batch[last] == batch[first]:
+            size = np.flatnonzero(weights_of[last, K])[-1] + 1
+            P[:, X : X + size] = all_Q[last, :, :size]
+            tau[:, X : X + size] = all_tau[last, :, :size]
+            base[:, X : X + size] = weights_of[last, :, :size]
+            np.fill_diagonal(base[:size, X : X + size], 0.0)
+            X += (size + 7) // 8 * 8  # whole vectors: the last places have weight zero
             last += 1
-        for h in range(first, last):
-            for j in range(p):
-                for r in range(starts[j], starts[j + 1]):
-                    top = all_Q[h, r].max()
-                    log_top[r, h - first] = math.log(top)
-                    for k in range(K):
-                        x, y, t = (h - first) * K + k, all_Q[h, r, k], all_tau[h, j, k]
-                        left = y if fixed[j] else max(y - 1.0 / t, TINY)
-                        P[r, x], Q[r, x], inverse[r, x] = y / top, y, 1.0 / y
-                        own[r, x] = (left if fixed[j] else left * t / (t - 1.0)) / top
-                        more[r, x] = 1.0 / left - 1.0 / y if left > LEAST else 0.0
-        X = (last - first) * K
-        for u in range(U):
-            same = 0
-            while u > 0 and same < p and truth[u, same] == truth[u - 1, same]:
-                same += 1
-            for j in range(same, p):
-                y = truth[u, j]
+            at[last - first] = X
+        for j in range(p):
+            for r in range(starts[j], starts[j + 1]):
+                mean = 0.0
                 for x in range(X):
-                    product[j + 1, x] = product[j, x] * P[y, x]
-                for i in range(last - first):
-                    scale[j + 1, i] = scale[j, i] + log_top[y, i]
-            for h in range(first, last):
-                k0, at, total = label[h, u], (h - first) * K, 0.0
-                for k in range(K):
-                    terms[at + k] = product[p, at + k] * weights_of[h, k0, k]
-                if k0 < K:
-                    one = weights_of[h, k0, k0]
+                    mean += P[r, x] / X
+                logs[r] = math.log(mean)
+                for x in range(X):
+                    y, t = P[r, x], tau[j, x]
+                    left = y if fixed[j] else max(y - 1.0 / t, TINY)
+                    P[r, x], Q[r, x], inverse[r, x] = y / mean, y, 1.0 / y
+                    own[r, x] = (left if fixed[j] else left * t / (t - 1.0)) / mean
+                    gain[r, x] = y / left if left > LEAST else 1.0
+        for begin in range(0, U, ABREAST):
+            end = min(begin + ABREAST, U)
+            for u in range(begin, end):
+                same, v = 0, u - begin
+                while u > 0 and same < p and truth[u, same] == truth[u - 1, same]:
+                    same += 1
+                for j in range(same, p):
+                    y = truth[u, j]
+                    scale[j + 1] = scale[j] + logs[y]
+                    for x in range(X):
+                        product[j + 1, x] = product[j, x] * P[y, x]
+                for h in range(first, last):
+                    i, k0, x0, one = h - first, label[h, u], nobody, 0.0
+                    if k0 < K:
+                        x0, one = at[i] + np.uint64(k0), weights_of[h, k0, k0]
                     for j in range(p):
-                        one *= own[truth[u, j], at + k0]
-                    terms[at + k0] = one
-                for k in range(K):
-                    total += terms[at + k]
-                total = max(total, TINY)
-                if weights.shape[0] == 0:
-                    log_truth[h, u] = math.log(total) + scale[p, h - first]
-                    continue
-                masses[u, D - 1] += weights[h, u]
-                for k in range(K):
-                    share[at + k] = terms[at + k] * (weights[h, u] / total)
-                    mine[at + k] = 0.0
-                if k0 < K:
-                    mine[at + k0] = share[at + k0]
-            for c in columns if weights.shape[0] > 0 else columns[:0]:
-                y, r, end = truth[u, c], starts[c], starts[c + 1]
-                for x in range(X):
-                    row[x] = share[x] * inverse[y, x] + mine[x] * more[y, x]
-                while r < end:  # two levels a pass, but for the true one
-                    r += r == y
-                    other = r + 1 + (r + 1 == y)
-                    s = t = none
-                    if other < end:
-                        for x in range(X):
-                            s += row[x] * Q[r, x]
-                            t += row[x] * Q[other, x]
+                        one *= own[truth[u, j], x0]
+                    total = one
+                    for x in range(at[i], at[i + 1]):
+                        total += product[p, x] * base[k0, x]
+                    if not asked:
+                        log_truth[h, u] = math.log(max(total, TINY)) + scale[p]
+                        continue
+                    factor = weights[h, u] / max(total, TINY)
+                    for x in range(at[i], at[i + 1]):
+                        share[v, x] = product[p, x] * base[k0, x] * factor
+                    own_x[v, i], mine[v, i] = x0, one * factor
+                    masses[u, D - 1] += weights[h, u]
+            for c in columns if asked else columns[:0]:
+                for v in range(end - begin):
+                    for i in range(last - first):
+                        share[v, own_x[v, i]] = mine[v, i] * gain[truth[begin + v, c], own_x[v, i]]
+                for u in range(begin, end):
+                    v, y, stop = u - begin, truth[u, c], starts[c + 1]
+                    for r in range(starts[c], stop - 1, 3):  # three at a time, or one
+                        level, other = r + (r >= y), r + 1 + (r + 1 >= y) if r + 2 < stop else y
+                        third = r + 2 + (r + 2 >= y) if r + 3 < stop else y
+                        s = t = w = single(0.0)
+                        if r + 2 < stop:
+                            for x in range(X):
+                                here = share[v, x] * inverse[y, x]
+                                s += here * Q[level, x]
+                                t += here * Q[other, x]
+                                w += here * Q[third, x]
+                        else:
+                            for x in range(X):
+                                s += share[v, x] * inverse[y, x] * Q[level, x]
+                        masses[u, level] += s
                         masses[u, other] += t
-                    elif r < end:
-                        for x in range(X):
-                            s += row[x] * Q[r, x]
-                    if r < end:
-                        masses[u, r] += s
-                    r = other + 1
-        if weights.shape[0] > 0 and (last == H or batch[last] != batch[first]):
+                        masses[u, third] += w
+        if asked and (last == H or batch[last] != batch[first]):
             for u in range(U):
                 for g in range(places.shape[1]):
                     sums[batch[first], u, g] += masses[u, places[u, g]]
@@ -447,9 +447,7 @@ def wide_sums(
     """
     truth = targets[1][:, columns]
     changed = guesses != truth[:, None]
-    most = int(changed.sum(axis=2).max(initial=0))
-    if most < 2:
-        return None
+    most = int(changed.sum(axis=2).max())
     # all levels of all variables have a place in one row, and "no change" the last
     low = np.minimum(truth.min(axis=0), guesses.min(axis=(0, 1))).astype(np.int64)
     width = np.maximum(truth.max(axis=0), guesses.max(axis=(0, 1))) - low + 1
