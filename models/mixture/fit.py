@@ -202,13 +202,7 @@ class MixtureFit(Fitted):
             )
 
     def knowing(
-        self,
-        known: Flags,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        progress: Progress | None = None,
+        self, known: Flags, release: EncodedRelease, *, progress: Progress | None = None, **how: Any
     ) -> Any:
         """The model fitted anew to the known records, and to what the release leaves as it is.
 
@@ -222,9 +216,8 @@ class MixtureFit(Fitted):
             fit._units_before(),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
-            rng=rng,
-            n_jobs=n_jobs,
             tick=Ticker(progress, "known records", base.n_draws),
+            **how,
         )
         posterior = stage("fit to known records", refitted)
         return replace(fit, posterior=replace(posterior, shown=shown))
