@@ -291,11 +291,11 @@ class AttributeRisk(GuessPosterior):
             columns[variable.name] = (known & ~self.disclosed)[self.case]
         return pd.DataFrame(columns, index=self.index)
 
-    def given_away(self) -> list[str]:
-        """Names of the variables whose values are `certain`, one text per target."""
+    def given_away(self, which: Any = slice(None)) -> list[str]:
+        """Names of the variables whose values are `certain`, one text per target, or of some."""
         known = self.certain()
         names = known.columns.astype(str)
-        return [", ".join(names[row]) if row.any() else "" for row in known.to_numpy()]
+        return [", ".join(names[row]) if row.any() else "" for row in known.to_numpy()[which]]
 
     def posterior(self, label: Hashable, variable: str | None = None) -> pd.DataFrame:
         """The intruder's posterior for one record, one row per guess, likeliest first.
@@ -499,7 +499,7 @@ class AttributeRisk(GuessPosterior):
 
     def _worst(self, k: int = 10) -> Table:
         """The records at highest risk, by label; k-hat only where there were weights."""
-        known = np.array(self.given_away(), dtype=object)[self._most_probable(k)]
+        known = self.given_away(self._most_probable(k))
         columns = [
             ("Probability of the truth", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
