@@ -24,8 +24,6 @@ from .intruder.priors import Density as Density
 from .intruder.priors import Interval as Interval
 from .intruder.priors import Mixture as Mixture
 from .intruder.priors import TruthFactor as TruthFactor
-from .matching.exposure import exposure as exposure
-from .matching.exposure_result import Exposure as Exposure
 from .matching.file_risk import FileRisk as FileRisk
 from .matching.file_risk import identification_risk_of_files as identification_risk_of_files
 from .matching.population import Population as Population
@@ -39,6 +37,8 @@ from .matching.result import MatchCounts as MatchCounts
 from .matching.risk import identification_risk as identification_risk
 from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness
+from .release.exposure import exposure as exposure
+from .release.exposure_result import Exposure as Exposure
 from .release.release import Release as Release
 from .release.synthpop import SynthpopRelease as SynthpopRelease
 from .release.synthpop import read_synthpop as read_synthpop

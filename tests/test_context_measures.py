@@ -259,7 +259,10 @@ BAD = {
         {"holdout": pd.DataFrame({"a": [1]}), "distances": False},
         "holdout is for distances",
     ),
-    "kinds": ({"release": "text"}, "column 'a' is a number in the original, and release 1 holds"),
+    "kinds": (
+        {"release": "text"},
+        "column 'a' holds numbers in the original and text in release 1",
+    ),
 }
 
 

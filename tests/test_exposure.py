@@ -242,7 +242,11 @@ def test_columns_that_cannot_be_compared_are_named():
         (FIRST[["pay"]].rename(columns={"pay": "wage"}), None, "share no column"),
         (FIRST, ["job"], "keys names column 'job', which the table does not have"),
         (FIRST, [], "keys is empty; name at least one column"),
-        (FIRST.drop(columns="sex"), ["sex"], "keys names 'sex', which some file lacks"),
+        (
+            FIRST.drop(columns="sex"),
+            ["sex"],
+            "keys names 'sex', which cannot be compared: release 1 lacks column 'sex'",
+        ),
     ],
 )
 def test_what_cannot_be_counted_is_refused(files, keys, message):
@@ -273,8 +277,8 @@ def test_a_fresh_sample_shows_about_as_much_as_is_expected_of_it():
 
 def test_keys_by_default_are_categories_and_something_synthesised():
     frame = ORIGINAL.assign(pay=np.arange(6.0) + 0.5)
-    wide = pd.concat([frame] * 5, ignore_index=True).assign(pay=np.arange(30.0))
-    changed = wide.assign(pay=wide["pay"] + 0.5)
+    wide = pd.concat([frame] * 5, ignore_index=True).assign(pay=np.arange(30.0) * 3)
+    changed = wide.assign(pay=wide["pay"] + 7)
     assert br.exposure(wide, changed).keys == ("sex", "town", "pay")
     assert br.exposure(wide, changed.assign(town="A")).keys == ("sex", "town")
     kept = br.exposure(wide, changed, keys=["sex", "town"])

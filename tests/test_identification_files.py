@@ -416,7 +416,7 @@ def test_ids_that_do_not_agree_are_an_error_that_says_to_sort(tmp_path):
         risk_of(files, id="nobody")
     text = written(tmp_path, original, [r.assign(id="k") for r in releases])
     with pytest.raises(
-        InputError, match="key 'id' holds numbers in the original and text in release 1.*store"
+        InputError, match="column 'id' holds numbers in the original and text in release 1.*store"
     ):
         risk_of(text, id="id")
 

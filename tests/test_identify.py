@@ -11,7 +11,8 @@ from bayes_risk import IdentificationRisk, InputError, identification_risk
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run
 from bayes_risk.app.study.study import parse_study
-from bayes_risk.matching.correspondence import correspondence
+from bayes_risk.release.correspondence import correspondence
+from bayes_risk.release.tables import Tables
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import confidential
 
@@ -46,7 +47,7 @@ FRESH = DF.assign(sex="f", age=RNG.integers(60, 90, N), pay=RNG.normal(50, 9, N)
 )
 def test_kept_columns_show_whose_rows_they_are(file, kept, reordered):
     """A column of one value shows nothing, nor does a synthesised key."""
-    found = correspondence(DF, [file], ["age"])
+    found = correspondence(Tables.of(DF, [file], own=True), ["age"])
     assert (found.kept, found.reordered) == ((kept,), (reordered,))
     assert found.unmatched == (() if kept else (1,))
     assert found.summary().loc[1, "kept"] == len(kept)
@@ -54,29 +55,29 @@ def test_kept_columns_show_whose_rows_they_are(file, kept, reordered):
 
 def test_a_few_changed_values_leave_a_column_kept():
     noisy = DF.assign(sex=np.where(np.arange(N) % 5, DF["sex"], "f"), pay=0.0)
-    assert correspondence(DF, [noisy], ["age"]).kept == (("sex",),)
+    assert correspondence(Tables.of(DF, [noisy], own=True), ["age"]).kept == (("sex",),)
 
 
 def test_each_file_is_told_by_its_number():
-    found = correspondence(DF, [DF, SHUFFLED, FRESH], ["age"])
+    found = correspondence(Tables.of(DF, [DF, SHUFFLED, FRESH], own=True), ["age"])
     assert found.sentence() == (
         "No column of release 2 stands in the original's rows, and the same values of pay, sex "
         "stand in other rows: they are not the original's. No column of release 3 was kept, so "
         "that it cannot be checked whether its rows are the original's."
     )
-    calm = correspondence(DF, [DF.assign(age=0)], ["age"])
+    calm = correspondence(Tables.of(DF, [DF.assign(age=0)], own=True), ["age"])
     assert "as kept columns show, at least 2 in each" in calm.sentence()
 
 
 def test_rows_in_another_order_and_rows_of_nobody_have_cures_of_their_own():
-    rows = correspondence(DF, [DF, SHUFFLED, FRESH], ["age"])
+    rows = correspondence(Tables.of(DF, [DF, SHUFFLED, FRESH], own=True), ["age"])
     order, fresh = (r.cure for r in judge(None, None, rows=rows).reasons[2:])
     assert "or index, the column" in order and "membership" in fresh
 
 
 def test_few_matches_of_other_rows_are_a_doubt_and_many_are_none():
     risk = identification_risk(DF, MOVED, known=[], synthesized=["age"])
-    rows = correspondence(DF, [MOVED], ["age"])
+    rows = correspondence(Tables.of(DF, [MOVED], own=True), ["age"])
     verdict = judge(None, risk, rows=rows)
     assert verdict.outcome == "inconclusive"
     assert [r.measure for r in verdict.deciding] == ["correspondence of rows"]
@@ -85,7 +86,7 @@ def test_few_matches_of_other_rows_are_a_doubt_and_many_are_none():
     assert judge(None, exact, none, rows=rows).outcome == "above your thresholds"
     calm = DF.assign(age=20)
     risk = identification_risk(DF, calm, known=[], synthesized=["age"])
-    verdict = judge(None, risk, rows=correspondence(DF, [calm], ["age"]))
+    verdict = judge(None, risk, rows=correspondence(Tables.of(DF, [calm], own=True), ["age"]))
     assert verdict.outcome == "within your thresholds"
 
 
@@ -118,7 +119,7 @@ def files(tmp_path, monkeypatch):
     Three records are unique in their age, and found there; of the others nobody is unique.
     """
     monkeypatch.chdir(tmp_path)
-    df = confidential(60, ages=7).assign(pay=range(60))
+    df = confidential(60, ages=7).assign(pay=np.arange(60) * 7)
     df.loc[:2, "age"] = [90, 91, 92]
     released = df.assign(job=np.roll(df["job"].to_numpy(), 1))
     released.loc[:2, "job"] = df["job"]

@@ -193,7 +193,7 @@ REFUSED = [
     ({"strategy": "likeliest"}, "strategy='likeliest' changes nothing"),
     ({"files": FILES[0].assign(sex=None)[["sex"]], "synthesized": ["sex"]},
      "release 1 has no value of the synthesised keys"),
-    ({"files": [FILES[0], FILES[1].assign(age="a")]}, "key 'age' .* text in release 2"),
+    ({"files": [FILES[0], FILES[1].assign(age="a")]}, "column 'age' .* text in release 2"),
 ]  # fmt: skip
 
 

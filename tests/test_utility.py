@@ -30,7 +30,7 @@ from bayes_risk.utilities.tables import (
     margins,
     mutual_information,
     pairs,
-    tables_of,
+    compared_columns,
     total_variation,
 )
 
@@ -99,7 +99,7 @@ def test_mean_deviation_of_a_binomial_by_enumeration(n, p):
 
 def test_nulls_of_tables_by_simulation():
     df = table(400)
-    coded = columns_of(tables_of(df, resampled(df, 300), ["a", "b"], None), None, 5, "level")
+    coded = columns_of(compared_columns(df, resampled(df, 300), ["a", "b"], None), None, 5, "level")
     for values in (margins(coded, 1.0)[1], pairs(coded, 1.0, 1)[1]):
         for one in np.moveaxis(values, 1, 0):
             found = pd.DataFrame(one[:, :8], columns=TableDistance._fields)
@@ -114,7 +114,7 @@ def test_nulls_of_tables_by_simulation():
 def test_null_of_a_pair_knows_what_was_not_synthesised():
     df = table(400)
     releases = resampled_within(df, "a", ["b"], R)
-    tables = tables_of(df, releases, ["a", "b"], ["b"])
+    tables = compared_columns(df, releases, ["a", "b"], ["b"])
     names, values = pairs(columns_of(tables, None, 5, "level"), 1.0, 1)
     found = pd.DataFrame(values[:, 0, :8], columns=TableDistance._fields)
     assert names == [("a", "b")] and (found["df"] == 3 * 3 - 3).all()
@@ -155,9 +155,9 @@ def test_numbers_are_cut_at_the_originals_quantiles():
 
 
 def logistic(df, release, predictors, columns=None, synthesized=None) -> pd.DataFrame:
-    tables = tables_of(df, release, columns, synthesized)
+    tables = compared_columns(df, release, columns, synthesized)
     coded = columns_of(tables, None, 5, "level")
-    releases = range(1, tables.m + 1)
+    releases = range(1, tables.tables.m + 1)
     rows = [_logistic(coded, l, predictors, tables.replaced) for l in releases]
     return pd.DataFrame(rows, columns=list(MEASURES))
 
@@ -501,7 +501,7 @@ BAD = {
     ),
     "text": (
         lambda df: {"release": df.assign(c="many")},
-        "column 'c' is a number in the original, and release 1 holds text",
+        "column 'c' holds numbers in the original and text in release 1",
     ),
     "infinite": (lambda df: {"release": df.assign(c=np.inf)}, "'c' of release 1 holds infinite"),
     "rules": (lambda df: {"rules": "full"}, "rules='full' is not known"),

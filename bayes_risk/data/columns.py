@@ -24,6 +24,36 @@ DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
 
 
+ROW_NUMBERS = "it numbers the rows"
+
+
+def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
+    """Why a column is an identifier: it numbers the rows, or names records; empty: it is none.
+
+    ``first``: it is the first of its table, where programs put the numbers of rows.
+    """
+    named = bool(NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower()))
+    named = named or name in ("", ROW_NAMES)
+    whole, n = _whole(column), len(column)
+    if whole and (named or first) and n > 1 and column.iloc[0] in (0, 1):
+        if (np.diff(column.to_numpy(dtype=float, na_value=np.nan)) == 1).all():
+            return ROW_NUMBERS
+    if n <= FEW or not (whole or holds_text(column)):
+        return ""
+    distinct = column.nunique()
+    if distinct == n and not whole:
+        return "" if _are_dates(column) else "another value for each record"
+    if distinct == n and (named or int(column.max()) - int(column.min()) == n - 1):
+        return "another value for each record"
+    if named and whole and distinct > max(FEW, n // 20):
+        return f"by its name, {distinct:,} numbers that name something"
+    return ""
+
+
+def _whole(column: pd.Series) -> bool:
+    return is_numeric(column.dtype) and bool((column.dropna() % 1 == 0).all())
+
+
 class Kind(NamedTuple):
     """What a column is taken for, in a word, and why.
 
@@ -72,13 +102,8 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
     number = is_numeric(column.dtype)
     whole = number and bool((values % 1 == 0).all())
-    named = bool(NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower()))
-    named = named or name in ("", ROW_NAMES)
-    each = distinct == n > FEW
-    if each and (not number or (whole and (named or values.max() - values.min() == n - 1))):
-        return Kind("label", "another value for each record", absent)
-    if named and whole and distinct > max(FEW, n // 20):
-        return Kind("out", f"by its name, {distinct:,} numbers that name something", absent)
+    if why := why_identifier(column, name):
+        return Kind("label" if distinct == n else "out", why, absent)
     if number and distinct > FEW:
         return _number(values, absent, whole)
     most = max(min(LONG, n // 5), 2)

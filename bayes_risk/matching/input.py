@@ -1,16 +1,15 @@
 """What matching is asked: keys, coded as levels; released tables in order; the targets."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from numbers import Real
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
+from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
@@ -19,9 +18,8 @@ from bayes_risk.data.microdata import (
     numbers_rows,
     require_columns,
     rows_named,
-    same_records,
 )
-from bayes_risk.release.release import SAME
+from bayes_risk.release.tables import Tables, declared_columns, listed
 
 MISSING = ("level", "wildcard", "never")
 
@@ -61,38 +59,6 @@ def checked_flag(name: str, value: Any) -> bool:
     return value
 
 
-def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
-    """A column that was not synthesised is the original's in every release."""
-    if n_changed:
-        raise InputError(
-            f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
-            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized=; "
-            "if rows stand in another order, give both tables the same index"
-        )
-
-
-def coded(
-    name: str, columns: Sequence[pd.Series], where: Sequence[str] = ()
-) -> tuple[list[Codes], int]:
-    """Code one key over several tables, named by ``where``; levels are all that they hold.
-
-    Only distinct values pass through the codec: a million records cost a hash each.
-    """
-    where = where or [source(l) for l in range(len(columns))]
-    at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
-    parts = [at[id(column)] for column in columns]
-    distinct = [np.asarray(values, dtype=object) for _, values in parts]
-    present = [values[~pd.isna(values)].tolist() for values in distinct]
-    for column, values, place in zip(columns, present, where, strict=True):
-        check_discrete(name, column, len(values), f" of {place}")
-        check_kinds(name, present[0], where[0], values, place)
-    code, levels = pd.factorize(np.concatenate(distinct))
-    code = np.where(code < 0, len(levels), code).astype(np.int32)  # missing is the last
-    of_parts = np.split(code, np.cumsum([len(values) for values in distinct])[:-1])
-    codes = [of[at] for (at, _), of in zip(parts, of_parts, strict=True)]
-    return codes, len(levels) + 1
-
-
 def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> None:
     """Refuse numbers with too many values to be levels."""
     if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
@@ -104,90 +70,23 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
         )
 
 
-def kinds(values: Iterable[Any]) -> set[str]:
-    """Kinds of values, such that values of different kinds are never equal."""
-    return {
-        "numbers"
-        if isinstance(v, Real | np.bool_)
-        else "text"
-        if isinstance(v, str)
-        else f"{type(v).__name__} values"
-        for v in values
-    }
-
-
-def check_kinds(name: str, first: Any, where: str, second: Any, there: str) -> None:
-    """Refuse values of two tables that could never be equal."""
-    known, found = kinds(first), kinds(second)
-    if known and found and not known & found:
-        raise InputError(
-            f"key {name!r} holds {' and '.join(sorted(known))} in {where} and "
-            f"{' and '.join(sorted(found))} in {there}, so nothing could ever match; store it as "
-            "one type"
-        )
-
-
-def source(l: int) -> str:
-    """Name table l, the original being table 0."""
-    return "the original" if l == 0 else f"release {l}"
-
-
-def ranked(values: npt.NDArray[Any]) -> tuple[Ints, int]:
-    """Rank of each number from 1 up, those within `SAME` of the next sharing one; missing: 0.
-
-    And the number of ranks, 0 included. Cost: sorting of distinct numbers.
-    """
-    where, distinct = pd.factorize(values)  # -1: missing
-    order = np.argsort(distinct)
-    level = np.arange(1, len(distinct) + 1)
-    if distinct.dtype.kind == "f" and len(distinct):
-        low, high = distinct[order][:-1], distinct[order][1:]
-        with np.errstate(over="ignore", invalid="ignore"):
-            new = high - low > SAME * np.minimum(np.abs(low), np.abs(high))
-        level = 1 + np.cumsum([0, *new])
-    rank = np.zeros(len(distinct) + 1, dtype=np.int64)  # the last is that of -1
-    rank[order] = level
-    return rank[where], int(rank.max()) + 1
-
-
-def codes_of(name: str, parts: Sequence[pd.Series]) -> tuple[Ints, int] | None:
-    """Codes below a size, 0 if missing, of columns one below the other; None: not comparable."""
-    if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
-        return ranked(np.concatenate([p.to_numpy() for p in parts]))
-    try:
-        if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
-            numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
-            return ranked(np.concatenate(numbers))
-        codes, size = coded(name, parts)
-    except (InputError, TypeError, ValueError):  # text here, numbers there
-        return None
-    return (np.concatenate(codes).astype(np.int64) + 1) % size, size  # missing is the last
-
-
-@runtime_checkable
-class Released(Protocol):
-    """What is asked of a release: its m tables, and which columns were synthesised."""
-
-    @property
-    def datasets(self) -> Sequence[pd.DataFrame]:
-        """The m released tables."""
-
-    @property
-    def synthesized(self) -> Sequence[str]:
-        """Names of the synthesised columns."""
-
-
 class Targets(NamedTuple):
-    """Whom the intruder looks for: their key values, and their records (-1: not in the file)."""
+    """Whom the intruder looks for: their key values, and their records (-1: not in the file).
+
+    ``outside``: rows of a table of their own; else those of the original, ``rows``.
+    """
 
     frame: pd.DataFrame
     place: Ints
+    rows: Ints
+    outside: bool = False
 
 
 def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> Targets:
     """The targets: all records, some of them, or rows of another table."""
     if targets is None:
-        return Targets(original, np.arange(len(original)))
+        every = np.arange(len(original))
+        return Targets(original, every, every)
     if isinstance(targets, pd.DataFrame):
         return _from_outside(original, targets, keys)
     if isinstance(targets, str) or not isinstance(targets, Collection | np.ndarray | pd.Series):
@@ -198,7 +97,7 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
     place = rows_named(targets, original.index, "targets")
     if len(np.unique(place)) < len(place):
         raise InputError("targets names some records twice; name each of them once")
-    return Targets(original.iloc[place], place)
+    return Targets(original.iloc[place], place, place)
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
@@ -218,7 +117,8 @@ def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[
                 "differ, so that nobody can tell which targets are in the file; give both an index "
                 "of labels, those of other people being none of the original's"
             )
-    return Targets(targets, original.index.get_indexer(targets.index))
+    place = original.index.get_indexer(targets.index)
+    return Targets(targets, place, place, outside=True)
 
 
 def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key]:
@@ -301,9 +201,17 @@ def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: 
 
 
 def release_tables(
-    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str], own: bool
-) -> dict[str, pd.DataFrame]:
-    """The m released tables by name, every key there exactly once; ``own``: in its order."""
+    original: pd.DataFrame,
+    releases: Any,
+    known: list[str],
+    synthesized: list[str],
+    own: bool,
+    targets: pd.DataFrame | None = None,
+) -> Tables:
+    """The original, the m released tables and outside targets, with every key.
+
+    ``own``: rows are the original's records, and come in its order.
+    """
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
@@ -317,49 +225,19 @@ def release_tables(
             )
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
-    require_columns(original, known + synthesized, source(0))
-    found = {}
+    require_columns(original, known + synthesized, place_of(0))
     cure = ". If every column was drawn afresh, and rows are nobody's, say corresponds=False"
-    for l, table in enumerate(read_rows(original, releases, own, cure)[0], start=1):
+    others = {} if targets is None else {"the targets": targets}
+    tables = Tables.of(original, releases, own=own, others=others, cure=cure)
+    for l, table in enumerate(tables.frames[1 : tables.m + 1], start=1):
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
                 f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
-        require_columns(table, [c for c in known + synthesized if c in table.columns], source(l))
-        _check_rows(original, table, synthesized, source(l))
-        found[source(l)] = table
-    return found
-
-
-def read_rows(
-    original: pd.DataFrame, releases: Any, own: bool | None, cure: str = ""
-) -> tuple[list[pd.DataFrame], list[bool]]:
-    """The released tables, and whether rows are the original's records, then in its order.
-
-    ``own``: they must be, or are not; by default where there are as many, of the same labels.
-    """
-    found, corresponds = [], []
-    for l, table in enumerate(listed(releases), start=1):
-        if not len(table):
-            raise InputError(f"release {l} has no records; give files with at least one")
-        there = own is not False
-        try:
-            found.append(same_records(original.index, table, source(l)) if there else table)
-        except InputError as error:
-            if own:
-                raise InputError(f"{error}{cure}") from None
-            there = False
-            found.append(table)
-        corresponds.append(there)
-    return found, corresponds
-
-
-def declared_columns(releases: Any) -> list[str] | None:
-    """Which columns a release says were synthesised; None: bare tables."""
-    if isinstance(releases, pd.DataFrame) or not isinstance(releases, Released):
-        return None
-    return list(releases.synthesized)
+        require_columns(table, [c for c in known + synthesized if c in table.columns], place_of(l))
+        _check_rows(original, table, synthesized, place_of(l))
+    return tables
 
 
 def _check_rows(
@@ -380,19 +258,3 @@ def _check_rows(
             f"{source} has no value of the synthesised keys {synthesized}: they are missing in all "
             f"{len(table):,} rows, and nothing could match; give the file that was released"
         )
-
-
-def listed(releases: Any) -> list[pd.DataFrame]:
-    """The tables of a release; one table or several, as a list."""
-    tables = releases if declared_columns(releases) is None else releases.datasets
-    tables = [tables] if isinstance(tables, pd.DataFrame) else tables
-    if not isinstance(tables, Sequence) or isinstance(tables, str):
-        raise InputError(
-            f"releases is a {type(releases).__name__}; give a Release, a DataFrame or a list of "
-            f"DataFrames"
-        )
-    if not len(tables):
-        raise InputError("releases is empty (m = 0); give at least one released file")
-    for l, table in enumerate(tables, start=1):
-        require_columns(table, (), source(l))
-    return list(tables)

@@ -24,10 +24,12 @@ import pyarrow.compute as pc
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
+from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import MAX_LEVELS, same_records
+from bayes_risk.release.tables import check_unchanged
 
 from .boxes import BOX, Boxes, match_each, match_pooled
-from .input import check_unchanged, checked_keys, coded, release_tables
+from .input import check_discrete, checked_keys, release_tables
 from .parquet_files import ParquetTable
 
 Progress = Callable[[str, int, int], None]
@@ -170,18 +172,36 @@ def _levels(plan: Plan) -> list[Levels]:
         for rows in table.batches(plan.keys, plan.batch):
             for key in plan.keys:
                 if len(seen.get(key, ())) <= MAX_LEVELS or not table.is_number(key):
-                    values = rows.column(key).unique()
-                    seen[key] = pa.concat_arrays([seen.get(key, values), values]).unique()
+                    seen[key] = _counted(rows.column(key), seen.get(key))
             done += len(rows)
             plan.progress("levels", done, total)
         found.append(seen)
-    levels = []
+    levels, names = [], [table.name for table in plan.tables]
     for key in plan.keys:
-        values = [seen[key] for seen in found]
-        tables = zip(plan.tables, values, strict=True)
-        codes, size = coded(key, [_series(table, key, array) for table, array in tables])
-        levels.append(Levels(values, [code.astype(np.int64) for code in codes], size))
+        values = [seen[key].column("value").combine_chunks() for seen in found]
+        times = [seen[key].column("n").to_numpy() for seen in found]
+        columns = [
+            _series(*one) for one in zip(plan.tables, [key] * len(names), values, strict=True)
+        ]
+        for column, name in zip(columns, names, strict=True):
+            check_discrete(key, column, len(column), f" of {name}")
+        found_in = coded(key, columns, names, times)
+        levels.append(
+            Levels(values, [code.astype(np.int64) for code in found_in.codes], found_in.size)
+        )
     return levels
+
+
+def _counted(column: Any, seen: Any) -> Any:
+    """Distinct values and how many records have each, with those seen before."""
+    counts = column.value_counts()
+    new = pa.table({"value": counts.field("values"), "n": counts.field("counts")})
+    both = new if seen is None else pa.concat_tables([seen, new])
+    return (
+        both.group_by("value", use_threads=False)
+        .aggregate([("n", "sum")])
+        .rename_columns(["value", "n"])
+    )
 
 
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
@@ -276,7 +296,7 @@ def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
     """The column that names records says the same in every table."""
     tables = zip(plan.tables, ids, strict=True)
     values = [_series(table, str(plan.id), column).astype(object) for table, column in tables]
-    (first, *others), _ = coded(str(plan.id), values, [table.name for table in plan.tables])
+    first, *others = coded(str(plan.id), values, [table.name for table in plan.tables]).codes
     for table, codes in zip(plan.tables[1:], others, strict=True):
         if (differs := codes != first).any():
             raise InputError(

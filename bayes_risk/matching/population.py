@@ -17,10 +17,11 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
+from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, is_numeric, scalar
 
-from .input import check_discrete, check_kinds
+from .input import check_discrete
 from .loglinear import (
     CHAINS,
     MAX_DRAWN_CELLS,
@@ -66,9 +67,12 @@ class KeyLevels:
         """
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
-            values = _present(df[one.name])
-            check_kinds(one.name, one.levels, "the population", values, "the table given")
-            codes[:, a] = one.places(df[one.name])
+            columns = [pd.Series(list(one.levels)), df[one.name]]
+            found = coded(one.name, columns, ["the population", "the table given"])
+            place = np.full(found.size, -1)
+            place[found.codes[0][::-1]] = np.arange(len(one.levels))[::-1]
+            place[0] = len(one.levels)  # missing
+            codes[:, a] = place[found.codes[1]]
         first, cell, _ = distinct_rows(codes)
         return first, cell, codes[first]
 

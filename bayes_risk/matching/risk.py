@@ -8,7 +8,6 @@ like. The mathematics and its derivation: ``docs/identification.md``.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,25 +17,24 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.equality import place_of
+from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.release.release import SAME
+from bayes_risk.release.exposure import exposure_of_tables
+from bayes_risk.release.tables import Released, Tables, check_unchanged
 
 from .boxes import BOX, OPEN_ROUND, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
-from .exposure import exposure
 from .input import (
     Key,
-    Released,
     Targets,
-    check_unchanged,
+    check_discrete,
     checked_flag,
     checked_keys,
     checked_missing,
     checked_targets,
-    coded,
     reason_key,
     release_tables,
     rows_correspond,
-    source,
 )
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
@@ -61,9 +59,9 @@ class Rules(NamedTuple):
 
 def compared(
     name: str,
-    original: pd.DataFrame,
-    tables: Mapping[str, pd.DataFrame],
-    targets: pd.DataFrame,
+    tables: Tables,
+    files: Sequence[int],
+    sought: Targets,
     rules: Rules,
     unsynthesized: bool,
 ) -> Compared:
@@ -72,28 +70,26 @@ def compared(
     Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
     """
     within, missing = rules.radius.get(name), rules.missing[name]
-    released = {place: table[name] for place, table in tables.items() if name in table}
-    first = original[name]
-    columns = [first, first if targets is original else targets[name], *released.values()]
-    where, n_levels = ["the original", "the targets", *released], 0
-    parts: list[Any]
-    if within is None:
-        parts, n_levels = coded(name, columns, where)
-    else:
-        parts = [_numbers(column, place) for column, place in zip(columns, where, strict=True)]
-    column, y, *shown = parts
     if unsynthesized:
-        for values, place in zip(shown, released, strict=True):
-            same = values == column
-            if within is not None:
-                same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
-            check_unchanged(name, int((~same).sum()), len(column), place)
-        shown = [column]
-    value = np.stack(shown)
+        for l in range(1, tables.m + 1):
+            check_unchanged(name, tables.changed(name, l), tables.n, place_of(l))
     if within is None:
-        lost, gone = y == n_levels - 1, value == n_levels - 1
+        codes = tables.column(name)
+        if codes.apart:
+            raise InputError(codes.apart)
+        for l, frame in enumerate(tables.frames):
+            if name in frame:
+                check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
+        parts: Sequence[Any] = codes.codes
+    else:
+        parts = _numbers(name, tables)
+    column, shown = parts[0], [parts[l] for l in files]
+    y = parts[-1] if sought.outside else column[sought.rows]
+    value = column[None] if unsynthesized else np.stack(shown)
+    if within is None:
+        lost, gone = y == 0, value == 0
         if missing == "level" or not (lost.any() or gone.any()):
-            return None, Key(y, value, n_levels)
+            return None, Key(y, value, codes.size)
         y, value = np.where(lost, np.nan, y), np.where(gone, np.nan, value)
         return _with_missing(NumericKey(y, y, y, value), missing)
     present = column[~np.isnan(column)]
@@ -136,21 +132,24 @@ def _with_missing(key: NumericKey, missing: str) -> Compared:
     return NumericKey(np.where(lost, 0.0, y), low, high, value), level
 
 
-def _numbers(column: pd.Series, where: str) -> Array:
+def _numbers(name: str, tables: Tables) -> list[Array]:
+    """Numbers of a key in every table; none of them infinite."""
+    column = tables.frames[0][name]
     if not is_numeric(column.dtype) or pd.api.types.is_complex_dtype(column.dtype):
         raise InputError(
-            f"key {column.name!r} ({column.dtype}) of {where} holds no real numbers, which a "
+            f"key {name!r} ({column.dtype}) of the original holds no real numbers, which a "
             "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
             "out of radius"
         )
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if np.isinf(values).any():
-        raise InputError(
-            f"key {column.name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
-            f"{len(values):,} records, which lie within no radius; mend them, or cut the key into "
-            "categories (pandas.cut) and leave it out of radius"
-        )
-    return values
+    found = tables.numbers(name)
+    for values, where in zip(found, tables.places, strict=True):
+        if np.isinf(values).any():
+            raise InputError(
+                f"key {name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
+                f"{len(values):,} records, which lie within no radius; mend them, or cut the key "
+                "into categories (pandas.cut) and leave it out of radius"
+            )
+    return found
 
 
 class KeySet(NamedTuple):
@@ -168,24 +167,26 @@ class KeySet(NamedTuple):
 
 
 def key_sets(
-    original: pd.DataFrame,
-    tables: Mapping[str, pd.DataFrame],
+    tables: Tables,
+    files: Sequence[int],
     sought: Targets,
-    known: Sequence[str],
-    synthesized: Sequence[str],
+    keys: tuple[Sequence[str], Sequence[str]],
     rules: Rules,
     also: Sequence[Key],
 ) -> tuple[KeySet, KeySet]:
-    """Code all keys, and the unsynthesised ones alone; ``also``: further ones of these, coded."""
+    """Code all keys in some files, and the unsynthesised ones alone.
+
+    ``keys``: known ones and synthesised ones; ``also``: further known ones, coded.
+    """
     exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
     numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
-    for name in [*known, *synthesized]:
-        us = name in known
-        number, level = compared(name, original, tables, sought.frame, rules, us)
+    for name in [*keys[0], *keys[1]]:
+        us = name in keys[0]
+        number, level = compared(name, tables, files, sought, rules, us)
         numeric[us] += [] if number is None else [number]
         exact[us] += [] if level is None else [level]
-    place, m, n_t = sought.place, len(tables), len(sought.place)
-    n = len(next(iter(tables.values())))
+    place, m, n_t = sought.place, len(files), len(sought.place)
+    n = int(tables.sizes[files[0]])
     kept, every = Combinations(n_t + n), Combinations(n_t + m * n)  # targets first, then records
     for key in exact[True]:
         kept.add(np.append(key.target, key.released), key.n_levels)
@@ -404,31 +405,70 @@ def identification_risk(
     >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
     (3.0, 2.0)
     """
-    found = matched(**locals())  # all arguments as they came
+    return identified(
+        original,
+        releases,
+        MatchingOptions(
+            known,
+            synthesized,
+            targets,
+            population,
+            strategy,
+            reason,
+            radius,
+            shape,
+            closed,
+            missing,
+            fallback,
+            corresponds,
+        ),
+    )[0]
+
+
+class MatchingOptions(NamedTuple):
+    """Arguments of `identification_risk`."""
+
+    known: Sequence[str]
+    synthesized: Sequence[str]
+    targets: Any = None
+    population: Outsiders = None
+    strategy: Strategy = "always"
+    reason: Any = None
+    radius: Mapping[str, float | Radius] | None = None
+    shape: str = "box"
+    closed: bool = True
+    missing: str | Mapping[str, str] = "level"
+    fallback: bool = True
+    corresponds: bool | None = None
+
+
+def identified(
+    original: pd.DataFrame, releases: Any, how: MatchingOptions
+) -> tuple[Matched, Tables]:
+    """`identification_risk`, and the tables that it has read."""
+    found, tables = matched(original, releases, how)
     if isinstance(releases, Replicates):
-        return found
-    own = None if isinstance(found, IdentificationRisk) else False
-    shown = exposure(original, releases, keys=[*known, *synthesized], corresponds=own)
-    return replace(found, exposure=shown)
+        return found, tables
+    return replace(
+        found, exposure=exposure_of_tables(tables, [*how.known, *how.synthesized])
+    ), tables
 
 
-def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
-    """Compute `identification_risk`, of which ``how`` are arguments, without its `Exposure`."""
-    given = signature(identification_risk).bind(original, releases, **how)
-    given.apply_defaults()
-    how = given.arguments
-    population, reason = how["population"], how["reason"]
-    choices = checked_choices(how["strategy"], how["shape"], how["closed"], how["fallback"])
-    known, synthesized = checked_keys(original, how["known"], how["synthesized"])
+def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tuple[Matched, Tables]:
+    """`identified` without the `Exposure`."""
+    population, reason = how.population, how.reason
+    choices = checked_choices(how.strategy, how.shape, how.closed, how.fallback)
+    known, synthesized = checked_keys(original, how.known, how.synthesized)
     keys = [*known, *synthesized]
-    within, lost = checked_radius(how["radius"], keys), checked_missing(how["missing"], keys)
+    within, lost = checked_radius(how.radius, keys), checked_missing(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
     asked = {"population": population is not None, "reason": reason is not None}
     asked |= {"known": bool(known), "Replicates": drawn}
-    own = rows_correspond(original, releases, how["corresponds"], **asked)
-    tables = release_tables(original, releases, known, synthesized, own)
-    sought = checked_targets(original, how["targets"], keys)
+    own = rows_correspond(original, releases, how.corresponds, **asked)
+    sought = checked_targets(original, how.targets, keys)
+    people = sought.frame if sought.outside else None
+    tables = release_tables(original, releases, known, synthesized, own, people)
     rules = Rules(within, lost, choices.closed)
     same: dict[str, Any] = {
         "index": sought.frame.index,
@@ -441,15 +481,18 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
     }
     if not own:
         N = []
-        for name, table in {source(0): original, **tables}.items():
-            place = np.minimum(sought.place, len(table) - 1)  # in the original that of the target
-            there = original, {name: table}, sought._replace(place=place)
-            boxes = key_sets(*there, [], synthesized, rules, [])[0].boxes(choices.limit)
-            N.append(boxes.N[0][boxes.of] - boxes.own[0] * (name == source(0)))
-        sizes = np.array([len(original), *map(len, tables.values())])
-        return MatchCounts(sizes=sizes, others=N[0], c=np.stack(N[1:], axis=1), **same)
+        for l in range(tables.m + 1):
+            place = np.minimum(sought.place, tables.sizes[l] - 1)  # in the original the target's
+            boxes = key_sets(
+                tables, [l], sought._replace(place=place), ([], synthesized), rules, []
+            )[0].boxes(choices.limit)
+            N.append(boxes.N[0][boxes.of] - boxes.own[0] * (l == 0))
+        return MatchCounts(
+            sizes=tables.sizes, others=N[0], c=np.stack(N[1:], axis=1), **same
+        ), tables
     also = reason_key(reason, original, sought)
-    held, kept = key_sets(original, tables, sought, known, synthesized, rules, also)
+    files = range(1, tables.m + 1)
+    held, kept = key_sets(tables, files, sought, (known, synthesized), rules, also)
     boxes = held.boxes(choices.limit)
     near = kept.boxes(choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
@@ -467,7 +510,7 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
     left_out: Iterable[Matches] = apart
     if release_of is not None:
         left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
-    return IdentificationRisk(
+    found = IdentificationRisk(
         known=tuple(known),
         fallback=cells.used,
         population=odds.words,
@@ -482,6 +525,7 @@ def matched(original: pd.DataFrame, releases: Any, **how: Any) -> Matched:
         pooled_mcse=_jackknife(left_out, choices.strategy),
         pooled_draws_mcse=_jackknife(of_draws, choices.strategy),
     )
+    return found, tables
 
 
 def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:

@@ -11,8 +11,8 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
+from bayes_risk.release.exposure_result import Exposure
 
-from .exposure_result import Exposure
 from .odds import GIVEN
 from .radii import Radius
 from .replicates import error_between

@@ -1,15 +1,20 @@
 """A release in the terms of its original: the same text, levels and dates."""
 
-from contextlib import suppress
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
-from bayes_risk.data.table import Missing, in_days, indexed, stored_table
-from bayes_risk.data.variables import Levels, holds_text, is_numeric
+from bayes_risk.data.spelling import respelled, values_of
+from bayes_risk.data.table import Missing, indexed, stored_table
+from bayes_risk.data.variables import Levels, holds_text
+
+
+USUAL = ("dates written as text", "dates as days")  # in a text file
 
 
 def read_like(
@@ -43,40 +48,65 @@ def read_like(
 
 
 def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Give a release's columns the levels and dates of the original's."""
-    made = {
-        name: _converted(table[name], original[name], f"column {name!r} of {source}")
-        for name in table.columns
-        if name in original.columns
-    }
+    """Give a release's columns the text, levels, numbers and dates of the original's.
+
+    What was read in another form is said in a warning.
+    """
+    made = {}
+    for name in table.columns:
+        if name in original.columns and isinstance(table[name], pd.Series):
+            made[name] = _converted(table[name], original[name], str(name), source)
     return table.assign(**made) if made else table
 
 
-def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
-    if isinstance(original.dtype, pd.CategoricalDtype):
-        levels = original.dtype.categories
-        values = column.astype(column.cat.categories.dtype) if _is_category(column) else column
-        strange = (values.notna() & ~values.isin(levels)).to_numpy()
-        if strange.any():  # neither the value nor the levels are told: they are the data's
-            raise InputError(
-                f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
-                f"original's {len(levels):,} levels (so in {strange.sum():,} rows); if the file "
-                "holds codes, write it with labels; if the value can be, declare it among the "
-                "original's levels"
-            )
-        return values.astype(original.dtype)
-    if _is_date(original) and holds_text(column):
-        try:
-            return pd.to_datetime(column, format="ISO8601")
-        except ValueError:
-            raise InputError(
-                f"{where} holds text that is no date such as 2020-01-31, and the original holds "
-                "dates; write the dates so"
-            ) from None
-    if is_numeric(original.dtype) and holds_text(column):
-        with suppress(InputError):  # it is no column of dates, and is told elsewhere
-            return in_days(column, where)
-    return column
+def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -> pd.Series:
+    """One column in the original's terms; left as it is where it cannot be compared."""
+    kind, own = original.dtype, column.dtype
+    if _is_category(original) and _is_category(column):
+        column = column.astype(column.cat.categories.dtype)
+    elif not _is_category(original) and (own == kind or own.kind in "iuf" and kind.kind in "iuf"):
+        if not holds_text(original):
+            return column
+    where, distinct = pd.factorize(column)
+    genuine = values_of(pd.factorize(original)[1])
+    given = values_of(distinct)
+    absent = bool(original.isna().any())
+    try:
+        found = respelled(name, genuine, given, absent, ("the original", source))
+    except InputError:
+        if _is_category(original) or _is_date(original):
+            raise
+        return column
+    if found.how not in ("", *USUAL):
+        warnings.warn(f"column {name!r} of {source} is read with {found.how}", stacklevel=2)
+    if not _is_category(original) and not found.how and given.kind == genuine.kind:
+        return column
+    held = [*found.held.astype(object), None]
+    values = pd.Series([held[i] for i in where], column.index, np.dtype(object))
+    if _is_category(original):
+        return _as_levels(values, original.dtype, f"column {name!r} of {source}")
+    if genuine.kind == "dates":
+        stamps = values.dropna().astype(np.int64).to_numpy().astype("datetime64[us]")
+        dates = pd.Series(pd.NaT, column.index, dtype="datetime64[us]")
+        dates[values.notna()] = stamps
+        return dates
+    return values.infer_objects()
+
+
+def _as_levels(values: pd.Series, dtype: Any, where: str) -> pd.Series:
+    """A category of the original's levels; any other value is an error."""
+    levels = dtype.categories
+    known = values_of(levels)
+    at = dict(zip(known.held.tolist(), levels, strict=True))
+    strange = (values.notna() & ~values.isin(list(at))).to_numpy()
+    if strange.any():  # neither the value nor the levels are told: they are the data's
+        raise InputError(
+            f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
+            f"original's {len(levels):,} levels (so in {strange.sum():,} rows); if the file "
+            "holds codes, write it with labels; if the value can be, declare it among the "
+            "original's levels"
+        )
+    return values.map(at, na_action="ignore").astype(dtype)
 
 
 def text_columns(original: pd.DataFrame) -> list[str]:

@@ -17,8 +17,8 @@ from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Public, Result
 from bayes_risk.data.variables import Number
-from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import Matched
+from bayes_risk.release.exposure_result import exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 NAN = float("nan")

@@ -9,8 +9,8 @@ from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
-from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.words import Matching
+from bayes_risk.release.exposure_result import exposure_of
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 
 from .content import page

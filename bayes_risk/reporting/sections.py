@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table
-from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.release.exposure_result import exposure_of
 from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.result import AttributeRisk

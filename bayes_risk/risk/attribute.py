@@ -32,9 +32,10 @@ from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.matching.exposure import exposure
-from bayes_risk.matching.exposure_result import Exposure
+from bayes_risk.release.exposure import exposure_of_tables
+from bayes_risk.release.exposure_result import Exposure
 from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.release.tables import Tables
 
 from .posterior import (
     MAX_LEFT_OUT,
@@ -533,7 +534,7 @@ def gathered(
         any_release="predictive" in problem.capabilities.methods,
         factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        exposure=exposure(fit.microdata, release),
+        exposure=exposure_of_tables(Tables.of_encoded(encoded)),
         check=check(),
         before=before_release(runner.before(cases, found), cases.guesses, found.few_chains)
         if before

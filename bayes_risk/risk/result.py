@@ -30,7 +30,7 @@ from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.intruder.guesses import how_many
-from bayes_risk.matching.exposure_result import Exposure
+from bayes_risk.release.exposure_result import Exposure
 
 from .closeness import GuessPosterior
 from .explanation import Explanation, explained_in_words, explanation, shown_explained

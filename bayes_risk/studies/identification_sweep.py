@@ -14,13 +14,14 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Table, draw, spread, value
-from bayes_risk.matching.input import Released, checked_keys, declared_columns
-from bayes_risk.matching.input import listed as list_tables
+from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
 from bayes_risk.matching.result import NOBODYS, MatchCounts
-from bayes_risk.matching.risk import check_effects, checked_choices, matched
+from bayes_risk.matching.risk import MatchingOptions, check_effects, checked_choices, matched
 from bayes_risk.matching.words import COLUMNS
+from bayes_risk.release.tables import Released, declared_columns
+from bayes_risk.release.tables import listed as list_tables
 
 from .grid import (
     Dimensions,
@@ -313,7 +314,8 @@ def identification_sweep(
         for setting in every_setting(axes)
     ]
     _settle_effects(calls)
-    found = [matched(original, **call) for call in calls]
+    given = [(call.pop("releases"), MatchingOptions(**call)) for call in calls]
+    found = [matched(original, tables, how)[0] for tables, how in given]
     if any(isinstance(one, MatchCounts) for one in found):
         raise InputError(f"{NOBODYS} A sweep compares right ones; ask identification_risk")
     dims, shape, names, rules = list(axes), shape_of(axes), [*COLUMNS, "mcse"], ["pooled", "mean"]

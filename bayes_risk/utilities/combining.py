@@ -18,8 +18,6 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, number
 
-from .tables import Tables
-
 Brought = tuple[Array, Array, list[Any]]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
 
@@ -357,18 +355,22 @@ def _interval(q: Array, variance: Array, quantile: Array | float) -> _Interval:
 
 
 def inferences(
-    analyses: Mapping[str, Analysis], tables: Tables, rules: str, confidence: float
+    analyses: Mapping[str, Analysis],
+    frames: Sequence[pd.DataFrame],
+    m: int,
+    rules: str,
+    confidence: float,
 ) -> Inference:
-    """Fit every analysis to every table; releases are combined by the rules."""
-    found = Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
+    """Fit every analysis to every table; m releases are combined by the rules."""
+    found = Inference([], np.empty((0, len(COLUMNS))), np.empty((m, 0, 2)))
     normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
     for analysis, fit in analyses.items():
-        q, u, names = _fitted(analysis, fit, tables)
+        q, u, names = _fitted(analysis, fit, frames)
         alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
         both = alone[1]
-        if tables.m > 1 and rules == "fully synthetic":
+        if m > 1 and rules == "fully synthetic":
             both = fully_synthetic(q[1:], u[1:], confidence)
-        elif tables.m > 1:
+        elif m > 1:
             table = combine(q[1:], u[1:], confidence=confidence).table
             both = _Interval(*table[["estimate", "std_error", "low", "high"]].to_numpy().T)
         *apart, together = (_agreement(alone[0], one) for one in [*alone[1:], both])
@@ -380,9 +382,9 @@ def inferences(
     return found
 
 
-def _fitted(analysis: str, fit: Analysis, tables: Tables) -> Brought:
+def _fitted(analysis: str, fit: Analysis, frames: Sequence[pd.DataFrame]) -> Brought:
     """Estimates and variances (m + 1, K) of an analysis from all tables, and their names."""
-    fits = [fit(table.copy()) for table in tables.frames]
+    fits = [fit(table.copy()) for table in frames]
     for found in fits:
         if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
             raise InputError(

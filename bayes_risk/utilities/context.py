@@ -13,11 +13,11 @@ from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.matching.input import coded
 from bayes_risk.release.release import Release
+from bayes_risk.release.tables import Tables
 
 from .context_result import COMPARED, ContextMeasures
-from .tables import Tables, floats, group_edges, group_of, tables_of
+from .tables import compared_columns, floats, group_edges, group_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
@@ -239,10 +239,11 @@ def context_measures(
     at_least("lookups", lookups, 1)
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
-    tables = tables_of(original, release, None, None)
-    keys = known_columns("keys", keys, tables.columns, least=1)
+    compared = compared_columns(original, release, None, None, holdout)
+    tables = compared.tables
+    keys = known_columns("keys", keys, compared.columns, least=1)
     given = [] if target is None else [target] if isinstance(target, str) else list(target)
-    targets = known_columns("target", given, tables.columns)
+    targets = known_columns("target", given, compared.columns)
     for name in targets:
         if name in keys:
             raise InputError(f"target {name!r} is among the keys; what is known cannot be learnt")
@@ -251,7 +252,7 @@ def context_measures(
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
     key = combined([codes[name] for name in keys])
     pairs = {name: combined([key, codes[name]]) for name in targets}
-    measured = _distance_columns(tables, distances, holdout)
+    measured = _distance_columns(compared.columns, distances, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
@@ -261,9 +262,7 @@ def context_measures(
             counts, in_disco[t] = attribute(key, codes[name], pairs[name], l)
             found |= _shares(name, counts)
         if measured:
-            parts = [tables.frames[0], tables.frames[l]]
-            parts.append(parts[0].iloc[:0] if holdout is None else holdout)
-            columns = [_values(name, [part[name] for part in parts]) for name in measured]
+            columns = [_values(tables, name, l) for name in measured]
             found |= _distances(*closest(columns, lookups, child))
         rows.append(found)
         replicated.append(unique)
@@ -295,28 +294,25 @@ def _shares(target: str, counts: Counts) -> Measured:
 
 
 def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
-    parts = [frame[name] for frame in tables.frames]
-    if not pd.api.types.is_numeric_dtype(parts[0].dtype):
-        if groups is not None:
-            raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
-        return coded(name, parts)
-    values = floats(name, parts)
-    if groups is not None:
-        at_least(f"groups[{name!r}]", groups, 2)
-        edges = group_edges(values[0], groups)
-        return [group_of(v, edges) for v in values], len(edges) + 2
-    seen, where = np.unique(np.concatenate(values), return_inverse=True)
-    return np.split(where, np.cumsum([len(v) for v in values])[:-1]), len(seen)
+    if groups is None:
+        column = tables.column(name)
+        return column.codes[: tables.m + 1], column.size
+    if not is_numeric(tables.frames[0][name].dtype):
+        raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
+    at_least(f"groups[{name!r}]", groups, 2)
+    values = floats(tables, name)[: tables.m + 1]
+    edges = group_edges(values[0], groups)
+    return [group_of(v, edges) for v in values], len(edges) + 2
 
 
 def _distance_columns(
-    tables: Tables, distances: Sequence[str] | bool, holdout: pd.DataFrame | None
+    columns: Sequence[str], distances: Sequence[str] | bool, holdout: pd.DataFrame | None
 ) -> list[str]:
     if distances is False and holdout is not None:
         raise InputError("holdout is for distances, and distances=False; leave one of them out")
     if isinstance(distances, bool):
-        distances = tables.columns if distances else []
-    chosen = known_columns("distances", distances, tables.columns)
+        distances = columns if distances else []
+    chosen = known_columns("distances", distances, columns)
     held = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
     absent = [c for c in chosen if c not in held]
     if absent:
@@ -324,7 +320,9 @@ def _distance_columns(
     return chosen
 
 
-def _values(name: str, parts: Sequence[pd.Series]) -> Values:
-    if is_numeric(parts[0].dtype):
-        return True, floats(name, parts)
-    return False, [codes.astype(float) for codes in coded(name, parts)[0]]
+def _values(tables: Tables, name: str, l: int) -> Values:
+    """A column of the original, of release l and of the holdout, if there is one."""
+    number = is_numeric(tables.frames[0][name].dtype)
+    parts = floats(tables, name) if number else [c.astype(float) for c in tables.column(name).codes]
+    holdout = parts[tables.m + 1] if len(parts) > tables.m + 1 else parts[0][:0]
+    return number, [parts[0], parts[l], holdout]

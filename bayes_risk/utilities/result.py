@@ -22,10 +22,10 @@ from .tables import (
     MARGIN_MEASURES,
     PAIR_MEASURES,
     columns_of,
+    compared_columns,
     margins,
     over_releases,
     pairs,
-    tables_of,
 )
 
 ROWS = 10  # pairs, columns and estimates, the worst first
@@ -469,9 +469,10 @@ def utility(
             "analyses must be a dict of name to function of a DataFrame, such as "
             '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
         )
-    tables = tables_of(original, release, columns, synthesized)
+    tables = compared_columns(original, release, columns, synthesized)
     coded = columns_of(tables, numbers, groups, missing)
-    found = inferences(fits, tables, rules, confidence)
+    frames = tables.tables.aligned(tables.columns) if fits else []
+    found = inferences(fits, frames, tables.tables.m, rules, confidence)
     begin_work()
     margin_names, margin = margins(coded, tables.replaced)
     pair_names, pair = pairs(coded, tables.replaced, n_jobs)
@@ -493,7 +494,7 @@ def utility(
         synthesized=tables.made,
         unsynthesized=tables.kept,
         left_out=tables.left_out,
-        n_records=tuple(len(frame) for frame in tables.frames),
+        n_records=tuple(map(int, tables.tables.sizes)),
         rules=rules,
         confidence=level,
         permutations=permutations,

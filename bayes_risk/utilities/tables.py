@@ -18,35 +18,27 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
-from bayes_risk.matching.input import check_unchanged, coded, codes_of, listed, read_rows, source
 from bayes_risk.release.release import Release
+from bayes_risk.release.tables import Tables, check_unchanged, listed
 
 
-class Tables(NamedTuple):
-    """The original and m releases with the same columns.
+class Compared(NamedTuple):
+    """The columns that are compared, of the original and m releases.
 
     ``made`` were synthesised, ``kept`` carried over (records then correspond, row by row);
     ``replaced`` is the share of records whose values were replaced; ``left_out`` the columns of the
     original that some release lacks.
     """
 
-    frames: tuple[pd.DataFrame, ...]
+    tables: Tables
+    columns: tuple[str, ...]
     made: tuple[str, ...]
     kept: tuple[str, ...]
     replaced: float
     left_out: tuple[str, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """All columns compared, in the original's order."""
-        return list(self.frames[0].columns)
-
-    @property
-    def m(self) -> int:
-        """Number of releases."""
-        return len(self.frames) - 1
 
 
 class Column(NamedTuple):
@@ -63,12 +55,13 @@ class Column(NamedTuple):
     size: int
 
 
-def tables_of(
+def compared_columns(
     original: pd.DataFrame,
     release: Any,
     columns: Sequence[str] | None,
     synthesized: Sequence[str] | None,
-) -> Tables:
+    holdout: pd.DataFrame | None = None,
+) -> Compared:
     """Check and put side by side; see `bayes_risk.utilities.result.utility` for what is allowed."""
     if len(checked_table(original, "original")) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
@@ -77,53 +70,48 @@ def tables_of(
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
     part = isinstance(release, Release) and release.records is not None
-    given, _ = read_rows(original, given, bool(kept or part))
-    frames = [original[wanted]]
+    others = {} if holdout is None else {"the holdout": holdout}
+    tables = Tables.of(original, release, own=bool(kept or part), others=others)
     for l, table in enumerate(given, start=1):
-        require_columns(table, [c for c in wanted if c in table.columns], source(l))
-        # a Release may leave out what was not synthesised
-        shown = {c: table[c] if c in table.columns else original[c] for c in wanted}
-        frames.append(pd.DataFrame(shown, index=table.index))
+        require_columns(table, [c for c in wanted if c in table.columns], place_of(l))
         for name in kept:
-            found = codes_of(name, [original[name], frames[-1][name]])
-            changed = len(original)  # of text here and numbers there
-            if found is not None:
-                changed = int(np.not_equal(*np.split(found[0], 2)).sum())
-            check_unchanged(name, changed, len(original), source(l))
+            check_unchanged(name, tables.changed(name, l), len(original), place_of(l))
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
-    return Tables(tuple(frames), tuple(made), tuple(kept), share, tuple(left_out))
+    return Compared(tables, tuple(wanted), tuple(made), tuple(kept), share, tuple(left_out))
 
 
 def columns_of(
-    tables: Tables, numbers: Sequence[str] | None, groups: int, missing: str
+    compared: Compared, numbers: Sequence[str] | None, groups: int, missing: str
 ) -> list[Column]:
     """Code every column over all tables; numbers are cut at the original's quantiles."""
     one_of("missing", missing, ("error", "level"))
+    tables, original = compared.tables, compared.tables.frames[0]
     if numbers is None:
-        numbers = [c for c in tables.columns if looks_continuous(tables.frames[0][c])]
-    counted, found = known_columns("numbers", numbers, tables.columns), []
-    for name in tables.columns:
-        parts, made = [frame[name] for frame in tables.frames], name in tables.made
-        for l, part in enumerate(parts if missing == "error" else []):
-            if count := int(part.isna().sum()):
+        numbers = [c for c in compared.columns if looks_continuous(original[c])]
+    counted, found = known_columns("numbers", numbers, compared.columns), []
+    for name in compared.columns:
+        made, column = name in compared.made, tables.column(name)
+        for l, part in enumerate(column.codes if missing == "error" else ()):
+            if count := int((part == 0).sum()):
                 raise InputError(
-                    f"column {name!r} of {source(l)} has {count:,} missing values; fill or drop "
+                    f"column {name!r} of {place_of(l)} has {count:,} missing values; fill or drop "
                     'them, or pass missing="level" to make them a level of their own'
                 )
         if name in counted:
-            values = floats(name, parts)
+            values = floats(tables, name)
             if np.isnan(values[0]).all():
                 raise InputError(f"column {name!r} of the original holds no number; leave it out")
             edges = group_edges(values[0], groups)
             cells, size = [group_of(v, edges) for v in values], len(edges) + 2
         else:
-            distinct = max(part.nunique() for part in parts)
+            distinct = max(len(np.unique(part[part > 0])) for part in column.codes)
             if distinct > MAX_LEVELS:
                 raise InputError(
                     f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; "
                     "leave it out with columns=, cut it into categories, or name it in numbers="
                 )
-            cells, size = coded(name, parts)
+            size = column.size
+            cells = [(part - 1) % size for part in column.codes]  # missing is the last
             values = [codes.astype(float) for codes in cells]
         found.append(Column(name, made, name in counted, tuple(values), tuple(cells), size))
     return found
@@ -169,23 +157,13 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
     return made
 
 
-def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
+def floats(tables: Tables, name: str) -> list[Array]:
     """Numbers of a column in every table, missing ones NaN; text and infinite values refused."""
-    found = []
-    for l, column in enumerate(parts):
-        try:
-            values = column.to_numpy(dtype=float, na_value=np.nan)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"column {name!r} is a number in the original, and {source(l)} holds text; store "
-                "it as one type"
-            ) from None
+    found = tables.numbers(name)
+    for values, place in zip(found, tables.places, strict=True):
         if np.isinf(values).any():
-            raise InputError(
-                f"column {name!r} of {source(l)} holds infinite values; mend or drop them"
-            )
-        check_magnitude(values, name, source(l))
-        found.append(values)
+            raise InputError(f"column {name!r} of {place} holds infinite values; mend or drop them")
+        check_magnitude(values, name, place)
     return found
 
 

@@ -45,8 +45,8 @@ from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import expected
-from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
-from bayes_risk.matching.input import read_rows
+from bayes_risk.matching.risk import MatchingOptions, identified
+from bayes_risk.release.correspondence import RowCorrespondence, correspondence
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -218,10 +218,10 @@ def matched(
     synthesized = study.identification.synthesized
     with clock("identification risk"):
         options = matching_options(study, df, tables)
-        risk = br.identification_risk(df, tables, **options)
+        risk, read = identified(df, tables, MatchingOptions(**options))
         rows = None
         if isinstance(risk, br.IdentificationRisk):
-            rows = correspondence(df, read_rows(df, tables, True)[0], synthesized)
+            rows = correspondence(read, synthesized)
     for name, rule in (options["radius"] or {}).items():
         units = getattr(rule, "units", 0)
         if 0 < units < 1 and not (df[name].dropna() % 1).any():  # a share was meant, perhaps

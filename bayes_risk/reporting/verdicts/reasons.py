@@ -9,10 +9,10 @@ import numpy as np
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
-from bayes_risk.matching.correspondence import RowCorrespondence
-from bayes_risk.matching.exposure_result import Exposure
 from bayes_risk.matching.result import NOBODYS, MatchCounts
 from bayes_risk.matching.words import Matching
+from bayes_risk.release.correspondence import RowCorrespondence
+from bayes_risk.release.exposure_result import Exposure
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk

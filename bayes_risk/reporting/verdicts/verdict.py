@@ -10,8 +10,8 @@ from typing import Any
 
 from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
-from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.words import Matching
+from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle

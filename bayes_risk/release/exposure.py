@@ -5,21 +5,20 @@ integer each, and integers are counted: a million records take seconds.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import known_columns
+from bayes_risk.data.columns import ROW_NUMBERS
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.data.variables import is_numeric, looks_continuous
-from bayes_risk.release.release import Release
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
-from .input import Released, codes_of, declared_columns, listed, read_rows
+from .tables import Released, Tables, tables_of
 
 
 def exposure(
@@ -73,8 +72,8 @@ def exposure(
     *Rows* correspond where a file has as many as the original and the same index. Only then are
     identical records counted in the same row; those of any row need no correspondence.
 
-    *Equal.* Numbers are equal within 1e-12 of their size, which is what a text file may lose;
-    missing values equal missing values.
+    *Equal*: ``docs/files.md`` defines it. Columns that name or number the records (identifiers,
+    row numbers) are counted apart: they are no part of "all columns" unless they are keys.
 
     *Fresh sample.* With :math:`N_1` and :math:`N_2` values that occur once and twice among the n
     values of a column, a fresh record of the same population has a value that is in the original
@@ -102,57 +101,64 @@ def exposure(
     >>> shown.columns[["genuine", "unique"]].iloc[0].tolist()
     [3, 2]
     """
-    categories = None
+    tables = tables_of(original, release, corresponds)
     if isinstance(original, Microdata):
-        categories = [v.name for v in original.variables if v.n_levels]
-        original = original.decode(original.codes)
-    asked = None if keys is None else known_columns("keys", keys, list(original.columns), least=1)
-    files = _files_of(original, release, corresponds)
-    everything, made, by_keys = (Combinations(files.cut[-1]) for _ in range(3))
+        tables.categories = tuple(v.name for v in original.variables if v.n_levels)
+    return exposure_of_tables(tables, keys)
+
+
+def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exposure:
+    """`exposure` of tables that were read; their coded columns are kept for others."""
+    names = list(tables.names)
+    asked = None if keys is None else known_columns("keys", keys, names, least=1)
+    identifiers = {c: why for c, why in tables.identifiers().items() if c not in (asked or ())}
+    everything, made, by_keys = (Combinations(int(tables.sizes.sum())) for _ in range(3))
     compared, synthesized, chosen = [], [], []
     values: dict[str, list[dict[str, Any]]] = {}
-    for name in original.columns:
-        column = files.codes(name)
+    for name in names:
+        column = None if name in identifiers else tables.compared(name)
         if column is None:
             continue
         compared.append(name)
-        everything.add(*column)
-        if is_numeric(original[name].dtype):
-            values[name] = _values(files, *column)
-        if files.is_made(name, column[0]):
+        codes = tables.stacked(name), column.size
+        everything.add(*codes)
+        if column.kind == "numbers":
+            values[name] = _values(tables, *codes)
+        if tables.is_made(name):
             synthesized.append(name)
-            made.add(*column)
-        keyed = asked or categories
-        if name in keyed if keyed is not None else not looks_continuous(original[name]):
+            made.add(*codes)
+        if name in asked if asked is not None else tables.is_category(name):
             chosen.append(name)
-            by_keys.add(*column)
+            by_keys.add(*codes)
     if not compared:
         raise InputError("the files share no column with the original; see their columns")
     for name in set(asked or ()) - set(compared):
-        raise InputError(
-            f"keys names {name!r}, which some file lacks, holds twice, or stores as text where "
-            "the original holds numbers; leave it out, or store it alike"
-        )
+        raise InputError(f"keys names {name!r}, which cannot be compared: {tables.left_out[name]}")
     if not synthesized:  # nothing differs: the original itself
         synthesized, made = compared, everything
     if not asked and not set(chosen) & set(synthesized):
         chosen += synthesized
         by_keys.add(made.dense(), made.size)
-    y, *released = files.parts(by_keys.dense())
+    y, *released = tables.parts(by_keys.dense())
     once = [np.bincount(part, minlength=by_keys.size) == 1 for part in (y, *released)]
     counted = [name for name in synthesized if name in values]
-    rows = pd.MultiIndex.from_product([range(1, files.m + 1), counted], names=["release", "column"])
-    of_made = _equal(files, made)
+    rows = pd.MultiIndex.from_product(
+        [range(1, tables.m + 1), counted], names=["release", "column"]
+    )
+    of_made = _equal(tables, made)
     return Exposure(
-        index=original.index,
+        index=tables.index,
         compared=tuple(compared),
         synthesized=tuple(synthesized),
         keys=tuple(asked or chosen),
-        left_out=tuple(dict.fromkeys(c for c in original.columns if c not in compared)),
-        n_released=np.diff(files.cut)[1:],
-        not_replaced=0 if files.replaced is None else int((~files.replaced).sum()),
-        corresponds=files.corresponds,
-        **_equal(files, everything),
+        left_out=tuple(tables.left_out),
+        why_left_out=dict(tables.left_out),
+        identifiers={name: _shown(tables, name, why) for name, why in identifiers.items()},
+        notes=tuple(tables.notes),
+        n_released=tables.sizes[1:],
+        not_replaced=0 if tables.replaced is None else int((~tables.replaced).sum()),
+        corresponds=tables.corresponds,
+        **_equal(tables, everything),
         identical_synthesized=of_made["identical"],
         any_row_synthesized=of_made["any_row"],
         unique=once[0][y],
@@ -163,70 +169,24 @@ def exposure(
     )
 
 
-class _Files(NamedTuple):
-    """The original and its m files, those that correspond in its order.
-
-    ``made``: what the release says was synthesised; ``cut``: where each table begins, and the end,
-    when all are put one below the other; ``replaced``: records whose values were, None: all.
-    """
-
-    frames: Sequence[pd.DataFrame]
-    made: frozenset[str] | None
-    cut: Ints
-    corresponds: Flags
-    replaced: Flags | None
-
-    @property
-    def m(self) -> int:
-        return len(self.frames) - 1
-
-    def parts(self, codes: Ints) -> list[Ints]:
-        """Codes of the original and of each file."""
-        return np.split(codes, self.cut[1:-1])
-
-    def is_made(self, name: str, codes: Ints) -> bool:
-        """Whether a column was synthesised: as the release says, or because it differs."""
-        if self.made is not None:
-            return name in self.made
-        y, *released = self.parts(codes)
-        there = [z for z, same in zip(released, self.corresponds, strict=True) if same]
-        return not there or any(bool((z != y).any()) for z in there)
-
-    def codes(self, name: str) -> tuple[Ints, int] | None:
-        """Codes below a size, 0 if missing, of all tables; None: they cannot be compared."""
-        parts = []
-        for frame in self.frames:
-            times = int((frame.columns == name).sum())
-            kept = self.made is not None and name not in self.made
-            if times > 1 or not (times or kept):
-                return None
-            parts.append(frame[name] if times else self.frames[0][name])
-        return codes_of(name, parts)
+def _shown(tables: Tables, name: str, why: str) -> str:
+    """What a column that names records is, and how many of its values the files show."""
+    if why == ROW_NUMBERS:
+        return why
+    try:
+        y, *files = tables.column(name).codes[: tables.m + 1]
+    except InputError:
+        return f"{why}; no file has it"
+    shown = np.isin(y, np.concatenate(files)) & (y > 0)
+    return f"{why}; the files show {int(shown.sum()):,} of its {len(np.unique(y)):,} values"
 
 
-def _files_of(original: pd.DataFrame, release: object, same: bool | None) -> _Files:
-    declared = declared_columns(release)
-    made = None if declared is None else frozenset(declared)
-    in_part = isinstance(release, Release) and release.records is not None
-    tables = listed(release)
-    lacks = made is not None and any(set(original) - {*made, *table} for table in tables)
-    # where columns or records were kept nothing can be said without the original's rows
-    tables, corresponds = read_rows(original, tables, True if lacks or in_part else same)
-    return _Files(
-        [original, *tables],
-        made,
-        np.cumsum([0, len(original), *map(len, tables)]),
-        np.array(corresponds),
-        release.replaced(len(original)) if in_part else None,  # type: ignore[attr-defined]
-    )
-
-
-def _equal(files: _Files, records: Combinations) -> dict[str, Any]:
+def _equal(tables: Tables, records: Combinations) -> dict[str, Any]:
     """Which records are equal, as `Exposure` has it."""
-    y, *released = files.parts(records.dense())
+    y, *released = tables.parts(records.dense())
     counts = np.bincount(y, minlength=records.size)
     own, found, any_row, same = [], [], [], []
-    for z, there in zip(released, files.corresponds, strict=True):
+    for z, there in zip(released, tables.corresponds, strict=True):
         shown = np.bincount(z, minlength=records.size)
         own.append(z == y if there else np.zeros(len(y), dtype=bool))
         found.append(shown[y] > 0)
@@ -241,9 +201,9 @@ def _equal(files: _Files, records: Combinations) -> dict[str, Any]:
     }
 
 
-def _values(files: _Files, codes: Ints, size: int) -> list[dict[str, Any]]:
+def _values(tables: Tables, codes: Ints, size: int) -> list[dict[str, Any]]:
     """A numeric column in each file: rows of `Exposure.columns`."""
-    y, *released = files.parts(codes)
+    y, *released = tables.parts(codes)
     times = np.bincount(y, minlength=size)
     times[0] = 0  # missing
     given, (once, twice) = times.sum(), ((times == k).sum() for k in (1, 2))
@@ -251,7 +211,7 @@ def _values(files: _Files, codes: Ints, size: int) -> list[dict[str, Any]]:
     of_original = once, given, (times > 0).sum(), *expected, once >= JUDGED * max(given, 1)
     found = []
     for z in released:
-        z = z if files.replaced is None else z[files.replaced]
+        z = z if tables.replaced is None else z[tables.replaced]
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
         N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[times == 1].sum()

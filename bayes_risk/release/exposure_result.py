@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
-from bayes_risk._core.formats import counted, percent
+from bayes_risk._core.formats import begun, counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 COUNTED = {  # of how many, and words of those that the report shows
@@ -43,8 +43,12 @@ class Exposure(Result):
     compared, synthesized, keys : tuple of str
         The columns compared ("all columns" below), those of them that were synthesised, and the
         keys of uniques.
-    left_out : tuple of str
-        Columns of the original that some file lacks, holds twice, or stores as something else.
+    left_out, why_left_out : tuple of str, dict of str to str
+        Columns of the original that could not be compared with those of some file; and why.
+    identifiers : dict of str to str
+        Columns that name or number the records, how that is seen, and how many values files show.
+    notes : tuple of str
+        How values were compared that a file has in another form than the original.
     n_released : ndarray of int, shape (m,)
         Records of each file.
     not_replaced : int
@@ -83,6 +87,9 @@ class Exposure(Result):
     synthesized: tuple[str, ...]
     keys: tuple[str, ...]
     left_out: tuple[str, ...]
+    why_left_out: dict[str, str]
+    identifiers: dict[str, str]
+    notes: tuple[str, ...]
     n_released: Ints
     not_replaced: int
     corresponds: Flags
@@ -220,7 +227,9 @@ class Exposure(Result):
             "sentence": self.sentence(),
             "keys": self.keys,
             "keys_synthesized": self.keys_synthesized,
-            "left_out": self.left_out,
+            "left_out": self.why_left_out,
+            "identifiers": self.identifiers,
+            "notes": self.notes,
             "files": self.files,
             "columns": self._by_column(),
         }
@@ -310,8 +319,9 @@ class Exposure(Result):
             f"{'In each file ' if self.m > 1 else ''}{text} (a fresh sample would show "
             f"{percent(1 - self.alone.mean())}){kept}."
         )
-        for name in self.judged:
-            table = self._by_column()[name]
+        for name, table in self._by_column().items():
+            if not table["judged"].iloc[0]:
+                continue
             fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
             parts.append(
                 f"Of {_range(table['values'])} released values of {name} "
@@ -326,7 +336,10 @@ class Exposure(Result):
                 f"in the file{design}."
             )
         if self.left_out:
-            parts.append(f"Not compared: {', '.join(self.left_out)}.")
+            parts.append(f"Not compared: {', '.join(map(str, self.left_out))}.")
+        for name, why in self.identifiers.items():
+            parts.append(f"{name or 'The column without a name'} is no amount: {why}.")
+        parts += [f"{begun(note)}." for note in self.notes]
         return " ".join(parts)
 
     def __repr__(self) -> str:

@@ -1,0 +1,226 @@
+"""When values of two tables are equal: the one definition, and codes that follow it.
+
+* Missing equals missing.
+* Whole numbers are equal exactly, however large and however stored. Other numbers are equal at the
+  precision of the coarser table (`precision`).
+* Dates are instants in UTC, or days where a table holds days alone.
+* Categories and text are equal by level, after a re-spelling that is certain (`spelling`).
+
+What could never be equal is refused: text against numbers. A column of few levels of which a table
+shows none is named.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.errors import InputError
+
+from .precision import CHANCE, EXACT, WHOLE, common_grid, grids_of, joined, snapped, units_of
+from .spelling import Respelled, Values, respelled, values_of
+
+FEW_LEVELS = 100  # of a category
+
+
+class Coded(NamedTuple):
+    """One column of several tables, coded so that equal values have equal codes.
+
+    ``codes``: of each table, below ``size``; 0: missing. ``values``: of the numbers of each code,
+    at the common precision, (size,), the first NaN; empty for what holds no numbers. ``notes``: how
+    tables were read that do not have the original's form. ``apart``: which table shows none of the
+    original's few levels; empty: none is so. ``n_values``: distinct ones of each table as stored.
+    """
+
+    codes: tuple[Ints, ...]
+    size: int
+    kind: str
+    values: Array
+    notes: tuple[str, ...] = ()
+    apart: str = ""
+    n_values: tuple[int, ...] = ()
+
+
+def coded(
+    name: str,
+    columns: Sequence[pd.Series],
+    places: Sequence[str] = (),
+    times: Sequence[Ints] | None = None,
+) -> Coded:
+    """Code a column over the original and further tables, which messages call ``places``.
+
+    ``times``: how many records each row stands for; by default one. Only distinct values are
+    compared: a million records cost a hash each.
+
+    Raises
+    ------
+    InputError
+        Values that could never be equal to the original's.
+    """
+    places = places or [place_of(l) for l in range(len(columns))]
+    read = _read(name, columns, places, times)
+    distinct = list({id(one[0]): one for one in read.parts}.values())
+    levels, numbers, grid = _levels(
+        read.kind, [one[1] for one in distinct], [one[2] for one in distinct]
+    )
+    notes = list(read.notes)
+    if grid:
+        t = next(l for l, one in enumerate(read.parts) if one[0] is distinct[grid[0]][0])
+        notes.append(f"{name} is compared at {grid[1]}, as {places[t]} has it")
+    of = {id(one[0]): level for one, level in zip(distinct, levels, strict=True)}
+    codes = tuple(np.append(of[id(one[0])], 0)[one[0]] for one in read.parts)
+    size = 1 + max(int(level.max(initial=0)) for level in levels)
+    n_values = tuple(len(one[1]) for one in read.parts)
+    return Coded(codes, size, read.kind, numbers, tuple(notes), read.apart, n_values)
+
+
+class _Read(NamedTuple):
+    """A column of every table: kind, notes, and of each table three arrays.
+
+    The place of each record's value among distinct ones (-1: missing), these, and their records.
+    """
+
+    kind: str
+    parts: list[tuple[Ints, npt.NDArray[Any], Ints]]
+    notes: list[str]
+    apart: str
+
+
+def _read(
+    name: str,
+    columns: Sequence[pd.Series],
+    places: Sequence[str],
+    times: Sequence[Ints] | None = None,
+) -> _Read:
+    """Distinct values of every table in the original's terms."""
+    found: dict[int, tuple[Ints, npt.NDArray[Any], Ints]] = {}
+    first, notes, apart = Values("", np.zeros(0)), list[str](), ""
+    for l, (column, place) in enumerate(zip(columns, places, strict=True)):
+        if id(column) in found:
+            continue
+        where, distinct = pd.factorize(column)
+        count = np.bincount(where + 1, None if times is None else times[l], len(distinct) + 1)
+        values = values_of(distinct)
+        held, original = values.held, found.get(id(columns[0]))
+        if original is None:
+            first = values
+        else:
+            pair = places[0], place
+            same = respelled(name, first, values, original[2][0] > 0, pair)
+            apart = apart or _nothing_shared(name, first, same, original[2], count, place)
+            held = same.held
+            notes += [f"{name} of {place} is read {_how(same.how)}"] if same.how else []
+        found[id(column)] = where, held, count
+    every = [found[id(column)] for column in columns]
+    parts = [(where, held, count[1:]) for where, held, count in every]
+    return _Read(first.kind, parts, notes, apart)
+
+
+def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -> list[Array]:
+    """Numbers of a column in every table, NaN where missing; those stored in fewer digits exact.
+
+    Raises
+    ------
+    InputError
+        The column holds no numbers, or a table holds text that is none.
+    """
+    read = _read(name, columns, places)
+    if read.kind not in ("numbers", "truth values"):
+        raise InputError(f"column {name!r} of {places[0]} holds {read.kind}; give numbers")
+    found = [np.append(held.astype(np.float64), np.nan)[where] for where, held, _ in read.parts]
+    return [
+        found[0],
+        *(values if values is found[0] else snapped(values, found[0]) for values in found[1:]),
+    ]
+
+
+def coded_numbers(name: str, parts: Sequence[Array]) -> Coded:
+    """`coded` of numbers that are there, all in double precision."""
+    return coded(name, [pd.Series(part) for part in parts])
+
+
+def place_of(l: int) -> str:
+    """Name of table l, the original being table 0."""
+    return "the original" if l == 0 else f"release {l}"
+
+
+def _how(how: str) -> str:
+    return how if how.startswith(("as ", "without")) else f"with {how}"
+
+
+def _levels(
+    kind: str, tables: Sequence[npt.NDArray[Any]], counts: Sequence[Ints]
+) -> tuple[list[Ints], Array, tuple[int, str] | None]:
+    """Codes from 1 of the distinct values of each table, None being missing: 0."""
+    there = [pd.notna(held) for held in tables]
+    known = [held[some] for held, some in zip(tables, there, strict=True)]
+    grid, numbers = None, np.zeros(0)
+    if kind in ("numbers", "dates"):
+        known = _one_kind([_numeric(h) for h in known])
+        times = [count[some] for count, some in zip(counts, there, strict=True)]
+        common = common_grid(known, times, units_of if kind == "dates" else grids_of)
+        if common.grid != EXACT:
+            known = [common.grid.rounded(h) for h in known]
+            grid = common.table, common.grid.in_words()
+        every = np.concatenate(known)
+        distinct, first = pd.factorize(every)
+        rank = joined(np.asarray(first))[distinct]
+        code, of = pd.factorize(rank)
+        if kind == "numbers":
+            numbers = np.append(np.nan, np.zeros(len(of)))
+            numbers[1 + code[::-1]] = every[::-1].astype(np.float64)  # that of the first table
+    else:
+        code, _ = pd.factorize(np.concatenate([h.astype(object) for h in known]))
+    cut = np.cumsum([len(h) for h in known])[:-1]
+    levels = []
+    for part, some in zip(np.split(code.astype(np.int64) + 1, cut), there, strict=True):
+        full = np.zeros(len(some), dtype=np.int64)
+        full[some] = part
+        levels.append(full)
+    return levels, numbers, grid
+
+
+def _numeric(held: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers in an array of objects as int64 or double precision, unless they fit neither."""
+    if held.dtype != object or not len(held):
+        return held.astype(np.float64) if held.dtype == object else held
+    if all(isinstance(v, int | np.integer) for v in held):
+        return held if max(map(abs, held)) >= 2**63 else held.astype(np.int64)
+    return held.astype(np.float64)
+
+
+def _one_kind(held: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Whole numbers of all tables as they are; beside real ones in double precision."""
+    if len({h.dtype for h in held}) == 1:
+        return held
+    if all(h.dtype != np.float64 or not len(h) for h in held):
+        return [h.astype(object) for h in held]
+    real = [h for h in held if h.dtype == np.float64]
+    if all((np.abs(h) < WHOLE).all() and (h == np.rint(h)).all() for h in real):
+        return [h.astype(np.int64) if h.dtype == np.float64 else h for h in held]
+    return [h.astype(np.float64) for h in held]
+
+
+def _nothing_shared(
+    name: str, original: Values, file: Respelled, own: Ints, count: Ints, place: str
+) -> str:
+    """Say that a table has no value of a column of few levels, if its records are not so few.
+
+    A record has a value of the original's with probability ``1 - N_1 / n`` (Good 1953). ``own``,
+    ``count``: records of the missing value, and of each other, in the original and in the table.
+    """
+    few = 1 < len(original.known) <= FEW_LEVELS
+    if original.kind not in ("text", "truth values") or not few or not len(file.held):
+        return ""
+    if np.isin(file.held.astype(object), original.known.astype(object)).any():
+        return ""
+    chance = ((own[1:] == 1).sum() + 1) / (own[1:].sum() + 1)
+    if chance ** count[1:].sum() > CHANCE:
+        return ""
+    return (
+        f"no value of column {name!r} of {place} is among the {len(original.known)} levels of the "
+        "original; write it with the same codes or labels, or leave the column out"
+    )

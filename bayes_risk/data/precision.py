@@ -1,0 +1,253 @@
+"""Numbers of several tables, equal at the precision of the coarser one.
+
+A table that was written with three decimals, six significant digits or in single precision holds
+rounded values, and so does one that counts whole days. Two values are equal if rounding both as the
+coarser table did gives one number. The precision of a table is read off its values: they all lie on
+a grid that those of another table would rarely lie on. Whole numbers are compared exactly.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+
+SAME = 1e-12  # relative: what arithmetic loses of a number that is not whole
+WHOLE = 2.0**53  # up to here every whole number has a double of its own
+MOST_DIGITS = 15
+TENS = range(-9, MOST_DIGITS + 1)  # decimals, negative: multiples of 10, 100, ...
+CHANCE = 1e-3  # that values of full precision all lie on a coarser grid
+SAMPLE = 2_000  # values that a grid is chosen by
+UNITS = {"day": 86_400_000_000, "second": 1_000_000, "millisecond": 1_000}  # of microseconds
+SIDES = ("even", "away", "stored", "multiplied", "cut", "down")  # where a half goes, or all
+BY_CHANCE = {"decimals": 0.1, "digits": 0.1, "single": 2.0**-20, "unit": 2.0**-10}
+
+Numbers = npt.NDArray[Any]  # int64, float64, or Python's whole numbers beyond both
+
+
+class Grid(NamedTuple):
+    """What a table's values are rounded to; ``how``: one of `SIDES`.
+
+    ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision;
+    "unit" of time, cut off.
+    """
+
+    kind: str = "exact"
+    n: int = 0
+    how: str = "even"
+
+    def rounded(self, values: Numbers) -> Numbers:
+        """Values on the grid."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._rounded(values)
+
+    def _rounded(self, values: Numbers) -> Numbers:
+        if self.kind == "single":
+            return np.asarray(values.astype(np.float32).astype(np.float64))
+        if self.kind == "unit":
+            return np.asarray(values - values % self.n)
+        if self.kind == "decimals":
+            return _at_decimals(values.astype(np.float64), self.n, self.how)
+        return _at_digits(values.astype(np.float64), self.n, self.how)
+
+    def holds(self, values: Numbers) -> Flags:
+        """Which values lie on the grid."""
+        return np.asarray(self.rounded(values) == values)
+
+    def in_words(self) -> str:
+        """What values are compared at."""
+        if self.kind == "single":
+            return "single precision"
+        if self.kind == "unit":
+            return f"whole {next(name for name, size in UNITS.items() if size == self.n)}s"
+        if self.kind == "digits":
+            return f"{self.n} significant digits"
+        if self.n > 0:
+            return f"{self.n} decimal{'s' * (self.n > 1)}"
+        return f"multiples of {10**-self.n:,}" if self.n else "whole numbers"
+
+
+EXACT = Grid()
+
+
+def _at_decimals(values: Array, n: int, how: str) -> Array:
+    """Values at so many decimals; ``how``: one of `SIDES`."""
+    if how == "multiplied":  # as NumPy does it
+        return np.asarray(np.round(values, n))
+    size = np.longdouble(10.0 ** abs(n))
+    scaled = values.astype(np.longdouble) * size if n >= 0 else values / size
+    if how != "stored":  # 0.285 is stored as 0.28499...; as written it is a half
+        half = np.rint(2 * scaled) / 2
+        scaled = np.where(np.abs(scaled - half) <= SAME * np.abs(scaled), half, scaled)
+    whole = np.rint(scaled)
+    if how == "away":
+        whole = np.copysign(np.floor(np.abs(scaled) + 0.5), scaled)
+    elif how == "cut":
+        whole = np.trunc(scaled)
+    elif how == "down":
+        whole = np.floor(scaled)
+    whole = whole.astype(np.float64)
+    return np.asarray(whole / 10.0**n if n >= 0 else whole * 10.0**-n)
+
+
+def _at_digits(values: Array, n: int, how: str) -> Array:
+    """Values at so many significant digits."""
+    found, some = values.copy(), (values != 0) & np.isfinite(values)
+    size = np.zeros(len(values))
+    size[some] = np.floor(np.log10(np.abs(values[some])))
+    for exponent in np.unique(size[some]):
+        here, decimals = some & (size == exponent), n - 1 - int(exponent)
+        if -22 <= decimals <= 22:  # powers of ten that a double holds
+            found[here] = _at_decimals(values[here], decimals, how)
+        else:
+            found[here] = [float(f"{x:.{n - 1}e}") for x in values[here]]
+    return found
+
+
+def _thinned(values: Numbers) -> Numbers:
+    return values[:: len(values) // SAMPLE + 1]
+
+
+def _first_that_holds(grids: Iterator[Grid], values: Numbers) -> Grid | None:
+    some = _thinned(values)
+    return next((g for g in grids if g.holds(some).all() and g.holds(values).all()), None)
+
+
+def grids_of(values: Numbers) -> list[Grid]:
+    """The coarsest grid of each kind that holds all values, where one does."""
+    if values.dtype == object or not len(values):
+        return []
+    largest = float(np.abs(values.astype(np.float64)).max())
+    if not 0 < largest < np.inf:
+        return []
+    tens = (Grid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
+    digits = (Grid("digits", n) for n in range(1, MOST_DIGITS + 1))
+    found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
+    found.append(_first_that_holds(iter([Grid("single")]), values))
+    return [grid for grid in found if grid is not None]
+
+
+def units_of(values: Numbers) -> list[Grid]:
+    """The largest unit of time of which all instants, in microseconds, are multiples."""
+    grid = _first_that_holds((Grid("unit", size) for size in UNITS.values()), values)
+    return [] if grid is None else [grid]
+
+
+class Common(NamedTuple):
+    """How the numbers of several tables are compared, and the table for which they are rounded."""
+
+    grid: Grid
+    table: int
+
+
+def common_grid(
+    tables: Sequence[Numbers],
+    counts: Sequence[Ints] | None = None,
+    grids: Callable[[Numbers], list[Grid]] = grids_of,
+) -> Common:
+    """The grid at which files share most distinct values with the original, the first table.
+
+    A grid is a candidate if all values of one table lie on it and those of another do not, though
+    by their own digits they would have done so with a probability below `CHANCE`. Of sides to which
+    halves may go that is taken at which most records agree; ``counts``: records of each value.
+    """
+    counts = counts or [np.ones(len(values), dtype=np.int64) for values in tables]
+    best = Common(EXACT, 0)
+    if not all(len(values) for values in tables):
+        return best
+    most = _shared(tables, counts, EXACT)
+    if most == (1, 1):
+        return best
+    found = [(t, grid) for t, values in enumerate(tables) for grid in grids(values)]
+    for t, grid in found:
+        if not _tells(grid, tables[t], tables):
+            continue
+        sides = SIDES if grid.kind in ("decimals", "digits") else ("",)
+        for one in (grid._replace(how=how) for how in sides):
+            shared = _shared(tables, counts, one)
+            if shared > most and shared[0] > 0:
+                best, most = Common(one, t), shared
+    return best
+
+
+def _tells(grid: Grid, values: Numbers, tables: Sequence[Numbers]) -> bool:
+    """Whether a table lies on a grid of its own: others have values that do not."""
+    for other in tables:
+        if other is values or other.dtype == object:
+            continue
+        on = int(grid.holds(other).sum())
+        share = (on + BY_CHANCE[grid.kind]) / (len(other) + 1)
+        if on < len(other) and share ** len(values) <= CHANCE:
+            return True
+    return False
+
+
+def _shared(tables: Sequence[Numbers], counts: Sequence[Ints], grid: Grid) -> tuple[float, float]:
+    """Of the files' distinct values the share among the original's, on a grid; of records alike."""
+    at = grid.rounded if grid.kind != "exact" else lambda values: values
+    shares, alike = [], []
+    levels, place = np.unique(at(tables[0]), return_inverse=True)
+    own = np.bincount(place, counts[0]) / max(counts[0].sum(), 1)
+    for values, count in zip(tables[1:], counts[1:], strict=True):
+        step = len(values) // SAMPLE + 1
+        some, times = at(values[::step]), count[::step]
+        where = np.minimum(np.searchsorted(levels, some), len(levels) - 1)
+        there = levels[where] == some
+        shares.append(float(there.mean()) if len(some) else 1.0)
+        theirs = np.bincount(where[there], times[there], len(levels)) / max(times.sum(), 1)
+        alike.append(float(np.minimum(own, theirs).sum()))
+    return (float(np.mean(shares)), float(np.mean(alike))) if shares else (1.0, 1.0)
+
+
+def joined(values: Numbers) -> npt.NDArray[np.int64]:
+    """Number of each of some distinct values, equal for those that differ by rounding noise.
+
+    Neighbours within `SAME` of each other share one, unless both are whole.
+    """
+    order = np.argsort(values)
+    new = np.ones(len(values), dtype=np.int64)
+    ordered = values[order]
+    if values.dtype.kind == "f":
+        low, high = ordered[:-1], ordered[1:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = high - low > SAME * np.minimum(np.abs(low), np.abs(high))
+        whole = ordered == np.rint(ordered)
+        new[1:] = apart | (whole[:-1] & whole[1:] & (high != low))
+    elif len(values):
+        new[1:] = ordered[1:] != ordered[:-1]
+    found = np.empty(len(values), dtype=np.int64)
+    found[order] = np.cumsum(new) - 1
+    return found
+
+
+def snapped(values: Array, genuine: Array) -> Array:
+    """Numbers (...,), those that a genuine one was stored as in fewer digits replaced by it.
+
+    Storage alone: single precision, or 6 to 15 significant digits. What was rounded to a unit stays
+    as it is, and so does what two genuine numbers would be stored as.
+    """
+    distinct, place = np.unique(values, return_inverse=True)
+    held = np.unique(genuine)
+    held, distinct = held[np.isfinite(held)], distinct.copy()
+    strange = np.isfinite(distinct) & ~np.isin(distinct, held)
+    stored = distinct[strange]
+    if not len(stored) or not len(held):
+        return values
+    grid = common_grid(
+        [held, stored], grids=lambda of: _storage(of, 6 if of is stored else 15)
+    ).grid
+    if grid.kind != "exact":
+        at, those = grid.rounded(held), grid.rounded(stored)
+        levels, first, count = np.unique(at, return_index=True, return_counts=True)
+        where = np.minimum(np.searchsorted(levels, those), len(levels) - 1)
+        known = (levels[where] == those) & (count[where] == 1)
+        distinct[strange] = np.where(known, held[first[where]], stored)
+    return np.asarray(distinct[place].reshape(np.shape(values)))
+
+
+def _storage(values: Numbers, least: int) -> list[Grid]:
+    """Grids of numbers that were stored in fewer digits than they have."""
+    found = grids_of(values)
+    return [g for g in found if g.kind == "single" or (g.kind == "digits" and g.n >= least)]

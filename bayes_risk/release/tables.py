@@ -1,0 +1,315 @@
+"""The original and its releases, read once: equal values, corresponding rows, what is compared.
+
+Every measure that looks at files takes `Tables`: matching, exposure, correspondence of rows,
+utility and context measures. Columns are coded on demand, once, by `data.equality`, which defines
+when two values are equal.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.columns import why_identifier
+from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
+from bayes_risk.data.microdata import Microdata, require_columns, same_records
+from bayes_risk.data.variables import FEW, is_numeric
+
+from .alike import aligned
+from .release import EncodedRelease, Release
+
+
+@runtime_checkable
+class Released(Protocol):
+    """What a release has: m tables, and the names of the synthesised columns."""
+
+    @property
+    def datasets(self) -> Sequence[pd.DataFrame]:
+        """The m released tables."""
+
+    @property
+    def synthesized(self) -> Sequence[str]:
+        """Names of the synthesised columns."""
+
+
+@dataclass(slots=True, eq=False)
+class Tables:
+    """An original of n records, m releases, and further tables, coded column by column.
+
+    Attributes
+    ----------
+    index, names : pandas.Index, tuple of str
+        Labels of the original's records; its columns.
+    sizes : ndarray of int, shape (1 + m,)
+        Records of the original and of each file.
+    corresponds : ndarray of bool, shape (m,)
+        Whether row i of the file is record i of the original.
+    made : frozenset of str or None
+        Columns that the release says were synthesised; None: it does not say.
+    replaced : ndarray of bool, shape (n,), or None
+        Records whose values were replaced; None: all.
+    categories : tuple of str or None
+        Columns that are known to be categories; None: judged by their values.
+    left_out : dict of str to str
+        Columns that could not be compared so far, and why.
+    notes : dict of str to None
+        How values were read that a file has in another form than the original.
+    """
+
+    index: pd.Index
+    names: tuple[str, ...]
+    sizes: Ints
+    corresponds: Flags
+    made: frozenset[str] | None
+    replaced: Flags | None
+    code: Callable[[str], Coded] | None  # a column of tables that were coded before
+    frames: tuple[pd.DataFrame, ...] = ()  # the original, the files, further tables
+    places: tuple[str, ...] = ()  # how messages name them
+    categories: tuple[str, ...] | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    known: dict[str, Coded] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        original: pd.DataFrame,
+        release: Any,
+        *,
+        own: bool | None = None,
+        others: Mapping[str, pd.DataFrame] | None = None,
+        cure: str = "",
+    ) -> "Tables":
+        """Put files beside the original, in its order where rows correspond.
+
+        Parameters
+        ----------
+        own : bool, optional
+            Whether rows are the original's records: they must be, or are not; by default where
+            there are as many, of the same labels.
+        others : mapping of name to DataFrame
+            Further tables that are coded with them: a holdout, targets.
+        """
+        tables, declared = listed(release), declared_columns(release)
+        part = isinstance(release, Release) and release.records is not None
+        tables, corresponds = read_rows(original, tables, own, cure)
+        more, made = others or {}, None if declared is None else frozenset(declared)
+        frames = (original, *tables, *more.values())
+        places = [place_of(l) for l in range(len(tables) + 1)] + [*more]
+        return cls(
+            index=original.index,
+            names=tuple(original.columns),
+            sizes=np.array([len(original), *map(len, tables)]),
+            corresponds=np.array(corresponds),
+            made=made,
+            replaced=release.replaced(len(original)) if part else None,
+            code=None,
+            frames=frames,
+            places=tuple(places),
+        )
+
+    @classmethod
+    def of_encoded(cls, release: EncodedRelease) -> "Tables":
+        """The same of a release that was read against a `Microdata`: its codes are taken."""
+        data, n = release.microdata, len(release.microdata.codes)
+        part = release.source.records is not None
+
+        def code(name: str) -> Coded:
+            j = data.columns.index(name)
+            parts = [data.codes[:, j], *release.codes[:, :, j]]
+            if not data.n_levels[j]:
+                return coded_numbers(name, [part.astype(float) for part in parts])
+            kind = "numbers" if is_numeric(data.variables[j].dtype) else "text"
+            codes = tuple(part.astype(np.int64) + 1 for part in parts)
+            return Coded(codes, int(data.n_levels[j]) + 1, kind, np.zeros(0))
+
+        return cls(
+            index=data.index,
+            names=tuple(data.columns),
+            sizes=np.array([n, *[release.codes.shape[1]] * release.m]),
+            corresponds=np.full(release.m, release.corresponds),
+            made=frozenset(release.synthesized),
+            replaced=release.replaced if part else None,
+            code=code,
+            categories=tuple(v.name for v in data.variables if v.n_levels),
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of files."""
+        return len(self.sizes) - 1
+
+    @property
+    def n(self) -> int:
+        """Number of the original's records."""
+        return int(self.sizes[0])
+
+    def column(self, name: str) -> Coded:
+        """A column of all tables, 0 where missing; an error where it cannot be compared."""
+        if name not in self.known:
+            own = self.code
+            found = coded(name, self._columns(name), self.places) if own is None else own(name)
+            self.known[name] = found
+            self.notes |= dict.fromkeys(self.known[name].notes)
+        return self.known[name]
+
+    def _columns(self, name: str) -> list[pd.Series]:
+        """A column of all frames; what a release did not synthesise and leaves out is kept."""
+        parts = []
+        for l, frame in enumerate(self.frames):
+            times = int((frame.columns == name).sum())
+            released = 0 < l <= self.m and self.made is not None
+            if times == 0 and released and not self.is_made(name):
+                parts.append(self.frames[0][name])
+            elif times == 0 and l > self.m:
+                parts.append(self.frames[0][name].iloc[:0])
+            elif times == 1:
+                parts.append(frame[name])
+            else:
+                raise InputError(_absent(name, frame, self.places[l], times))
+        return parts
+
+    def compared(self, name: str) -> Coded | None:
+        """A column of all tables; None: it cannot be compared, and `left_out` says why."""
+        if name in self.left_out:
+            return None
+        try:
+            found = self.column(name)
+            self.left_out |= {name: found.apart} if found.apart else {}
+        except InputError as error:
+            self.left_out[name] = str(error)
+        return None if name in self.left_out else found
+
+    def numbers(self, name: str) -> list[Array]:
+        """Numbers of all tables at their own precision, NaN where missing; text is an error."""
+        return numbers_of(name, self._columns(name), self.places)
+
+    def parts(self, codes: Ints) -> list[Ints]:
+        """Codes of the original and of each file, of those one below the other."""
+        return np.split(codes, np.cumsum(self.sizes)[:-1])
+
+    def stacked(self, name: str) -> Ints:
+        """Codes of the original and all files, one below the other."""
+        return np.concatenate(self.column(name).codes[: self.m + 1])
+
+    def is_made(self, name: str) -> bool:
+        """Whether a column was synthesised: as the release says, or because it differs."""
+        if self.made is not None:
+            return name in self.made
+        y, *files = self.column(name).codes[: self.m + 1]
+        there = [z for z, same in zip(files, self.corresponds, strict=True) if same]
+        return not there or any(bool((z != y).any()) for z in there)
+
+    def is_category(self, name: str) -> bool:
+        """Whether a column is text, truth values or of few numbers."""
+        if self.categories is not None:
+            return name in self.categories
+        column = self.column(name)
+        held = np.bincount(column.codes[0], minlength=column.size)[1:]
+        return column.kind not in ("numbers", "dates") or int((held > 0).sum()) <= FEW
+
+    def identifiers(self) -> dict[str, str]:
+        """Columns of the original that name or number records, and how that is seen."""
+        found = {}
+        for place, name in enumerate(self.names if self.categories is None else ()):
+            if why := why_identifier(self.frames[0][name], str(name), first=place == 0):
+                found[name] = why
+        return found
+
+    def aligned(self, names: Sequence[str]) -> list[pd.DataFrame]:
+        """These columns of the original and of each file, in the original's terms."""
+        found = [self.frames[0][list(names)]]
+        for l, frame in enumerate(self.frames[1 : self.m + 1], start=1):
+            kept = {c: self.frames[0][c] for c in names if c not in frame}
+            found.append(aligned(frame.assign(**kept)[list(names)], found[0], self.places[l]))
+        return found
+
+    def changed(self, name: str, l: int) -> int:
+        """Rows of file l, counted from 1, that differ from the original's in a column."""
+        codes = self.column(name).codes
+        return int((codes[l] != codes[0]).sum())
+
+
+def _absent(name: str, frame: pd.DataFrame, place: str, times: int) -> str:
+    if times:
+        return f"{place} has column {name!r} more than once; rename or drop one"
+    like = [c for c in map(str, frame.columns) if _letters(c) == _letters(str(name))]
+    if like:
+        return f"{place} lacks column {name!r} and has {like[0]!r}; give it the original's name"
+    return f"{place} lacks column {name!r}; it has {list(frame.columns)}"
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def tables_of(original: pd.DataFrame | Microdata, release: Any, own: bool | None) -> Tables:
+    """Tables of an original and a release, of which columns or records may have been kept.
+
+    Where these were, rows must be the original's.
+    """
+    if isinstance(original, Microdata):
+        original = original.decode(original.codes)
+    declared = declared_columns(release)
+    lacks = declared is not None and any(
+        set(original) - {*declared, *table} for table in listed(release)
+    )
+    part = isinstance(release, Release) and release.records is not None
+    return Tables.of(original, release, own=True if lacks or part else own)
+
+
+def listed(releases: Any) -> list[pd.DataFrame]:
+    """The tables of a release; one table or several, as a list."""
+    tables = releases if declared_columns(releases) is None else releases.datasets
+    tables = [tables] if isinstance(tables, pd.DataFrame) else tables
+    if not isinstance(tables, Sequence) or isinstance(tables, str):
+        raise InputError(
+            f"releases is a {type(releases).__name__}; give a Release, a DataFrame or a list of "
+            f"DataFrames"
+        )
+    if not len(tables):
+        raise InputError("releases is empty (m = 0); give at least one released file")
+    for l, table in enumerate(tables, start=1):
+        require_columns(table, (), place_of(l))
+    return list(tables)
+
+
+def declared_columns(releases: Any) -> list[str] | None:
+    """Which columns a release says were synthesised; None: bare tables."""
+    if isinstance(releases, pd.DataFrame) or not isinstance(releases, Released):
+        return None
+    return list(releases.synthesized)
+
+
+def read_rows(
+    original: pd.DataFrame, tables: Iterable[pd.DataFrame], own: bool | None, cure: str = ""
+) -> tuple[list[pd.DataFrame], list[bool]]:
+    """The released tables, and whether rows are the original's records, then in its order."""
+    found, corresponds = [], []
+    for l, table in enumerate(tables, start=1):
+        if not len(table):
+            raise InputError(f"release {l} has no records; give files with at least one")
+        there = own is not False
+        try:
+            found.append(same_records(original.index, table, place_of(l)) if there else table)
+        except InputError as error:
+            if own:
+                raise InputError(f"{error}{cure}") from None
+            there = False
+            found.append(table)
+        corresponds.append(there)
+    return found, corresponds
+
+
+def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
+    """A column that was not synthesised is the original's in every release."""
+    if n_changed:
+        raise InputError(
+            f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
+            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized=; "
+            "if rows stand in another order, give both tables the same index"
+        )
