@@ -158,6 +158,7 @@ READING: Options = {  # keys of [data]
     "missing_codes": (Codes, "error", "What becomes of codes that a file declares as missing."),
 }
 MATCHING: Options = {
+    "columns": (Words, [], "The columns to compare, if not all of the original's are released."),
     "known": (Words, [], "Unsynthesised keys the intruder holds, with commas between: age,educ."),
     "synthesized": (Words, [], "Synthesised keys the intruder holds, likewise."),
     "radius": (Words, [], "Match a number within units, age=2, or a share of it, income=10%."),
@@ -338,7 +339,12 @@ def identify(
         content = {
             "title": "Identification risk of a released file",
             "random_seed": 0,
-            "data": {"path": original, "levels": levels, **{key: given[key] for key in READING}},
+            "data": {
+                "path": original,
+                "levels": levels,
+                **{key: given[key] for key in READING},
+                "columns": given["columns"] or None,
+            },
             "release": {"files": synthetic, "columns": synthesized or known},
             "identification": {
                 "known": known,

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arrays import scalar
 from bayes_risk._core.errors import InputError
 
 from .delimited import ROW_NAMES
 from .table import in_days
-from .variables import FEW, holds_text, is_numeric, scalar
+from .variables import FEW, are_whole, holds_text, is_numeric
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
 LONG = 60  # levels of a category, above which most have few records
@@ -51,7 +52,7 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
 
 
 def _whole(column: pd.Series) -> bool:
-    return is_numeric(column.dtype) and bool((column.dropna() % 1 == 0).all())
+    return is_numeric(column.dtype) and are_whole(column)
 
 
 class Kind(NamedTuple):
@@ -101,7 +102,7 @@ def _kind(name: str, column: pd.Series) -> Kind:
         few = distinct <= FEW
         return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
     number = is_numeric(column.dtype)
-    whole = number and bool((values % 1 == 0).all())
+    whole = number and are_whole(values)
     if why := why_identifier(column, name):
         return Kind("label" if distinct == n else "out", why, absent)
     if number and distinct > FEW:

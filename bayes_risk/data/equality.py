@@ -21,7 +21,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 
 from .precision import CHANCE, EXACT, WHOLE, common_grid, grids_of, joined, snapped, units_of
-from .spelling import Respelled, Values, respelled, values_of
+from .spelling import Respelled, Values, missing_words, respelled, values_of
 
 FEW_LEVELS = 100  # of a category
 
@@ -113,6 +113,11 @@ def _read(
             apart = apart or _nothing_shared(name, first, same, original[2], count, place)
             held = same.held
             notes += [f"{name} of {place} is read {_how(same.how)}"] if same.how else []
+            words = [] if original[2][0] or not count[0] else missing_words(first)
+            if len(words) == 1 and words[0] not in held:  # missing in the original's terms
+                held, where = np.append(held, words), np.where(where < 0, len(held), where)
+                count = np.append(0, np.roll(count, -1))
+                notes.append(f"missing values of {name} in {place} are a word in {places[0]}")
         found[id(column)] = where, held, count
     every = [found[id(column)] for column in columns]
     parts = [(where, held, count[1:]) for where, held, count in every]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Flags, Ints, scalar
 from bayes_risk._core.disjoint_boxes import disjoint, sizes
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted
@@ -20,7 +20,7 @@ from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns
 
 from .microdata import Microdata, ZeroRegion
-from .variables import Variable, scalar
+from .variables import Variable
 
 Predicate = Callable[[pd.DataFrame], Any]
 MAX_CELLS = 1_000_000

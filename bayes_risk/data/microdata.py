@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import DIVISION_SLASH, plain_name
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Flags, Ints, scalar
 from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
@@ -24,7 +24,7 @@ from bayes_risk._core.validate import known_columns, one_of
 
 from .variables import Number as Number
 from .variables import Variable as Variable
-from .variables import is_numeric, scalar
+from .variables import is_numeric
 
 MAX_LEVELS = 1_000
 MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said

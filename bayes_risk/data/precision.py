@@ -69,7 +69,7 @@ class Grid(NamedTuple):
         return f"multiples of {10**-self.n:,}" if self.n else "whole numbers"
 
 
-EXACT = Grid()
+EXACT, SINGLE = Grid(), Grid("single")
 
 
 def _at_decimals(values: Array, n: int, how: str) -> Array:
@@ -125,7 +125,7 @@ def grids_of(values: Numbers) -> list[Grid]:
     tens = (Grid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
     digits = (Grid("digits", n) for n in range(1, MOST_DIGITS + 1))
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
-    found.append(_first_that_holds(iter([Grid("single")]), values))
+    found.append(_first_that_holds(iter([SINGLE]), values))
     return [grid for grid in found if grid is not None]
 
 
@@ -220,6 +220,14 @@ def joined(values: Numbers) -> npt.NDArray[np.int64]:
     found = np.empty(len(values), dtype=np.int64)
     found[order] = np.cumsum(new) - 1
     return found
+
+
+def shortest(values: Array) -> Array:
+    """Numbers, those of single precision as the shortest decimals that are stored so."""
+    distinct, place = np.unique(values, return_inverse=True)
+    some = SINGLE.holds(distinct) & (distinct != np.rint(distinct))
+    distinct[some] = [float(str(x)) for x in distinct[some].astype(np.float32)]
+    return np.asarray(distinct[place].reshape(np.shape(values)))
 
 
 def snapped(values: Array, genuine: Array) -> Array:

@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import scalar
 from bayes_risk._core.errors import InputError
 
 from .precision import UNITS
-from .variables import scalar
 
 MISSING_WORDS = frozenset(
     ["", "na", "n/a", "#n/a", "nan", "nat", "none", "null", "<na>", "missing", ".", "-", "?"]
@@ -149,6 +149,12 @@ def _instants(stamps: Sequence[dt.datetime]) -> Held:
     return np.array(plain, dtype="datetime64[us]").astype(np.int64)
 
 
+def missing_words(values: Values) -> list[str]:
+    """Texts among some values that usually mean a missing one."""
+    there = values.known if values.kind == "text" else ()
+    return [v for v in there if v.strip().lower() in MISSING_WORDS]
+
+
 # --- a file's values in the original's terms --------------------------------------------------
 
 
@@ -165,7 +171,7 @@ def respelled(
         return Respelled(file.held)
     held = file.held
     if file.kind == "text":
-        words = np.array([v.strip().lower() in MISSING_WORDS for v in held], dtype=bool)
+        words = np.isin(held, missing_words(file))
         if original.kind == "text":
             words &= missing & ~np.isin(held, original.known)
         found = _as_kind(original, file._replace(held=held[~words]), name, places)

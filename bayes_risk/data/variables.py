@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, scalar
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, number
+
+from .precision import SINGLE, shortest, snapped
 
 MISSING_LABEL = "(missing)"
 LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
@@ -50,6 +52,10 @@ class Variable:
         where, values = pd.factorize(column)  # -1: missing
         plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
         number = pd.Index(self.levels, dtype=object).get_indexer(plain)
+        if (number < 0).any() and is_numeric(column.dtype) and _all_real(self.levels):
+            levels = np.array(self.levels, dtype=float)
+            near = snapped(np.array(plain, dtype=float), levels)
+            number = pd.Index(levels).get_indexer(pd.Index(near))
         return np.append(number, len(self.levels) if self.missing else -1)[where].astype(np.int64)
 
     def encode(self, column: pd.Series, source: str) -> Codes:
@@ -88,6 +94,8 @@ class Number:
     ``whole`` says whether the original is stored as integers (counts, years), ``dtype`` how;
     ``lowest`` is the least value that can be (0 for counts), and guesses do not go below it.
     ``missing`` is the number that stands for a missing value; None: no value may be missing.
+    ``empty``: the original has empty cells for it, else the number. ``single``: the original holds
+    numbers of single precision, which are read as the shortest decimals that these stand for.
     """
 
     name: str
@@ -95,6 +103,8 @@ class Number:
     dtype: Any
     lowest: float = -np.inf
     missing: float | None = None
+    empty: bool = True
+    single: bool = False
     n_levels: ClassVar[int] = 0  # a number has no levels to count, and none to name
     labels: ClassVar[list[str]] = []
 
@@ -114,7 +124,10 @@ class Number:
                     "some record has; give a number that nobody has"
                 )
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
-        return cls(name, whole, column.dtype, missing=missing)
+        values = column.dropna().to_numpy(dtype=float)
+        single = not whole and bool(SINGLE.holds(values).all())
+        empty = bool(column.isna().any())
+        return cls(name, whole, column.dtype, missing=missing, empty=empty, single=single)
 
     def encode(self, column: pd.Series, source: str) -> Array:
         """The numbers of a column; missing and infinite ones are an error."""
@@ -126,6 +139,8 @@ class Number:
             ) from None
         if self.missing is not None:
             values = np.where(np.isnan(values), self.missing, values)
+        if self.single:
+            values = shortest(values)
         bad = ~np.isfinite(values)
         if bad.any():
             raise InputError(
@@ -146,8 +161,10 @@ class Number:
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
         """Numbers, stored as the original column stored them where that loses nothing."""
         values = np.asarray(codes, dtype=float)
-        if self.missing is not None:
+        if self.missing is not None and self.empty:
             values = np.where(values == self.missing, np.nan, values)
+        if self.single:
+            values = SINGLE.rounded(values)
         exact = not self.whole or bool((values == np.round(values)).all())
         column = pd.Series(values, index=index, name=self.name)
         return column.astype(self.dtype) if exact else column
@@ -177,16 +194,20 @@ def check_magnitude(values: Array, name: str, source: str) -> None:
         )
 
 
-def scalar(value: Any) -> Hashable:
-    """A value without NumPy's wrapping."""
-    plain: Hashable = value.item() if isinstance(value, np.generic) else value
-    return plain
+def _all_real(levels: Sequence[Hashable]) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels)
 
 
 def is_numeric(dtype: Any) -> bool:
     """Whether a column of this type holds numbers; truth values are none."""
     types = pd.api.types
     return bool(types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype))
+
+
+def are_whole(column: pd.Series) -> bool:
+    """Whether all numbers of a column that are there are whole, however it is stored."""
+    values = column.dropna()
+    return pd.api.types.is_integer_dtype(values.dtype) or not (values.to_numpy(float) % 1).any()
 
 
 def looks_continuous(column: pd.Series) -> bool:

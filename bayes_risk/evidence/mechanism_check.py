@@ -20,8 +20,9 @@ from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, count, value
 from bayes_risk.data.microdata import Codes
+from bayes_risk.data.precision import SAME
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import SAME, EncodedRelease, Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .contract import Capabilities, Fit, drawn
 

@@ -20,6 +20,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import at_least, is_number, one_of, positive
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
+from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
 from .guesses import Guesses, GuessSet, check_room, no_grid
@@ -108,9 +109,6 @@ class Search:
             is_truth &= at == self.truth[j]
         found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
         return found, change(log_sum(mass), log_p[0])
-
-
-SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, scalar
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
-from bayes_risk.data.variables import Variable, is_numeric, scalar
+from bayes_risk.data.variables import Variable, is_numeric
 
 from .input import check_discrete
 from .loglinear import (

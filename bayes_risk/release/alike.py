@@ -13,7 +13,6 @@ from bayes_risk.data.spelling import respelled, values_of
 from bayes_risk.data.table import Missing, indexed, stored_table
 from bayes_risk.data.variables import Levels, holds_text
 
-
 USUAL = ("dates written as text", "dates as days")  # in a text file
 
 

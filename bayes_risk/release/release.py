@@ -11,6 +11,9 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
+from bayes_risk.data.precision import SAME, snapped
+
+from .alike import aligned
 
 # How the parameters behind m data sets were drawn.
 PARAMETERS = {
@@ -19,7 +22,6 @@ PARAMETERS = {
     "shared": "all from one draw of the parameters",
     "plug-in": "all from one estimate of the parameters, computed from the confidential table",
 }
-SAME = 1e-12  # relative: what a number may lose on its way through a text file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,7 +167,7 @@ class Release(Shown):
         for k in range(self.m) if l is None else [l]:
             source = f"release {k + 1}"
             if fresh:
-                found.append(microdata.encode(self.datasets[k], source))
+                found.append(_encoded(self.datasets[k], source, microdata.columns, microdata))
             else:
                 found.append(self._codes_of(self.datasets[k], source, columns, microdata))
         return np.stack(found) if l is None else found[0]
@@ -223,7 +225,7 @@ class Release(Shown):
         rows = same_records(microdata.index, table, source)
         there = [c for c in microdata.columns if c in columns or c in rows.columns]
         codes, made = microdata.codes.copy(), np.isin(microdata.columns, columns)
-        codes[:, np.isin(microdata.columns, there)] = microdata.encode(rows, source, there)
+        codes[:, np.isin(microdata.columns, there)] = _encoded(rows, source, there, microdata)
         kept = ~self.replaced(len(codes))
         differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
         mend = " for records that `records` says were released unchanged; mend `records`"
@@ -235,6 +237,19 @@ class Release(Shown):
                 raise InputError(f"column {name!r} of {source} differs from the original{what}")
         codes[:, ~made] = microdata.codes[:, ~made]
         return codes
+
+
+def _encoded(table: pd.DataFrame, source: str, columns: list[str], microdata: Microdata) -> Codes:
+    """Codes of a table, its values in the terms of the original's."""
+    try:
+        codes = microdata.encode(table, source, columns)
+    except InputError:  # of values that are written otherwise, perhaps
+        original = microdata.decode(microdata.codes)
+        codes = microdata.encode(aligned(table, original, source), source, columns)
+    for j, name in enumerate(columns):
+        if name in microdata.numbers:
+            codes[:, j] = snapped(codes[:, j], microdata.codes[:, microdata.columns.index(name)])
+    return codes
 
 
 # what an encoded release has as the release has it

@@ -26,7 +26,7 @@ Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
 Values = list[npt.NDArray[Any]]  # of each pm.Data
 ROWS = 1024  # rows at a time
 DRAWS = 128  # draws at a time: 1 MB an array
-SAME = 1e-9  # relative: vectorised logarithms may differ in the last digits
+ROUNDING = 1e-9  # relative: vectorised logarithms may differ in the last digits
 INT32 = 2**31 - 1  # PyMC keeps whole numbers in 32 bits
 ROW_BY_ROW = (
     "a row's density must depend on that row alone: compute means, scalings, group sizes and "
@@ -363,7 +363,7 @@ class Engine:
                 self.at(self.builder.columns, self.values(r), theta, slice(1))[:, : len(half)]
                 for r in (rows, np.concatenate([half, rows[:1]]))
             )
-        if not np.allclose(mine, others, rtol=SAME, atol=SAME, equal_nan=True):
+        if not np.allclose(mine, others, rtol=ROUNDING, atol=ROUNDING, equal_nan=True):
             raise ModelError(f"the density of a row changes with the rows beside it; {ROW_BY_ROW}")
 
     def values(self, codes: Codes) -> Values:

@@ -14,8 +14,9 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.precision import SAME
 
-from .kernels import SAME, beta_rule, log_joint, of_node, points_for, records, reference
+from .kernels import beta_rule, log_joint, of_node, points_for, records, reference
 from .tree import PLAIN, Moves, Tree
 
 BATCHES = 8

@@ -16,7 +16,8 @@ import math
 import numba
 import numpy as np
 
-SAME = 1e-12  # relative: what a number may lose on its way through a text file
+from bayes_risk.data.precision import SAME
+
 STEPS = 400_000  # of allocations in a node with many values
 
 

@@ -41,6 +41,7 @@ from bayes_risk.app.study.declare import (
 )
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed
+from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
@@ -224,7 +225,7 @@ def matched(
             rows = correspondence(read, synthesized)
     for name, rule in (options["radius"] or {}).items():
         units = getattr(rule, "units", 0)
-        if 0 < units < 1 and not (df[name].dropna() % 1).any():  # a share was meant, perhaps
+        if 0 < units < 1 and are_whole(df[name]):  # a share was meant, perhaps
             warnings.warn(
                 f"--radius {name}={units:g} reaches {units:g} units to either side, and {name} "
                 f"holds whole numbers, so that it must be equal; for {100 * units:g} % write "

@@ -192,6 +192,10 @@ CURES = {  # settings have one name in study files and in Python
         "classes of the release as the files were made, the model that made them, and draws = "
         "{draws} of the model"
     ),
+    "not compared": (
+        "the original's columns in every file, stored alike; or columns, the names of those that "
+        "were released"
+    ),
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),

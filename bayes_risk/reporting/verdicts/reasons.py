@@ -35,6 +35,7 @@ from .reason import (
 )
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
+SHOWN = 3  # columns that were not compared and are named
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
@@ -420,6 +421,18 @@ def _originals(case: Case) -> Iterator[Reason]:
             yield against(ORIGINAL, f"{_file(found, l)} is the original itself: {all_of}.")
 
 
+def _compared(case: Case) -> Iterator[Reason]:
+    """Columns of the original that could not be compared: what they show is not known."""
+    if (found := case.exposure) is None:
+        return
+    measure, why = "columns compared", list(found.why_left_out.values())
+    if why:
+        more = f"; and {len(why) - SHOWN:,} more columns" if len(why) > SHOWN else ""
+        count = f"{len(why):,} of the original's {len(why) + len(found.compared):,} columns"
+        text = f"{count} could not be compared: {'; '.join(why[:SHOWN])}{more}."
+        yield doubt(measure, text, "not compared")
+
+
 def _identical(case: Case) -> Iterator[Reason]:
     """Records equal to that of their own row which nobody else equals; doubles say nothing.
 
@@ -493,6 +506,6 @@ Rule = Callable[[Case], Iterator[Reason]]
 OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
 RULES: tuple[Rule, ...] = (
     *(_attribute, _mechanism, _balance, _identification),
-    *(_originals, _identical, _unique_values, _replicated),
+    *(_originals, _compared, _identical, _unique_values, _replicated),
     *(_modes, _chains, _rows, _membership, _usefulness),
 )
