@@ -20,7 +20,9 @@ from tests.soak.files import many_levels, written
 from tests.soak.reading import COLUMNS, WAYS
 
 # what the reader says of files that are no plain ones
-pytestmark = pytest.mark.filterwarnings("ignore:.*(looks as if|so it is text|a field more)")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(looks as if|so it is text|a field more|is read (with|as))"
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 10**6 * int(os.environ.get("SOAK_SEED", "0"))

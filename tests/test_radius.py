@@ -167,13 +167,18 @@ def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
         (list("123456"), r"key 'income' \(.*\) of release 2 holds no real numbers.*to_numeric"),
         ([True] * 6, r"key 'income' \(bool\) of release 2 holds no real numbers"),
         (pd.Categorical([1, 2, 3, 4, 5, 6]), r"\(category\) of release 2 holds no real numbers"),
-        ([1j] * 6, r"\(complex128\) of release 2 holds no real numbers"),
+        ([1j] * 6, "complex"),
         ([1, INF, 3, -INF, 5, 6], "release 2 has infinite values in 2 of 6 records, .*mend them"),
     ],
 )
 def test_a_column_that_no_radius_fits_is_refused_in_words(income: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        risk_of(ORIGINAL, [FIRST, FIRST.assign(income=income)])
+    if not isinstance(income[0], complex) and np.isfinite(np.array(income, dtype=float)).all():
+        plain = risk_of(ORIGINAL, [FIRST, FIRST.assign(income=np.array(income, dtype=float))])
+        same = risk_of(ORIGINAL, [FIRST, FIRST.assign(income=income)])  # numbers as something else
+        pd.testing.assert_frame_equal(same.summary(), plain.summary())
+    else:
+        with pytest.raises(InputError, match=message):
+            risk_of(ORIGINAL, [FIRST, FIRST.assign(income=income)])
     with pytest.raises(InputError, match=message.replace("release 2", "the original")):
         risk_of(ORIGINAL.assign(income=income), [FIRST])
 

@@ -112,7 +112,7 @@ def _read(
             same = respelled(name, first, values, original[2][0] > 0, pair)
             apart = apart or _nothing_shared(name, first, same, original[2], count, place)
             held = same.held
-            notes += [f"{name} of {place} is read {_how(same.how)}"] if same.how else []
+            notes += [f"{name} of {place} is read {same.in_words()}"] if same.how else []
             words = [] if original[2][0] or not count[0] else missing_words(first)
             if len(words) == 1 and words[0] not in held:  # missing in the original's terms
                 held, where = np.append(held, words), np.where(where < 0, len(held), where)
@@ -150,10 +150,6 @@ def coded_numbers(name: str, parts: Sequence[Array]) -> Coded:
 def place_of(l: int) -> str:
     """Name of table l, the original being table 0."""
     return "the original" if l == 0 else f"release {l}"
-
-
-def _how(how: str) -> str:
-    return how if how.startswith(("as ", "without")) else f"with {how}"
 
 
 def _levels(

@@ -64,6 +64,10 @@ class Respelled(NamedTuple):
     held: Held
     how: str = ""
 
+    def in_words(self) -> str:
+        """How they were read."""
+        return self.how if self.how.startswith(("as ", "without")) else f"with {self.how}"
+
 
 def values_of(distinct: Any) -> Values:
     """Distinct values, none missing, by their kind."""
@@ -78,6 +82,8 @@ def values_of(distinct: Any) -> Values:
         return Values("dates", _microseconds(index))
     if pd.api.types.is_bool_dtype(index.dtype) and index.dtype != object:
         return Values("truth values", index.to_numpy(dtype=bool))
+    if pd.api.types.is_complex_dtype(index.dtype):
+        return Values("complex numbers", index.to_numpy())
     if pd.api.types.is_numeric_dtype(index.dtype) and index.dtype != object:
         return Values("numbers", _plain_numbers(index.to_numpy()))
     if pd.api.types.is_string_dtype(index.dtype) and index.dtype != object:

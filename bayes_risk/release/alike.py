@@ -77,7 +77,7 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
             raise
         return column
     if found.how not in ("", *USUAL):
-        warnings.warn(f"column {name!r} of {source} is read with {found.how}", stacklevel=2)
+        warnings.warn(f"column {name!r} of {source} is read {found.in_words()}", stacklevel=2)
     if not _is_category(original) and not found.how and given.kind == genuine.kind:
         return column
     held = [*found.held.astype(object), None]
