@@ -239,6 +239,7 @@ def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
         return given
     if (
         len(given) != len(original)
+        or given.index.nlevels != original.nlevels
         or not (given.index.is_unique and original.is_unique)
         or not original.isin(given.index).all()
     ):

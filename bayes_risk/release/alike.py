@@ -1,6 +1,7 @@
 """A release in the terms of its original: the same text, levels and dates."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
 from bayes_risk.data.spelling import respelled, values_of
 from bayes_risk.data.table import Missing, indexed, stored_table
-from bayes_risk.data.variables import Levels, holds_text
+from bayes_risk.data.variables import Levels, holds_text, is_numeric
 
 USUAL = ("dates written as text", "dates as days")  # in a text file
 
@@ -55,6 +56,20 @@ def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.Data
     for name in table.columns:
         if name in original.columns and isinstance(table[name], pd.Series):
             made[name] = _converted(table[name], original[name], str(name), source)
+    return table.assign(**made) if made else table
+
+
+def codes_as_in(
+    original: pd.DataFrame, table: pd.DataFrame, codes: Mapping[str, float]
+) -> pd.DataFrame:
+    """Give a release the original's form of missing numbers: these codes, or empty cells."""
+    made = {}
+    for name, code in codes.items():
+        if name in table and name in original and is_numeric(table[name].dtype):
+            empty = bool(original[name].isna().any())
+            made[name] = (
+                table[name].mask(table[name] == code) if empty else table[name].fillna(code)
+            )
     return table.assign(**made) if made else table
 
 

@@ -20,7 +20,7 @@ from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
 from bayes_risk.matching.result import NOBODYS
-from bayes_risk.release.alike import read_like
+from bayes_risk.release.alike import codes_as_in, read_like
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
@@ -200,7 +200,10 @@ def read_release(
     if given.files is None:
         return None
     return br.Release(
-        datasets=read_releases(given.files, df, **study.data.reading),
+        datasets=[
+            codes_as_in(df, table, getattr(study.model, "missing_numbers", None) or {})
+            for table in read_releases(given.files, df, **study.data.reading)
+        ],
         synthesized=given.columns or [],
         classes=given.classes or ("new" if usual is None else usual.classes),
         parameters=given.parameters,
