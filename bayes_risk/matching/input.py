@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
@@ -19,6 +20,7 @@ from bayes_risk.data.microdata import (
     require_columns,
     rows_named,
 )
+from bayes_risk.data.precision import CHANCE
 from bayes_risk.release.tables import Tables, declared_columns, listed
 
 MISSING = ("level", "wildcard", "never")
@@ -243,13 +245,15 @@ def release_tables(
 def _check_rows(
     original: pd.DataFrame, table: pd.DataFrame, synthesized: list[str], source: str
 ) -> None:
-    """Rows without any value are no records: what fills a file up, or was never there."""
+    """Rows without any value are no records where the original's missing values make no such."""
     columns = [name for name in original.columns if name in table.columns]
     empty, own = (rows.isna().all(axis=1).to_numpy() for rows in (table, original[columns]))
     empty = empty & ~(own if len(own) == len(empty) else own.any())
-    if table.shape[1] > 1 and empty.any():
+    share = original[columns].isna().mean().prod()  # of records without any value, by chance
+    count = int(empty.sum())
+    if table.shape[1] > 1 and count and bdtrc(count - 1, len(empty), share) < CHANCE:
         raise InputError(
-            f"{source} has {int(empty.sum()):,} of {len(table):,} rows in which every column is "
+            f"{source} has {count:,} of {len(table):,} rows in which every column is "
             "missing: these are no records; leave them out"
         )
     keys = table[synthesized].isna().to_numpy()

@@ -111,7 +111,10 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
     """`exposure` of tables that were read; their coded columns are kept for others."""
     names = list(tables.names)
     asked = None if keys is None else known_columns("keys", keys, names, least=1)
-    identifiers = {c: why for c, why in tables.identifiers().items() if c not in (asked or ())}
+    values_too = {*(asked or ()), *(tables.made or ())}
+    identifiers = {c: why for c, why in tables.identifiers().items() if c not in values_too}
+    if len(identifiers) == len(names):  # there is nothing else to compare
+        identifiers = {}
     everything, made, by_keys = (Combinations(int(tables.sizes.sum())) for _ in range(3))
     compared, synthesized, chosen = [], [], []
     values: dict[str, list[dict[str, Any]]] = {}
