@@ -19,7 +19,8 @@ ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is tak
 LONG = 60  # levels of a category, above which most have few records
 NAMES_RECORDS = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
-    r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh)?id$|^$"
+    r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh|p|h)?id(p|no|pers|hous)?$|^$"
+    r"|^(pers|hh|p|h)nr$|^serialno$|^pernum$|^nquest$|^nomem_encr$"  # of well-known surveys
 )
 DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
@@ -36,7 +37,7 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
     named = bool(NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower()))
     named = named or name in ("", ROW_NAMES)
     whole, n = _whole(column), len(column)
-    if whole and (named or first) and n > 1 and column.iloc[0] in (0, 1):
+    if whole and (named or first) and n > 1 and column.notna().all() and column.iloc[0] in (0, 1):
         if (np.diff(column.to_numpy(dtype=float, na_value=np.nan)) == 1).all():
             return ROW_NUMBERS
     if n <= FEW or not (whole or holds_text(column)):
