@@ -3,25 +3,343 @@
 Reiter (2005); Drechsler & Reiter (2008). What is grown on which values: `docs/trees.md`.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
-from bayes_risk.data.microdata import Microdata, checked_table
-from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
+from bayes_risk.data.record_weights import checked_weights, in_words
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.models.fits.synthesis import Declaration, Ticker
-from bayes_risk.models.trees.cart_fit import CARTFit
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn, without_weights
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
+from bayes_risk.models.trees.cart_evidence import Leaves, grown_anew, known_splits, mismatch
+from bayes_risk.models.trees.cart_known import IN_WORDS, partly_known
+from bayes_risk.models.trees.kernels import bandwidth
 from bayes_risk.models.trees.rpart_import import trees_of_releases
-from bayes_risk.models.trees.tree import grow
+from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, Tree, grow
+from bayes_risk.release.release import EncodedRelease, Release
+
+Shares = dict[int, Array]  # of the records of a node, summed up
+
+
+def draw_donors(
+    tree: Tree,
+    nodes: Ints,
+    kind: int,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+    shares: Shares | None = None,
+) -> Ints:
+    """A record of its node for each row (R,), whose value it is given.
+
+    Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
+    rows that draw from it; with record ``weights`` (n,) Dirichlet(alpha_1, alpha_2, ...). They are
+    put into ``shares``, and taken from there if they were drawn before. Plain draws: all records
+    alike, or in proportion to their weights.
+    """
+    out = np.empty(len(nodes), dtype=np.int64)
+    order = np.argsort(nodes, kind="stable")
+    used, first = np.unique(nodes[order], return_index=True)
+    for node, rows in zip(used.tolist(), np.split(order, first[1:]), strict=True):
+        held = tree.donors[tree.begin[node] : tree.end[node]]
+        if kind == PLAIN and weights is None:
+            out[rows] = held[rng.integers(len(held), size=len(rows))]
+            continue
+        if shares is not None and node in shares:
+            edges = shares[node]
+        elif weights is None:
+            edges = np.cumsum(rng.standard_exponential(len(held)))
+        elif kind == PLAIN:
+            edges = np.cumsum(weights[held])
+        else:
+            # gamma draws up to a common factor, in logs: with small shapes all may underflow.
+            # Gamma(a) = Gamma(a + 1) U^(1/a)
+            a = weights[held]
+            log_g = np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(len(a))) / a
+            edges = np.cumsum(np.exp(log_g - log_g.max()))
+        if shares is not None:
+            shares[node] = edges
+        out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
+    return out
+
+
+def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: np.random.Generator) -> Array:
+    """Draws from Gaussian kernels around values (R,), cut off at the range of each row's node.
+
+    Inverse-cdf draws; the bandwidth is Silverman's for the node's genuine values ``y``. Nodes
+    whose values are all equal keep them.
+    """
+    out = values.astype(float)
+    for node in np.unique(nodes).tolist():
+        held = y[tree.donors[tree.begin[node] : tree.end[node]]]
+        rows = np.flatnonzero(nodes == node)
+        low, high = float(held.min()), float(held.max())
+        if low == high:
+            continue
+        h = bandwidth(held)
+        edges = ndtr((low - out[rows]) / h), ndtr((high - out[rows]) / h)
+        drawn = out[rows] + h * ndtri(rng.uniform(*edges))
+        out[rows] = np.clip(drawn, low, high)
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CARTFit(Synthesis):
+    """Trees in sequence."""
+
+    n_draws: ClassVar[int] = 0
+    model: Any
+    microdata: Microdata
+    trees: tuple[Tree, ...]  # in the order of synthesis; of a number that may be missing two
+    diagnostics: Mapping[str, float] = field(default_factory=dict)  # empty: nothing is sampled
+    # shape (n,): record weights, powers of the likelihood; None: all 1
+    weights: Array | None = None
+    # Trees that were not grown here: those of each data set. ``trees`` are the first's
+    of_release: tuple[tuple[Tree, ...], ...] | None = None
+    files: tuple[pd.DataFrame, ...] = ()  # the releases that were read with the table
+    known: Flags | None = None  # shape (n,): records whose values alone are seen; None: all
+
+    @property
+    def order(self) -> list[str]:
+        """Columns in the order of synthesis."""
+        return list(dict.fromkeys(self.microdata.columns[tree.column] for tree in self.trees))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the shares of values in leaves may be drawn, the model's way first.
+
+        By the Bayesian bootstrap for each data set anew, or once for all; or not at all: plainly.
+        Trees that were not grown here, and those with a floor, are of plain draws alone.
+        """
+        if self.of_release is not None or self.model.floor is not None:
+            return ("plug-in",)
+        if self.model.bootstrap == "bayesian":
+            return "independent", "shared", "plug-in"
+        return "plug-in", "independent", "shared"
+
+    def _kind(self, parameters: str) -> int:
+        return PLAIN if parameters == "plug-in" else BAYESIAN
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered: evidence with the splits known, or with trees grown for each guess.
+
+        For an intruder who knows only some of the other records: ``"exact"`` where no tree splits
+        on a synthesised column, else ``"independent-releases"``. Trees that were not grown here
+        are not grown anew.
+        """
+        trees = self._made(release)
+        factored = self if self.known is None else None
+        may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
+        if not intruder.knows_less:
+            may = replace(may, any_rows=True)
+            ways = frozenset([self._way(release), *["refit"] * (self.of_release is None)])
+            return replace(may, methods=ways, computed=ways)
+        if why := self._why_all_must_be_known(trees, intruder):
+            return may.refused(why)
+        made = np.flatnonzero(release.columns)
+        split = any(np.isin(tree.split_columns, made).any() for tree in trees)
+        ways = frozenset({"independent-releases" if split else "exact"})
+        return replace(may, methods=ways, computed=ways, in_words=IN_WORDS)
+
+    def _way(self, release: EncodedRelease) -> str:
+        """How the evidence of known splits is computed."""
+        if self.of_release is not None or self._kind(drawn(self, release)) != BAYESIAN:
+            return "exact"
+        return "monte-carlo" if any(map(self._smoothed, self._made(release))) else "exact"
+
+    def _why_all_must_be_known(self, trees: Sequence[Tree], intruder: Intruder) -> str:
+        """Why unknown records cannot be summed over; or nothing."""
+        if self.weights is not None:
+            return without_weights(intruder)
+        if self.of_release is not None or self.model.floor is not None:
+            whose = "a floor" if self.of_release is None else "trees that were not grown here"
+            return (
+                f"with {whose}, records that are not known are not summed over; give "
+                'knows_records="all-but-target"'
+            )
+        smoothed = [tree for tree in trees if self._smoothed(tree)]
+        if smoothed:
+            return (
+                f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
+                "and records that are not known cannot be summed over then; fit with "
+                'smoothing=None, or give knows_records="all-but-target"'
+            )
+        return ""
+
+    def _smoothed(self, tree: Tree) -> bool:
+        """Whether the outcome of a tree is drawn from kernels."""
+        number = isinstance(self.microdata.variables[tree.column], Number)
+        return self.model.smoothing is not None and number
+
+    def _whole(self, tree: Tree) -> bool:
+        """Whether the outcome of a tree is whole numbers."""
+        return bool(getattr(self.microdata.variables[tree.column], "whole", False))
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        trees = self._made(release)
+        order = dict.fromkeys(self.microdata.columns[tree.column] for tree in trees)
+        bayesian = self._kind(drawn(self, release)) == BAYESIAN
+        how = "the Bayesian bootstrap" if bayesian else "plain draws"
+        if any(self._smoothed(tree) for tree in trees):
+            how += ", numbers smoothed by kernels,"
+        whose = "trees" if self.of_release is None else "synthpop's own trees"
+        known = "are known, splits included, not the values in the leaves"
+        floor, floored = self.model.floor, ""
+        if floor is not None:
+            floored = f"; values that a leaf does not hold have probability {floor:g} there"
+            if self.of_release is None:
+                whose, known = "trees grown here", "are assumed, not known to have made the files"
+        return (
+            f"{whose} and the order {', '.join(order)} {known}; {how} in each leaf"
+            f"{in_words(self.weights)}{floored}"
+        )
+
+    def _made(self, release: EncodedRelease, l: int = 0) -> list[Tree]:
+        """The trees that made data set l of a release."""
+        lacking = f"there is no tree; there are trees of {self.order}"
+        names = made_columns(release, self.microdata, self.order, lacking)
+        columns = self.microdata.columns
+        return [tree for tree in self._trees(l, release.m) if columns[tree.column] in names]
+
+    def _trees(self, l: int, m: int) -> tuple[Tree, ...]:
+        """All trees of data set l of m."""
+        if self.of_release is None:
+            return self.trees
+        if m != len(self.of_release):
+            raise InputError(
+                f"the trees are those of {len(self.of_release)} data sets and there are {m}; give "
+                "all data sets of the synthesis whose models were written, in their order"
+            )
+        return self.of_release[l]
+
+    _modelled = order
+
+    def _tables(self, request: Request) -> Iterator[Codes]:
+        if self.model.floor is not None:
+            raise InputError(
+                f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
+                "synthesise"
+            )
+        kind, genuine, mask = self._kind(request.parameters), self.microdata.codes, request.mask
+        shares: list[Shares] = []  # of each tree's leaves, as far as drawn
+        for l, rng in enumerate(request.rngs):
+            trees, codes = self._trees(l, len(request.rngs)), request.table()
+            if l == 0 or request.parameters != "shared":
+                shares = [{} for _ in trees]
+            for tree, held in zip(trees, shares, strict=True):
+                if self.microdata.columns[tree.column] not in request.columns:
+                    continue
+                nodes = tree.node(codes[mask])
+                donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
+                values = genuine[donors, tree.column]
+                if self._smoothed(tree):
+                    values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
+                    values = np.round(values) if self._whole(tree) else values
+                concerned = nodes < tree.n_drawn
+                codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
+            yield codes
+
+    @property
+    def of_files(self) -> bool:
+        return self.of_release is not None
+
+    @property
+    def floored(self) -> bool:
+        return self.model.floor is not None
+
+    def without_floor(self) -> "CARTFit":
+        """The same trees, which make only what their leaves hold."""
+        return replace(self, model=replace(self.model, floor=None))
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        ``"exact"``, ``"monte-carlo"``: the splits are known (S), the values in the leaves are not.
+        ``"refit"``: trees grown anew for each target and guess: U x G fits. For an intruder who
+        does not know all other records one number for all data sets.
+        """
+        leaves = self._leaves(release)
+        if self.known is not None:
+            return partly_known(leaves, targets, self.known, how["progress"])
+        if evidence == "refit":
+            found = grown_anew(leaves, targets, self.model.min_leaf, **how)
+        else:
+            found = known_splits(leaves, targets, **how)
+        if evidence == "exact" or not found.deviations.any():
+            return replace(found, deviations=found.deviations[:2])
+        return found
+
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
+        """The synthesised columns in their order: a factor is that of a column's trees."""
+        if evidence == "refit":
+            return "trees were grown anew for each guess, all columns at once"
+        columns = self.microdata.columns
+        return tuple(dict.fromkeys(columns[tree.column] for tree in self._made(release)))
+
+    def _leaves(self, release: EncodedRelease) -> Leaves:
+        """The trees that made a release, and what it shows."""
+        draws = release.by_draw  # data sets from the same shares are one long one
+        trees = [self._made(release, together[0]) for together in draws]
+        return Leaves(
+            data=self.microdata,
+            trees=trees,
+            kind=self._kind(drawn(self, release)),
+            smoothed=[self._smoothed(tree) for tree in trees[0]],
+            whole=[self._whole(tree) for tree in trees[0]],
+            z=[np.vstack([release.codes[l][release.rows] for l in together]) for together in draws],
+            weights=self.weights,
+            floor=self.model.floor,
+        )
+
+    def report_mismatch(self, release: Release | None = None) -> pd.DataFrame:
+        """Where trees and files disagree.
+
+        Parameters
+        ----------
+        release : Release, optional
+            By default the files that were read with the table, in which all columns of the order
+            were synthesised.
+
+        Returns
+        -------
+        DataFrame
+            One row for each data set (from 1) and synthesised column that is not smoothed:
+            ``release``, ``column``, ``records`` whose values were replaced, ``elsewhere`` how many
+            of these values nobody holds in the leaf that the trees lead to, and their
+            ``share``. Zeros where these trees made the files.
+        """
+        if release is None and not self.files:
+            raise InputError("there are no files to compare; give release=")
+        shown = release or Release(datasets=self.files, synthesized=self.order)
+        return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
+
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> "CARTFit":
+        """The same trees, the values of the known records (n,) alone seen.
+
+        Of the others the intruder knows how many there are in each leaf.
+        """
+        return replace(self, known=known)
+
+    def __repr__(self) -> str:
+        leaves = [
+            f"{self.microdata.columns[tree.column]} ({tree.n_leaves:,} leaves)"
+            for tree in self.trees
+        ]
+        return f"CARTFit: {len(self.microdata.codes):,} records; {', '.join(leaves)}"
 
 
 @dataclass(frozen=True, slots=True)

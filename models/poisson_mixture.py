@@ -10,14 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positives
-from bayes_risk.data.microdata import Microdata, Number, checked_table
+from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.models.mixture.business.totals import checked_quantile
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, without_weights
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.mixture.business import intruder as competitors
+from bayes_risk.models.mixture.business.totals import checked_quantile, dealt, groups_of
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -27,9 +31,175 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
+from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.state import Prior
 from bayes_risk.models.mixture_model import MixtureModel
+from bayes_risk.release.release import EncodedRelease, Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PoissonMixtureFit(MixtureFit):
+    """A fitted Poisson mixture; attributes as of `MixtureFit`."""
+
+    CLASSES: ClassVar[Mapping[str, str]] = {
+        "new": "a fresh component for every record",
+        "own": "the component of the record's own confidential values",
+    }
+
+    @property
+    def counts(self) -> list[str]:
+        """Names of the columns of counts."""
+        return [self.microdata.columns[j] for j in self.columns.counts]
+
+    @property
+    def synthesizable(self) -> list[str]:
+        """Columns that may be synthesised: the counts."""
+        return self.counts
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        if self.model.kind == "MP":
+            return "one-mode", "independent", "shared"
+        return "independent", "one-mode"
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        if release.groups is not None:
+            what = "component and column"
+            if (np.asarray(release.groups) == -1).any():
+                what += ", tails apart"
+            return f"the confidential total of each {what} dealt to its own records"
+        return MixtureFit.mechanism(self, release)
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        n: int | None = None,
+        classes: str | None = None,
+        quantile: float | None = None,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        kind = self.model.kind
+        if quantile is None:
+            quantile = self.model.quantile
+        if quantile is not None:
+            quantile = checked_quantile(kind, quantile)
+        if kind == "MP":
+            classes = one_of("classes", classes or "new", ("new", "own"))
+            how: Any = {"n": n, "parameters": parameters, "random_seed": random_seed}
+            return MixtureFit.synthesize(self, m, columns, records, classes=classes, **how)
+        if classes not in (None, "own"):
+            raise InputError(
+                f"classes={classes!r} does not go with kind={kind!r}, whose totals are dealt "
+                'within the records\' own components; leave it out, or use "own"'
+            )
+        if records is not None or n is not None:
+            raise InputError(
+                f"{'n' if records is None else 'records'}= does not go with kind={kind!r}: totals "
+                "are dealt to all records; leave it out"
+            )
+        if quantile is None and kind == "TCMM":
+            raise InputError('kind="TCMM" needs a quantile: give quantile=0.9, say')
+        request = self._request(m, columns, records, parameters, random_seed)
+        places = np.array([self.counts.index(c) for c in request.columns], np.int64)
+        pairs = [self._dealt(h, places, quantile, rng) for h, rng in request.draws()]
+        release = request.release((codes for codes, _ in pairs), classes="own")
+        return replace(release, groups=np.stack([groups for _, groups in pairs]))
+
+    def _dealt(
+        self, h: int, places: Ints, quantile: float | None, rng: np.random.Generator
+    ) -> tuple[Codes, Ints]:
+        """One table by MM or TCMM, and which records share a total."""
+        codes: Codes = self.microdata.codes.copy()
+        rows = self.columns.rows(codes, self.prior)
+        counts = rows.counts[:, places]
+        groups = groups_of(self._labels(rows, h, rng), counts, quantile)
+        codes[:, self.columns.counts[places]] = dealt(rng, counts, rows.exposure[:, places], groups)
+        return codes, groups
+
+    def singletons(self, release: Release) -> pd.DataFrame:
+        """Groups of a release by MM or TCMM that are so small that their total tells on them.
+
+        Parameters
+        ----------
+        release : Release
+            With ``groups``.
+
+        Returns
+        -------
+        DataFrame
+            One row a record: ``release`` (from 1), ``column``, ``record``, ``members``. 1: the
+            released value is the confidential one. 2: whoever knows one value knows the other.
+
+        Raises
+        ------
+        InputError
+            A release without groups.
+        """
+        if release.groups is None:
+            raise InputError(
+                'the release has no groups; singletons are found in releases by kind="MM" or "TCMM"'
+            )
+        index, rows = self.microdata.index, []
+        for l, groups in enumerate(release.groups, start=1):
+            for column, group in zip(release.synthesized, groups.T, strict=True):
+                _, where, size = np.unique(group, return_inverse=True, return_counts=True)
+                members = size[where.reshape(-1)].tolist()
+                rows += [(l, column, index[i], n) for i, n in enumerate(members) if n <= 2]
+        return pd.DataFrame(rows, columns=["release", "column", "record", "members"])
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        keeps_totals = self.model.kind != "MP" or release.groups is not None
+        if not intruder.is_competitor and not keeps_totals:
+            return MixtureFit.capabilities(self, release, intruder)
+        may = Capabilities(
+            closed_form=self,
+            sampled=self,
+            importance=self,
+            imputing=self,
+            partial=self,
+            weaker=self,
+        )
+        if intruder.is_competitor:
+            return may if self.weights is None else may.refused(without_weights(intruder))
+        if not intruder.knows_less:
+            exact = frozenset({"exact"})
+            return replace(may, methods=exact, computed=exact)
+        return may.refused(
+            f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
+            "not know all other records is offered for competitors: give knows_records="
+            '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
+        )
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
+
+        The total less the values of all others is the target's value.
+        """
+        codes, columns = self.microdata.codes, release.columns
+        total = codes[:, columns].sum(axis=0)
+        names = [c for c in self.microdata.columns if c in release.synthesized]
+        for l, found in enumerate(release.codes[:, :, columns].sum(axis=1), start=1):
+            if (found != total).any():
+                j = int(np.argmax(found != total))
+                raise InputError(
+                    f"column {names[j]!r} of release {l} does not add up to what the original adds "
+                    f'up to, and kind={self.model.kind!r} keeps totals: audit with kind="MP" a '
+                    "release that does not"
+                )
+        own = targets.profiles[:, targets.columns]  # shape (U, q)
+        same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
+        log_p = np.where(same, 0.0, -np.inf)
+        return Simulated.exact(np.repeat(log_p[None], len(release.by_draw), axis=0))
+
+    weaker = competitors.weaker
+    weaker_in_words = competitors.weaker_in_words
+
 
 PAIR = (0.5, 0.5)
 

@@ -24,7 +24,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import leave_one_out as log_ratios
-from bayes_risk.models.trees import forest_fit
+from bayes_risk.models import forest
 from tests import worker_audits as audits
 from tests import worker_jobs as jobs_of
 
@@ -206,7 +206,7 @@ def test_an_audit_is_the_same_with_blocks_of_any_size(monkeypatch, name, size):
         (log_ratios, "ROOM", room),
         (log_ratios, "FEW", few),
         (log_ratios, "SHARES", shares),
-        (forest_fit, "BLOCK", block),
+        (forest, "BLOCK", block),
     ):
         assert hasattr(module, constant)
         monkeypatch.setattr(module, constant, value)

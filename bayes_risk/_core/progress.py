@@ -13,10 +13,7 @@ from .memory import check_memory
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 Progress = Callable[[str, int, int], None]
-Steps = Mapping[str, tuple[float, float]]  # by name: cost of one unit of progress, and how many
-WHOLE, TINY = "in all", 1e-300
-SLOW = 0.1  # of its pace, at which progress goes on that has been ahead
-LEADS = {"attribute risk": "evidence", "sweep": "settings"}  # steps that say how far a stage is
+WHOLE = "in all"
 
 Asked: TypeAlias = (
     Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
@@ -88,88 +85,55 @@ def shows_progress(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
+def in_part(told: Any, name: str, done: int = 0, total: int = 1) -> Progress:
+    """Progress of something by its steps, known as they come: each is a third of what is left."""
+    most, left = 0.0, dict[str, float]()
+
+    def tell(step: str, n: int, of: int) -> None:
+        nonlocal most
+        rest = left.setdefault(step, (2 / 3) ** len(left))
+        most = max(most, 1 - rest * (1 - n / max(of, 1) / 3))
+        told(name, done + most, total)
+
+    return tell
+
+
 class Overall:
     """Progress of a run as a whole too, beside that of its stages, which weigh by their shares.
 
-    Or by the costs of their steps, where these are expected (`expect`) beside that of the fit. What
-    is shown is what has been spent, of that and all that is left. Where more is expected than was
-    before, it goes on from where it was, slower, until the run has caught up.
+    A stage is as far as it says itself, or as its steps are (`in_part`); a comparison, as its
+    candidates are. What is shown never goes back.
     """
 
     def __init__(self, stages: Mapping[str, float], progress: Progress) -> None:
-        self.progress, self._lock = progress, Lock()
-        self._left = dict(stages)  # of stages that have not begun
-        self._expected = dict[str, Steps]()  # of them too
-        self._now, self._steps = "", dict[str, tuple[float, float]]()  # of that which has, left
-        self._told = dict[str, tuple[float, float]]()
-        self._parts = dict[str, tuple[float, float]]()
-        self._spent = self._most = 0.0
-        self._scale = stages.get("fit", 0.0)  # share of a unit of cost
-
-    def expect(self, steps: Steps, stage: str = "") -> None:
-        """Beforehand, what a stage will take, and others; later what is left of some steps."""
-        if stage:
-            cost, units = steps["fit"]
-            self._scale /= cost * units
-        with self._lock:
-            named = {k: (self._scale * c, n) for k, (c, n) in steps.items() if k != "fit"}
-            if stage:  # of which others may be steps too
-                self._left |= {k: _sum({k: named.pop(k)}) for k in [*named] if k in self._left}
-                self._expected[stage], self._left[stage] = named, _sum(named)
-            elif self._now in self._expected:
-                self._steps |= named
-                self._told = {k: told for k, told in self._told.items() if k not in named}
+        self.progress, self.shares, self._lock = progress, dict(stages), Lock()
+        self._now, self._far = "", 0.0
+        self._tell = in_part(self._go_on, "")
+        self._parts = dict[str, tuple[int, int]]()
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Tell of a stage or a step, and of the whole."""
         check_memory()
         self.progress(step, done, total)
         with self._lock:
-            if step in self._left:
-                self._begin(step)
-            elif self._now == "comparison" != step:  # candidates have any name
-                self._parts[step] = done, total
-                step = self._now
-                done, total = map(sum, zip(*self._parts.values(), strict=True))
-            elif step == LEADS.get(self._now) and self._now not in self._expected:
-                step = self._now
-            if step != self._now and step not in self._steps:
-                return
-            before = self._spent
-            if step == self._now and done >= total:
-                self._spent, self._steps = before + _sum(self._steps), {}
-            elif step in self._steps:
+            if step in self.shares:
+                if step != self._now:
+                    self._now, self._parts = step, {}
+                    self._tell = in_part(self._go_on, step)
                 self._go_on(step, done, total)
-            more, left = self._spent - before, _sum(self._steps) + sum(self._left.values())
-            slow = SLOW * (1 - self._most) * more / max(more + left, TINY)
-            self._most = max(self._most + slow, self._spent / max(self._spent + left, TINY))
-            if self._parts and done < total:
-                self.progress(step, done, total)
-            over = not (self._steps or self._left)
-            self.progress(WHOLE, min(int(1_000 * self._most), 1_000 if over else 999), 1_000)
+            elif self._now == "comparison":  # candidates have any name
+                self._parts[step] = done, total
+                done, of = map(sum, zip(*self._parts.values(), strict=True))
+                if done < of:
+                    self.progress(self._now, done, of)
+                self._go_on(self._now, done, of)
+            elif self._now:
+                self._tell(step, done, total)
 
-    def _begin(self, stage: str) -> None:
-        """A stage begins, and whatever comes before it is over."""
-        share, begun = _sum(self._steps), list(self._left)
-        for name in begun[: begun.index(stage) + 1]:
-            self._spent, share = self._spent + share, self._left.pop(name)
-        self._now, self._told, self._parts = stage, {}, {}
-        self._steps = dict(self._expected.get(stage, {stage: (share, 1.0)}))
-
-    def _go_on(self, step: str, done: float, total: float) -> None:
-        """Count what a step has done since it was told last; told as done before: once more."""
-        cost, left = self._steps[step]
-        last, of = self._told.get(step, (0.0, min(total, left)))
-        if step == self._now:  # of a share
-            done, total, of = max(done / max(total, 1), last), 1, 1
-        if done < last >= of:
-            last, of = 0.0, total
-        done = max(done, last)  # threads tell of it in any order
-        left = max(left + total - of, 0.0)  # what it is told to be may grow
-        more = min(done - last, left)
-        self._told[step], self._steps[step] = (done, total), (cost, left - more)
-        self._spent += cost * more
-
-
-def _sum(steps: Steps) -> float:
-    return sum(cost * units for cost, units in steps.values())
+    def _go_on(self, stage: str, done: float, total: float) -> None:
+        """Tell of the whole, of which the stages before are over."""
+        stages = list(self.shares)
+        before = sum(self.shares[name] for name in stages[: stages.index(stage)])
+        far = (before + self.shares[stage] * done / max(total, 1)) / sum(self.shares.values())
+        self._far = max(self._far, far)
+        self.progress(WHOLE, int(1_000 * self._far), 1_000)

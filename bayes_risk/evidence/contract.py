@@ -19,7 +19,6 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Progress as Progress
-from bayes_risk._core.progress import Steps
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
@@ -310,9 +309,6 @@ class Led(Fit, Sampled, Importance, Protocol):
     @property
     def led_chains(self) -> int:
         """How many of these are carried on, at most."""
-
-    def costs(self, release: EncodedRelease, m: int, cases: int, chains: int) -> Steps:
-        """What steps cost: of m data sets like the release's, and so many chains carried on."""
 
     @property
     def n_chains(self) -> int:

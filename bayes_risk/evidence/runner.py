@@ -14,7 +14,6 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
 from bayes_risk._core.parallel import in_order
-from bayes_risk._core.progress import Overall, Steps
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import (
@@ -35,7 +34,6 @@ from .modes import NOBODY, Modes, Starts, probed, quarters, told_apart
 from .problem import AuditProblem
 
 STRAYS = 3  # times as many starts as would do if none strayed, at most
-POOR = 900  # cases of which the weights of one are poor, about
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 Memory = dict[Key, Any]  # sampled of one fit, by all it depends on: settings of a sweep share it
@@ -130,7 +128,6 @@ class EvidenceRunner:
         self.imputes = False
         self.starts: list[Starts] = []
         self.chains: list[Chains] = []
-        self.refits = self.budget = 0  # those expected, and at most
         known = problem.known
         if known is None:
             return
@@ -202,8 +199,6 @@ class EvidenceRunner:
 
     def predictive(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""
-        self.budget = budget.refit_budget
-        self.refits = _refits(self.problem, self.budget)
         self._begin(cases)
         found = self._until(cases, budget)
         worst = self.worst(found.khat, cases, budget.refit_budget)
@@ -290,14 +285,12 @@ class EvidenceRunner:
         for k in range(STRAYS * -(-missing // fit.led_chains)):
             if found is not None and found.settled and len(found.used) >= enough:
                 break
-            self._expect(*_carried(self.release, STRAYS - k, wanted))
             self.starts.append(self._started(fit, (*key, "starts", k), *rng.spawn(3)))
             found = self._told_apart(wanted, carried)
         assert found is not None
         before = [chains.only(found.used) for chains in self.chains]
         self.chains = [chains for chains in before if chains is not None]
         new, begin = np.setdiff1d(found.used, carried), 0
-        self._expect(0, len(new))
         for starts in self.starts:
             end = begin + len(starts.value)
             which = new[(new >= begin) & (new < end)] - begin
@@ -417,7 +410,7 @@ class EvidenceRunner:
         """Predictive evidence from the base posterior and those of the releases."""
         chains = self.chains if chains is None else chains
         n = len(chains[0].posteriors)
-        rngs, whole = self.rng.spawn(n), chains is self.chains
+        rngs = self.rng.spawn(n)
 
         def ratio(k: int) -> Ratio:
             several = [rngs[k]] if len(chains) == 1 else rngs[k].spawn(len(chains))
@@ -429,21 +422,15 @@ class EvidenceRunner:
             )
 
         def ratios() -> Iterator[Ratio]:
-            khat = np.full(len(cases), -np.inf)
             for k in range(n):
                 found = stage(f"evidence of fit {k}", partial(ratio, k))
                 self._tell("evidence", k + 1, n)
-                khat = np.maximum(khat, found.khat)
-                if whole:  # until the last fit there may be more
-                    poor = len(self.worst(khat, cases, self.budget))
-                    self._expect_refits(poor if k == n - 1 else max(poor, self.refits))
                 yield found
 
         return combined(ratios(), n - 1, cases)
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
-        self._expect_refits(len(cases))
 
         def begun(posterior: Callable[[], Posterior]) -> Posterior:
             """From where refits start: under the other declaration, if there is one."""
@@ -464,50 +451,9 @@ class EvidenceRunner:
 
         return joined(in_stages("refits", len(cases), run))
 
-    def _expect(self, strays: int, chains: int, only: str = "") -> None:
-        """Say what is left: of so many rounds of starts at most, and so many chains carried on."""
-        led, release = self.can.led, self.release
-        if led is not None and isinstance(self.progress, Overall):
-            cases = len(self.problem.cases)
-            costs = led.costs(release, release.m, cases, chains)
-            steps = _times(costs, strays, self.refits)
-            self.progress.expect({k: v for k, v in steps.items() if only in k})
-
-    def _expect_refits(self, refits: int) -> None:
-        self.refits = refits
-        if self.modes is not None:
-            self._expect(0, len(self.modes.used), only="refits")
-
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(stage, done, total)
-
-
-def expected(led: Led, problem: AuditProblem, m: int, budget: int) -> Steps:
-    """What the steps of an audit cost, of m data sets like the release's, before any is begun."""
-    rounds, chains = _carried(problem.release, STRAYS, led.led_chains)
-    costs = led.costs(problem.release, m, len(problem.cases), chains)
-    return _times(costs, rounds, _refits(problem, budget))
-
-
-def _carried(release: EncodedRelease, rounds: int, wanted: int) -> tuple[int, int]:
-    """Rounds of starts at most, and chains that are carried on.
-
-    All that are wanted, after one round, where draws made the release; else half would do, and
-    some more are found.
-    """
-    return (rounds, -(-5 * wanted // 8)) if release.source.maker is None else (1, wanted)
-
-
-def _refits(problem: AuditProblem, budget: int) -> int:
-    """Of a share of the distinct cases that is the smaller the more records are like each."""
-    return min(-(-(len(problem.cases) ** 2) // (POOR * len(problem.rows))), budget)
-
-
-def _times(costs: Steps, strays: int, refits: int) -> Steps:
-    """Times the rounds of starts, one and a quarter of all others that may be, and refits."""
-    rounds = {"starts led by the release": (3 + strays) / 4 if strays else 0, "refits": refits}
-    return {k: (cost, units * rounds.get(k, 1)) for k, (cost, units) in costs.items()}
 
 
 def needed(fit: T | None) -> T:

@@ -12,7 +12,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import Asked, in_part, shows_progress
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
@@ -433,19 +433,6 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
     """Seeds of a replicate, counted from 0: of fit, release, attribute risk, and utility."""
     source = np.random.SeedSequence([random_seed, replicate, *name.encode()])
     return [int(seed) for seed in source.generate_state(len(SEEDS))]
-
-
-def in_part(told: Any, name: str, r: int, size: int) -> Callable[[str, int, int], None]:
-    """Progress of a replicate by its steps, known as they come: each is a third of what is left."""
-    most, left = 0.0, dict[str, float]()
-
-    def tell(step: str, done: int, total: int) -> None:
-        nonlocal most
-        rest = left.setdefault(step, (2 / 3) ** len(left))
-        most = max(most, 1 - rest * (1 - done / max(total, 1) / 3))
-        told(name, r + most, size)
-
-    return tell
 
 
 def _replicate(

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Steps
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
@@ -26,7 +25,7 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.lengths import Lengths, costs, warm_up, without
+from bayes_risk.models.fits.lengths import Lengths, warm_up, without
 from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -242,9 +241,6 @@ class MixtureFit(Fitted):
     def led_chains(self) -> int:
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
-
-    def costs(self, release: EncodedRelease, m: int, cases: int, chains: int) -> Steps:
-        return costs(self.posterior, release, m, cases, chains)
 
     def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
         return scores(self.posterior, self.posterior.tables(release), rng)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ import bayes_risk as br
 from bayes_risk._core.checkpoint import rehearsal, within
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
-from bayes_risk._core.progress import Overall, Progress, Steps
+from bayes_risk._core.progress import Progress
 from bayes_risk._core.shown import Shown
 from bayes_risk.app.study.declare import (
     AUDITS,
@@ -45,7 +45,6 @@ from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.evidence.runner import expected
 from bayes_risk.matching.risk import MatchingOptions, identified
 from bayes_risk.release.correspondence import RowCorrespondence, correspondence
 from bayes_risk.release.provenance import Provenance
@@ -55,8 +54,6 @@ from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
-BEGUN = 2e7  # labels of distinct rows that could be drawn until there is something to run, about;
-CELL = 15.0  # and while a cell is read and tried, or written
 Work = dict[str, int]  # sizes, by name
 
 
@@ -189,8 +186,6 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
             comparison = br.compare(candidates, df, random_seed=seed, **options)
         return ComparisonResult(comparison=comparison, **own)
     one = runs[""]
-    if one.steps and what == "audit" and isinstance(how["progress"], Overall):
-        how["progress"].expect(one.steps, "attribute risk")
     ready = fit_and_release(one, df, clock, seeds=seeds, **how)
     loop = ready.reweighting
     own |= {"study": one.study, "diagnostics": diagnostics_of(ready.fit)}
@@ -319,17 +314,6 @@ def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     return sizes | {"draws": 0 if closed else fit.n_draws} | led
 
 
-def steps_of(study: Study, problem: AuditProblem, method: EvidenceMethod, refits: int) -> Steps:
-    """What the steps of a study's audit cost, and its fit; none: no release leads its chains."""
-    led = problem.capabilities.led
-    if led is None or study.reweight is not None or method.name != "predictive":
-        return {}
-    steps, cells = expected(led, problem, study.m, refits), problem.release.microdata.codes.size
-    (cost, sweeps), model = steps["fit"], cast(Any, study.model)
-    fit = cost, sweeps * (1 + model.tune / model.draws) + BEGUN / cost
-    return {**steps, **dict.fromkeys(("data", "report"), (CELL, cells)), "fit": fit}
-
-
 class Tried(NamedTuple):
     """A study after every check that needs no sampling, and what those have made."""
 
@@ -338,7 +322,6 @@ class Tried(NamedTuple):
     fit: Any  # before its draws
     release: br.Release | None  # made elsewhere
     work: list[Work]  # of the attribute audit; of a sweep at each setting, m aside
-    steps: Steps = MappingProxyType({})  # what it costs, if a release leads its chains
 
 
 def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
@@ -368,7 +351,6 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
     declaration = study.model.declared(df) if study.needs_fit else None
     fit = unsampled(study, declaration, df)
     work: list[Work] = []
-    steps: Steps = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         usual = stand_in(study, df, fit)
@@ -387,12 +369,11 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
                     audit.work(small, ready, {}, 0, how)
                 if begun:
                     work.append(work_of(begun["problem"], begun["method"]))
-                    steps = steps_of(study, **begun)
         if fit is not None and study.sweep is not None:
             with named(study, "sweep"):
                 settings = _try_sweep(study, df, fit, shown)
             work = settings if what == "sweep" else work
-    return Tried(study, declaration, fit, release, work, steps)
+    return Tried(study, declaration, fit, release, work)
 
 
 def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:

@@ -23,7 +23,7 @@ from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
-from bayes_risk._core.progress import Asked, Overall, Progress, shows_progress
+from bayes_risk._core.progress import Asked, Overall, Progress, in_part, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import Workplace, check_target, output_folder, workplace, write_run
 from bayes_risk.app.study.declare import read_data
@@ -33,7 +33,6 @@ from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
-from bayes_risk.studies.compare import in_part
 from bayes_risk.studies.grid import no_progress
 
 from . import audit
@@ -277,7 +276,7 @@ def _seconds(study: Study, df: pd.DataFrame, cases: int, said: Any, tell: Progre
     whole = (len(df), draws if isinstance(draws, int) else 1)  # of files: as they are
     least = study.m if whole[1] > 1 else 1  # draws of a chain, one for each data set
     sizes = [(min(n, whole[0]), min(max(d, least), whole[1])) for n, d in SMALL]
-    tells = [in_part(tell, words, 0, 1) for words in said]
+    tells = [in_part(tell, words) for words in said]
     _one(study, df, sizes[0], 0, tells[0])  # compiles, and loads what was: with few targets
     few = _one(study, df, sizes[0], cases, tells[0])
     tell(said[0], 1, 1)
