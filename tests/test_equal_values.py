@@ -5,6 +5,7 @@ Oracles count plain Python values with dictionaries, before anything is stored.
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,8 +85,8 @@ def checked(seed: int, folder: Path | None = None) -> None:
     exposed = br.exposure(df, tables, keys=synthesized)
     assert exposed.compared == tuple(names)
     for l, release in enumerate(releases):
-        want = counted(original, release, synthesized)
-        assert exposed.files.loc[l + 1, list(want)].to_dict() == want
+        shown = counted(original, release, synthesized)
+        assert exposed.files.loc[l + 1, list(shown)].to_dict() == shown
     once = Counter(rows_of(original, names))
     unique = br.uniqueness(df, names)
     assert unique.summary().loc["sample_uniques", "value"] == sum(v == 1 for v in once.values())
@@ -126,8 +127,8 @@ def respelled(seed: int) -> Iterator[str]:
     kinds, original, (release,) = tables_of(rng)
     df, table = frame(kinds, original), frame(kinds, release)
     want = br.exposure(df, table, keys=list(kinds))
-    match = {"known": [], "synthesized": list(kinds)}
-    risk = br.identification_risk(df, table, **match).summary()
+    match = partial(br.identification_risk, known=[], synthesized=list(kinds))
+    risk = match(df, table).summary()
     for way, (fits, write) in WAYS.items():
         for name in (name for name, kind in kinds.items() if kind in fits):
             y, z = write(original[name]), write(release[name])
@@ -142,7 +143,7 @@ def respelled(seed: int) -> Iterator[str]:
                         continue
                     pd.testing.assert_frame_equal(found.files, want.files, obj=f"{way} {name}")
                     if "digits" not in way and "decimals" not in way:  # a group of its own
-                        again = br.identification_risk(*pair, **match).summary()
+                        again = match(*pair).summary()
                         pd.testing.assert_frame_equal(again, risk, obj=f"{way} {name}")
                 except InputError as error:
                     assert name in str(error)

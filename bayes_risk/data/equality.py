@@ -16,14 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 
-from .precision import CHANCE, EXACT, WHOLE, common_grid, grids_of, joined, snapped, units_of
-from .spelling import Respelled, Values, missing_words, respelled, values_of
+from .precision import CHANCE, EXACT, SAME, WHOLE, common_grid, grids_of, joined, snapped, units_of
+from .spelling import Values, missing_words, respelled, values_of
 
 FEW_LEVELS = 100  # of a category
+ENOUGH = 20  # records that tell whether a table has the original's values
 
 
 class Coded(NamedTuple):
@@ -74,19 +76,27 @@ def coded(
     codes = tuple(np.append(of[id(one[0])], 0)[one[0]] for one in read.parts)
     size = 1 + max(int(level.max(initial=0)) for level in levels)
     n_values = tuple(len(one[1]) for one in read.parts)
-    return Coded(codes, size, read.kind, numbers, tuple(notes), read.apart, n_values)
+    found = Coded(codes, size, read.kind, numbers, tuple(notes), "", n_values)
+    if read.shares_levels:
+        return found
+    shown = [(of[id(one[0])], *one[1:]) for one in read.parts]
+    apart = (
+        _apart(name, read.kind, shown[0], one, l) for l, one in zip(places, shown, strict=True)
+    )
+    return found._replace(apart=next(filter(None, apart), ""))
 
 
 class _Read(NamedTuple):
     """A column of every table: kind, notes, and of each table three arrays.
 
     The place of each record's value among distinct ones (-1: missing), these, and their records.
+    ``shares_levels``: some table has a level that was declared and nobody holds.
     """
 
     kind: str
     parts: list[tuple[Ints, npt.NDArray[Any], Ints]]
     notes: list[str]
-    apart: str
+    shares_levels: bool
 
 
 def _read(
@@ -97,7 +107,7 @@ def _read(
 ) -> _Read:
     """Distinct values of every table in the original's terms."""
     found: dict[int, tuple[Ints, npt.NDArray[Any], Ints]] = {}
-    first, notes, apart = Values("", np.zeros(0)), list[str](), ""
+    first, notes, declared = Values("", np.zeros(0)), list[str](), False
     for l, (column, place) in enumerate(zip(columns, places, strict=True)):
         if id(column) in found:
             continue
@@ -110,8 +120,9 @@ def _read(
         else:
             pair = places[0], place
             same = respelled(name, first, values, original[2][0] > 0, pair)
-            apart = apart or _nothing_shared(name, first, same, original[2], count, place)
             held = same.held
+            if first.levels is not None:
+                declared |= bool(np.isin(held, np.setdiff1d(first.known, first.held)).any())
             notes += [f"{name} of {place} is read {same.in_words()}"] if same.how else []
             words = [] if original[2][0] or not count[0] else missing_words(first)
             if len(words) == 1 and words[0] not in held:  # missing in the original's terms
@@ -121,7 +132,7 @@ def _read(
         found[id(column)] = where, held, count
     every = [found[id(column)] for column in columns]
     parts = [(where, held, count[1:]) for where, held, count in every]
-    return _Read(first.kind, parts, notes, apart)
+    return _Read(first.kind, parts, notes, declared)
 
 
 def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -> list[Array]:
@@ -205,23 +216,53 @@ def _one_kind(held: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     return [h.astype(np.float64) for h in held]
 
 
-def _nothing_shared(
-    name: str, original: Values, file: Respelled, own: Ints, count: Ints, place: str
+def _apart(
+    name: str,
+    kind: str,
+    original: tuple[Ints, npt.NDArray[Any], Ints],
+    file: tuple[Ints, npt.NDArray[Any], Ints],
+    place: str,
 ) -> str:
-    """Say that a table has no value of a column of few levels, if its records are not so few.
+    """Say that values of a table can hardly be the original's, in the same unit and spelling.
 
-    A record has a value of the original's with probability ``1 - N_1 / n`` (Good 1953). ``own``,
-    ``count``: records of the missing value, and of each other, in the original and in the table.
+    ``original``, ``file``: codes of the distinct values, these, and their records. By chance a
+    record has a value that is not among the original's with probability ``N_1 / n`` (Good 1953).
+    A number may well be new, but for those of few values; and text of many levels.
     """
-    few = 1 < len(original.known) <= FEW_LEVELS
-    if original.kind not in ("text", "truth values") or not few or not len(file.held):
-        return ""
-    if np.isin(file.held.astype(object), original.known.astype(object)).any():
-        return ""
-    chance = ((own[1:] == 1).sum() + 1) / (own[1:].sum() + 1)
-    if chance ** count[1:].sum() > CHANCE:
+    (own, known, records), (shown, held, times) = original, file
+    there = shown > 0
+    strange = there & ~np.isin(shown, own)
+    new, n = int(times[strange].sum()), int(times[there].sum())
+    text, few = kind == "text", 1 < len(own) <= FEW_LEVELS
+    most = new == n or (text and 2 * new > n)
+    if new and kind == "numbers" and 2 * new > n:
+        if unit := _unit(known.astype(np.float64), held[there].astype(np.float64)):
+            return (
+                f"numbers of column {name!r} of {place} seem to be {unit} those of the original; "
+                "write them in the same unit"
+            )
+    chance = ((records == 1).sum() + 1) / (records.sum() + 1)
+    by_chance = bdtrc(new - 1, n, chance) if new else 1.0
+    if not most or not (few and by_chance <= CHANCE or text and n >= ENOUGH and new == n):
         return ""
     return (
-        f"no value of column {name!r} of {place} is among the {len(original.known)} levels of the "
-        "original; write it with the same codes or labels, or leave the column out"
+        f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
+        f"{'is' if new == n else 'are'} among the {len(own):,} values of the original; write it "
+        "with the same codes, labels or unit, or leave the column out"
     )
+
+
+def _unit(own: Array, shown: Array) -> str:
+    """Of which power of ten a table's numbers are times the original's; empty: of none."""
+    known = np.sort(own[np.isfinite(own) & (own != 0)])
+    some = shown[np.isfinite(shown) & (shown != 0)]
+    if len(known) < 2 or len(some) < ENOUGH:
+        return ""
+    best, most = "", 0.5 * len(some)
+    for power in (-6, -3, -2, -1, 1, 2, 3, 6):
+        scaled = some / 10.0**power
+        place = np.minimum(np.searchsorted(known, scaled * (1 - SAME)), len(known) - 1)
+        count = int((np.abs(known[place] - scaled) <= SAME * np.abs(scaled)).sum())
+        if count > most:
+            best, most = f"{10.0**power:,.12g} times", count
+    return best

@@ -207,7 +207,10 @@ def is_numeric(dtype: Any) -> bool:
 def are_whole(column: pd.Series) -> bool:
     """Whether all numbers of a column that are there are whole, however it is stored."""
     values = column.dropna()
-    return pd.api.types.is_integer_dtype(values.dtype) or not (values.to_numpy(float) % 1).any()
+    if pd.api.types.is_integer_dtype(values.dtype):
+        return True
+    numbers = values.to_numpy(float)
+    return bool((np.isfinite(numbers) & (numbers == np.rint(numbers))).all())
 
 
 def looks_continuous(column: pd.Series) -> bool:
