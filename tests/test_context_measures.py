@@ -199,6 +199,28 @@ def test_distances_against_all_pairs():
     assert np.isnan(closer)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e9, 1e-9])
+@pytest.mark.parametrize("year", [[2024.0] * 4, [2024.0, np.nan, 2024.0, 2024.0], [np.nan] * 4])
+def test_a_column_of_one_value_or_none_counts_as_a_category(year, unit):
+    """Its unit says nothing; no warning of an empty slice."""
+    d = pd.DataFrame({"a": list("uvwx"), "year": np.array(year) * unit})
+    table = br.context_measures(d, d.assign(year=2025.0 * unit), keys=["a"]).summary()
+    assert table.loc[("", "dcr_median"), "value"] == 1
+    assert table.loc[("", "dcr_zero"), "value"] == 0
+    same = br.context_measures(d, d, keys=["a"]).summary()
+    assert same.loc[("", "dcr_zero"), "value"] == 1
+
+
+def test_text_of_many_levels_takes_the_memory_of_its_records():
+    """2 x 20,000 levels: dummies of them would have taken 6 GB."""
+    text = pd.Series(np.arange(20_000)).astype(str)
+    d = pd.DataFrame({"a": "p" + text, "b": "q" + text, "x": np.arange(20_000.0)})
+    table = br.context_measures(d, d[::-1], keys=["a"], lookups=20).summary()
+    assert table.loc[("", "dcr_zero"), "value"] == 1
+    nearest = np.hypot(np.sqrt(2), 1 / 19_999)
+    assert table.loc[("", "dcr_median"), "compare"] == pytest.approx(nearest)
+
+
 def test_holdout():
     rng = np.random.default_rng(1)
     df = pd.DataFrame({"x": rng.normal(size=3000), "y": rng.normal(size=3000)})
