@@ -237,6 +237,64 @@ def test_holdout():
     assert other.summary().loc[measure, "value"] < 0.5
 
 
+def held_out(d, holdout, release=None):
+    """The standard error that is stated, with a holdout."""
+    found = br.context_measures(
+        d, d if release is None else release, keys=["a"], holdout=holdout, random_seed=1
+    )
+    assert "records held out, standard error up to" in found.tables()["measures"].caption
+    return found.summary().loc[("", "closer_than_holdout"), "standard_error"]
+
+
+def test_the_error_of_a_holdout_is_stated():
+    """At most that, over files of one population: here half of it, by the Voronoi cells of a plane."""
+    d, h = random_table(300, 1), random_table(200, 2)
+    assert held_out(d, h) == pytest.approx(np.sqrt(0.25 / 300 + 0.25 / 200))
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(60):
+        tables = [
+            pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"]) for n in (120, 900, 120)
+        ]
+        options = {"keys": ["a"], "holdout": tables[2], "random_seed": 1}
+        row = br.context_measures(tables[0], tables[1], **options).summary()
+        found.append(row.loc[("", "closer_than_holdout"), "value"])
+    stated = np.sqrt(0.25 / 900 + 0.25 / 120)
+    assert 0.3 * stated < np.std(found, ddof=1) < stated
+    assert abs(np.mean(found) - 0.5) < 4 * stated / np.sqrt(60)
+
+
+def test_a_holdout_that_is_the_original_is_refused():
+    """Whole, shuffled, in part, with other labels, and of few levels; others pass."""
+    rng = np.random.default_rng(1)
+    d = random_table(400, 1).assign(x=rng.normal(size=400).round(2))
+    fresh = random_table(400, 2).assign(x=rng.normal(size=400).round(2))
+    few, others = random_table(400, 3), random_table(400, 4)
+    held_out(d, fresh)
+    held_out(few, others)  # all combinations are in both
+    held_out(few, others[:200].set_axis(np.arange(500, 700)))
+    cases = {
+        "whole": (d, d),
+        "shuffled": (d, d.sample(frac=1, random_state=1).reset_index(drop=True)),
+        "in part": (d, d.sample(150, random_state=1).reset_index(drop=True)),
+        "most": (d, pd.concat([d[:300], fresh[300:]]).set_axis(np.arange(900, 1300))),
+        "few levels": (few, few.set_axis(np.arange(900, 1300))),
+        "few levels, labels": (few, few.sample(150, random_state=1)),
+    }
+    for name, (own, holdout) in cases.items():
+        with pytest.raises(br.InputError, match=r"of the holdout are the original's own in all"):
+            held_out(own, holdout)
+            pytest.fail(name)
+
+
+def test_a_holdout_that_can_say_nothing_is_refused():
+    d = random_table(1000, 1)
+    for size, message in [(0, "the holdout has no records"), (5, "give at least 100")]:
+        with pytest.raises(br.InputError, match=message):
+            held_out(d, random_table(size, 2))
+    assert held_out(d, random_table(100, 2)) > 0
+
+
 def test_lookups_are_drawn_and_repeatable():
     d, s = random_table(200, 1), random_table(300, 2)
     found = br.context_measures(d, s, keys=["a"], lookups=50, random_seed=3)

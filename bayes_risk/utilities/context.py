@@ -9,6 +9,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.precision import SAME as ALIKE
 from bayes_risk.data.variables import is_numeric
@@ -192,7 +193,7 @@ def context_measures(
     distances : list of str, or bool
         Columns of the distance to the closest record: all (True), these, or none (False).
     holdout : DataFrame, optional
-        Records of the same population that the synthesiser has not seen.
+        Records of the same population that the synthesiser has not seen, n^(2/3) at least.
     lookups : int
         At most so many released records are looked up, drawn at random.
     random_seed : int, Generator or None
@@ -207,7 +208,8 @@ def context_measures(
     Raises
     ------
     InputError
-        No keys; a target among the keys; columns that are missing; kinds that do not fit.
+        No keys; a target among the keys; columns that are missing; kinds that do not fit; a holdout
+        that is the original, for the most part, or too small to tell a copy of it from chance.
 
     Notes
     -----
@@ -246,6 +248,7 @@ def context_measures(
     key = combined([codes[name] for name in keys])
     pairs = {name: combined([key, codes[name]]) for name in targets}
     measured = _distance_columns(compared.columns, distances, holdout)
+    held_out = 0 if holdout is None else _held_out(tables, measured, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
@@ -272,7 +275,7 @@ def context_measures(
         replicated=np.mean(replicated, axis=0),
         disclosed=np.mean(disclosed, axis=0),
         compared=tuple(measured),
-        has_holdout=holdout is not None and bool(measured),
+        held_out=held_out,
         seed_entropy=entropy,
     )
 
@@ -311,6 +314,33 @@ def _distance_columns(
     if absent:
         raise InputError(f"holdout lacks column {absent[0]!r}; it has {held}")
     return chosen
+
+
+def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) -> int:
+    """Size of the samples that are compared; what could say nothing is refused.
+
+    Of a release that is the original a share of about ``1/2 + s/(2 n)`` is closer to s of its n
+    records than to s others; which others these are moves it by up to about ``1/2 / sqrt(s)``.
+    """
+    n, h = tables.n, len(holdout)
+    cure = "give records of the same population that the synthesiser has not seen"
+    if not h:
+        raise InputError(f"the holdout has no records; {cure}, or leave holdout out")
+    least = int(np.ceil(round(n ** (2 / 3), 9)))
+    if h < least:
+        raise InputError(
+            f"the holdout has {h:,} records beside {n:,} of the original, too few to tell even a "
+            f"copy of it from chance: {50 + 50 * h / n:.3g} % of a copy are closer to as many of "
+            f"the original's, and the standard error is up to {50 / h**0.5:.2g} %; give at least "
+            f"{least:,}, or leave holdout out"
+        )
+    key, _ = combined([(tables.column(c).codes, tables.column(c).size) for c in measured])
+    if shared := own_records(key[0], key[-1], (tables.index, holdout.index)):
+        raise InputError(
+            f"{shared:,} of {h:,} records of the holdout are the original's own in all "
+            f"{len(measured):,} columns compared, more than chance explains; {cure}"
+        )
+    return min(n, h)
 
 
 def _values(tables: Tables, name: str, l: int) -> Values:
