@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Ints
 
@@ -22,7 +22,7 @@ def own_records(own: Ints, held: Ints, labels: tuple[pd.Index, pd.Index]) -> int
     single, known = float((count == 1).sum()), int((count[held] > 0).sum())
     fresh = max(single - 2 * np.sqrt(single), 0.0) / n
     most = known > h * (1 - single / (2 * n))  # of those that chance does not explain
-    if most and binom.sf(known - 1, h, 1 - fresh) < CHANCE:
+    if most and bdtrc(known - 1, h, 1 - fresh) < CHANCE:
         return known
     alike, partners = float(((count / n) ** 2).sum()), [np.arange(h) if h <= n else np.full(h, -1)]
     if labels[0].is_unique and labels[0].nlevels == labels[1].nlevels:
@@ -30,6 +30,6 @@ def own_records(own: Ints, held: Ints, labels: tuple[pd.Index, pd.Index]) -> int
     for partner in partners:
         there = partner >= 0
         same = int((own[partner[there]] == held[there]).sum())
-        if same > h / 2 and binom.sf(same - 1, int(there.sum()), alike) < CHANCE:
+        if same > h / 2 and bdtrc(same - 1, int(there.sum()), alike) < CHANCE:
             return same
     return 0
