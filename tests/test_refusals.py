@@ -531,8 +531,8 @@ REFUSALS = {
          "index of release 1 does not name"),
         (lambda: of_six(fallback="yes"), "fallback='yes' is not a truth value"),
         (lambda: risk_of(ORIGINAL, FIRST.assign(b=1)),
-         "key 'b' holds text in the original and numbers in re"),
-        (lambda: risk_of(ORIGINAL.assign(a=1), FIRST.assign(a="1")),
+         "column 'b' holds text in the original and numbers in re"),
+        (lambda: risk_of(ORIGINAL.assign(a=1), FIRST.assign(a="one")),
          "'a' holds numbers in .* text in release 1"),
     ],
     "identification, choices": [
