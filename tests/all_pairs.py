@@ -38,31 +38,38 @@ class Rules:
                 if t != z:
                     return False
             else:
+                t, z = decimal(t), decimal(z)
                 low, high = ends(self.radius[key], t, [row[key] for row in self.original])
                 if not self._inside(t, z, low, high):
                     return False
                 if z != t:
-                    distance += (Fraction(z - t) / Fraction(low - t if z < t else high - t)) ** 2
+                    distance += ((z - t) / (low - t if z < t else high - t)) ** 2
         return not self.round or (distance <= 1 if self.closed else distance < 1 or distance == 0)
 
-    def _inside(self, t: float, z: float, low: float, high: float) -> bool:
+    def _inside(self, t: Fraction, z: Fraction, low: Fraction, high: Fraction) -> bool:
         if self.closed:
             return low <= z <= high
-        return low < z < high or (z == t and low < high)  # the file's extremes, by quantiles
+        return low < z < high or z == t
 
 
-def ends(radius: Any, y: float, column: Sequence[float | None]) -> tuple[float, float]:
+def decimal(x: float | Fraction) -> Fraction:
+    """The number that is written."""
+    return x if isinstance(x, Fraction) else Fraction(str(x))
+
+
+def ends(radius: Any, y: Fraction, column: Sequence[float | None]) -> tuple[Fraction, Fraction]:
     """The interval around y, as each kind of radius defines it."""
-    file = sorted(x for x in column if x is not None)
+    file = sorted(decimal(x) for x in column if x is not None)
     if isinstance(radius, Relative):
-        return y - radius.r * abs(y), y + radius.r * abs(y)
+        return y - decimal(radius.r) * abs(y), y + decimal(radius.r) * abs(y)
     if isinstance(radius, Absolute):
-        return y - radius.units, y + radius.units
+        return y - decimal(radius.units), y + decimal(radius.units)
     if isinstance(radius, SD):
         group = file
         if radius.groups == 2:
             group = [x for x in file if (x >= median(file)) == (y >= median(file))]
-        reach = radius.k * (stdev(group) if len(group) > 1 else 0.0)
+        spread = round(stdev(map(float, group)), 12) if len(group) > 1 else 0.0
+        reach = decimal(radius.k) * decimal(spread)
         return y - reach, y + reach
     assert isinstance(radius, Quantile)
     steps = floor(radius.q * len(file))

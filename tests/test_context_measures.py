@@ -199,6 +199,28 @@ def test_distances_against_all_pairs():
     assert np.isnan(closer)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e9, 1e-9])
+@pytest.mark.parametrize("year", [[2024.0] * 4, [2024.0, np.nan, 2024.0, 2024.0], [np.nan] * 4])
+def test_a_column_of_one_value_or_none_counts_as_a_category(year, unit):
+    """Its unit says nothing; no warning of an empty slice."""
+    d = pd.DataFrame({"a": list("uvwx"), "year": np.array(year) * unit})
+    table = br.context_measures(d, d.assign(year=2025.0 * unit), keys=["a"]).summary()
+    assert table.loc[("", "dcr_median"), "value"] == 1
+    assert table.loc[("", "dcr_zero"), "value"] == 0
+    same = br.context_measures(d, d, keys=["a"]).summary()
+    assert same.loc[("", "dcr_zero"), "value"] == 1
+
+
+def test_text_of_many_levels_takes_the_memory_of_its_records():
+    """2 x 20,000 levels: dummies of them would have taken 6 GB."""
+    text = pd.Series(np.arange(20_000)).astype(str)
+    d = pd.DataFrame({"a": "p" + text, "b": "q" + text, "x": np.arange(20_000.0)})
+    table = br.context_measures(d, d[::-1], keys=["a"], lookups=20).summary()
+    assert table.loc[("", "dcr_zero"), "value"] == 1
+    nearest = np.hypot(np.sqrt(2), 1 / 19_999)
+    assert table.loc[("", "dcr_median"), "compare"] == pytest.approx(nearest)
+
+
 def test_holdout():
     rng = np.random.default_rng(1)
     df = pd.DataFrame({"x": rng.normal(size=3000), "y": rng.normal(size=3000)})
@@ -213,6 +235,64 @@ def test_holdout():
     assert copied["value"] == 1 and copied["compare"] == 0.5
     other = br.context_measures(d, held_out, **(options | {"holdout": held_out[:800]}))
     assert other.summary().loc[measure, "value"] < 0.5
+
+
+def held_out(d, holdout, release=None):
+    """The standard error that is stated, with a holdout."""
+    found = br.context_measures(
+        d, d if release is None else release, keys=["a"], holdout=holdout, random_seed=1
+    )
+    assert "records held out, standard error up to" in found.tables()["measures"].caption
+    return found.summary().loc[("", "closer_than_holdout"), "standard_error"]
+
+
+def test_the_error_of_a_holdout_is_stated():
+    """At most that, over files of one population: here half of it, by the Voronoi cells of a plane."""
+    d, h = random_table(300, 1), random_table(200, 2)
+    assert held_out(d, h) == pytest.approx(np.sqrt(0.25 / 300 + 0.25 / 200))
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(60):
+        tables = [
+            pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"]) for n in (120, 900, 120)
+        ]
+        options = {"keys": ["a"], "holdout": tables[2], "random_seed": 1}
+        row = br.context_measures(tables[0], tables[1], **options).summary()
+        found.append(row.loc[("", "closer_than_holdout"), "value"])
+    stated = np.sqrt(0.25 / 900 + 0.25 / 120)
+    assert 0.3 * stated < np.std(found, ddof=1) < stated
+    assert abs(np.mean(found) - 0.5) < 4 * stated / np.sqrt(60)
+
+
+def test_a_holdout_that_is_the_original_is_refused():
+    """Whole, shuffled, in part, with other labels, and of few levels; others pass."""
+    rng = np.random.default_rng(1)
+    d = random_table(400, 1).assign(x=rng.normal(size=400).round(2))
+    fresh = random_table(400, 2).assign(x=rng.normal(size=400).round(2))
+    few, others = random_table(400, 3), random_table(400, 4)
+    held_out(d, fresh)
+    held_out(few, others)  # all combinations are in both
+    held_out(few, others[:200].set_axis(np.arange(500, 700)))
+    cases = {
+        "whole": (d, d),
+        "shuffled": (d, d.sample(frac=1, random_state=1).reset_index(drop=True)),
+        "in part": (d, d.sample(150, random_state=1).reset_index(drop=True)),
+        "most": (d, pd.concat([d[:300], fresh[300:]]).set_axis(np.arange(900, 1300))),
+        "few levels": (few, few.set_axis(np.arange(900, 1300))),
+        "few levels, labels": (few, few.sample(150, random_state=1)),
+    }
+    for name, (own, holdout) in cases.items():
+        with pytest.raises(br.InputError, match=r"of the holdout are the original's own in all"):
+            held_out(own, holdout)
+            pytest.fail(name)
+
+
+def test_a_holdout_that_can_say_nothing_is_refused():
+    d = random_table(1000, 1)
+    for size, message in [(0, "the holdout has no records"), (5, "give at least 100")]:
+        with pytest.raises(br.InputError, match=message):
+            held_out(d, random_table(size, 2))
+    assert held_out(d, random_table(100, 2)) > 0
 
 
 def test_lookups_are_drawn_and_repeatable():

@@ -430,3 +430,24 @@ def test_synthpops_three_columns_are_genuine(shared_data, consumers):
     table = found.columns.xs(1, level="release")
     assert table["judged"].to_dict() == {"Tenure": False, "Expenditure": True, "Income": True}
     assert (table["genuine_share"] == 1).all()
+
+
+def test_wide_files_take_one_look_at_their_columns_and_few_sentences(monkeypatch):
+    """The table asked for all columns once per column: 40 s for 844 of them."""
+    rng, looks, asked = np.random.default_rng(1), {}, []
+    by_column = br.Exposure._by_column
+    monkeypatch.setattr(br.Exposure, "_by_column", lambda self: asked.append(1) or by_column(self))
+    for p in (3, 30):
+        original, released = (
+            pd.DataFrame(rng.normal(size=(40, p)), columns=[f"c{j}" for j in range(p)])
+            for _ in range(2)
+        )
+        released["c2"] = original["c2"]
+        found = br.exposure(original, released, corresponds=False)
+        asked.clear()
+        assert found.tables()
+        looks[p] = len(asked)
+    assert looks[3] == looks[30] <= 4
+    said = found.sentence()
+    assert said.count("are genuine and") == 10 and "values of c2 40 are genuine" in said
+    assert "20 further numbers" in said

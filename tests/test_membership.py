@@ -411,14 +411,24 @@ def test_people_weigh_as_often_as_they_stand_there():
 def test_others_take_turns_where_they_are_many():
     table = simulate(30, (30, 30), seed=1, sharpness=5)
     data = br.Microdata.from_frame(table)
-    some = Others.of(table, data, 7, 5, np.random.default_rng(1))
+    last = table.columns[-1]  # others have the members' values, put together anew
+    others = table.assign(**{last: table[last].to_numpy()[::-1]})
+    some = Others.of(others, data, 7, 5, np.random.default_rng(1))
     assert some.asked.shape == (5, 7)
     assert set(some.asked.ravel()) == set(range(30))
-    few = Others.of(table, data, 2, 5, np.random.default_rng(1))
+    few = Others.of(others, data, 2, 5, np.random.default_rng(1))
     assert few.asked.shape == (15, 2)  # nobody is left out
-    everyone = Others.of(table, data, 7, 30, np.random.default_rng(1))
-    assert (everyone.codes[everyone.person] == data.codes).all()
+    everyone = Others.of(others, data, 7, 30, np.random.default_rng(1))
+    assert (everyone.codes[everyone.person] == data.encode(others, "others")).all()
     assert everyone.count.sum() == 30 and everyone.asked.shape == (len(everyone.codes), 7)
+
+
+def test_others_who_are_the_members_are_refused():
+    table = simulate(200, (30, 30), seed=1, sharpness=5)
+    data = br.Microdata.from_frame(table)
+    for others in (table, table.sample(60, random_state=1).reset_index(drop=True)):
+        with pytest.raises(br.InputError, match=f"{len(others)} of the {len(others)} records in"):
+            Others.of(others, data, 7, 5, np.random.default_rng(1))
 
 
 # --- limits --------------------------------------------------------------------------------------

@@ -70,10 +70,18 @@ def test_several_radii_make_a_box_and_the_other_keys_stay_exact() -> None:
     pd.testing.assert_frame_equal(turned.summary(), risk.summary())
 
 
-def test_the_ends_are_floating_point_sums() -> None:
-    """As the published package reckons them: 3 + 0.1 * 3 is 3.3; 0.7 + 0.1 * 0.7 is below 0.77."""
-    for y, value, match in [(3, 3.3, 1), (1.1, 1.21, 1), (0.7, 0.77, 0), (1e308, 5e307, 0)]:
+def test_the_ends_are_those_of_decimals() -> None:
+    """In floating point 0.7 + 0.1 * 0.7 is below 0.77, and 1.1 - 0.1 above 1.0."""
+    for y, value, match in [(3, 3.3, 1), (1.1, 1.21, 1), (0.7, 0.77, 1), (1e308, 5e307, 0)]:
         assert risk_of(frame("x", [y]), frame("x", [value]), fallback=False).c.item() == match
+    for value in (1.0, 1.2):
+        for closed in (True, False):
+            given = {"r": Absolute(0.1), "closed": closed, "fallback": False}
+            assert risk_of(frame("x", [1.1]), frame("x", [value]), **given).c.item() == closed
+    for closed in (True, False):  # a value matches itself, and its sum
+        given = {"r": Absolute(0), "closed": closed, "fallback": False}
+        found = risk_of(frame("xy", [0.3, 10**15]), frame("xy", [0.1 + 0.2, 10**15 + 1]), **given)
+        assert found.c[:, 0].tolist() == [1, 0]
     huge = risk_of(frame("xx", [1e308, 1]), frame("xx", [-1e308, 5]), 10, fallback=False)
     assert huge.c[:, 0].tolist() == [2, 1]  # an end beyond the largest number is no end
 

@@ -67,15 +67,16 @@ def test_a_share_of_the_file_is_a_whole_number_of_places() -> None:
 def test_open_ends_are_left_out() -> None:
     y, z = [100, 50, 0, -10], [110, 49, 0, -10]
     assert candidates(y, z, 0.1) == [1, 1, 1, 1]
-    assert candidates(y, z, 0.1, closed=False) == [0, 1, 0, 1]
+    assert candidates(y, z, 0.1, closed=False) == [0, 1, 1, 1]
     assert candidates(y, y, 0) == [1, 1, 1, 1]
-    assert candidates(y, y, 0, closed=False) == [0, 0, 0, 0]
-    assert candidates([1.0], [np.nextafter(3, 0)], Absolute(2), closed=False) == [1]
+    assert candidates(y, y, 0, closed=False) == [1, 1, 1, 1]  # a value is within its own radius
+    assert candidates([1.0], [np.nextafter(3, 0)], Absolute(2), closed=False) == [0]  # it is 3
+    assert candidates([1.0], [3 - 1e-9], Absolute(2), closed=False) == [1]
 
 
 def test_the_file_s_extremes_lie_inside_their_open_quantiles() -> None:
     assert candidates([0, 3, 4, 10], [0, 3, 4, 10], Quantile(0.25), closed=False) == [1, 1, 1, 1]
-    assert candidates([0, 3, 4, 10], [0, 3, 4, 10], Quantile(0), closed=False) == [0, 0, 0, 0]
+    assert candidates([0, 3, 4, 10], [0, 3, 4, 10], Quantile(0), closed=False) == [1, 1, 1, 1]
 
 
 # --- ellipses ------------------------------------------------------------------------------------
@@ -104,7 +105,8 @@ def test_an_ellipse_without_width_is_a_line() -> None:
     assert ellipse((0, 5), (0, 5))
     assert not ellipse((1, 0), (0, 5))
     assert ellipse((0, 0), (0, 0))
-    assert not ellipse((0, 0), (0, 5), closed=False)
+    assert ellipse((0, 0), (0, 5), closed=False)
+    assert not ellipse((0, 5), (0, 5), closed=False)
 
 
 def test_the_published_counterexample_is_far_outside_the_rectangle() -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.report import report
@@ -170,6 +171,25 @@ def test_a_study_of_context_alone_is_a_study(folder):
     result = run_study(parse_study(given | _data(folder)), n_jobs=1)
     assert result.context.compared == ("job",) and result.context.targets == ()
     assert "repU" in result.context.line() and "DiSCO" not in result.context.line()
+
+
+def test_files_of_many_levels_are_measured_and_estimated_without_a_model(tmp_path):
+    """Of 1,200 levels nothing was said but that a model takes 1,000."""
+    text = "p" + pd.Series(np.arange(1_200)).astype(str)
+    people = pd.DataFrame({"sex": list("fm") * 600, "place": text})
+    for name in ("people.csv", "synthetic.csv"):
+        people.to_csv(tmp_path / name, index=False)
+    released = {"files": [str(tmp_path / "synthetic.csv")], "columns": ["sex", "place"]}
+    study = parse_study(
+        {
+            "data": {"path": str(tmp_path / "people.csv")},
+            "release": released,
+            "context": {"keys": ["sex"], "target": "place"},
+        }
+    )
+    assert estimate(study, time=False).peak < 2**30
+    result = run_study(study, n_jobs=1, max_memory="8GiB")
+    assert result.context.summary().loc[("", "dcr_zero"), "value"] == 1
 
 
 # --- where it shows ----------------------------------------------------------------------------

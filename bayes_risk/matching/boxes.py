@@ -163,7 +163,7 @@ def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Int
 
 
 BOX = float("inf")
-ROUND, OPEN_ROUND = 1 + 1e-12, 1 - 1e-12  # ellipses with their rim, 12 digits thin, or without
+ROUND = 1.0  # ellipses; `radii.decided` has moved the ends, so that their rim is in or out
 
 
 class Boxes(NamedTuple):
@@ -180,7 +180,7 @@ class Boxes(NamedTuple):
     own: Flags  # (m, n_t): target i's record of release l lies in its box
     many: Ints  # (n,): records that each row of z stands for
     # what the squared distances, each in units of the interval's half width on that side, may add
-    # up to: about 1 for ellipses, infinite for boxes
+    # up to: 1 for ellipses, infinite for boxes
     limit: float
 
 
@@ -190,7 +190,7 @@ def box_up(
     """Sort the releases, and count the records in every target's box.
 
     ``u``, ``place``: each target's exact key and record. Without numeric keys a box is an exact
-    key, all of which are numbered; ``limit``: `ROUND` or `OPEN_ROUND` makes ellipses. Time
+    key, all of which are numbered; ``limit``: `ROUND` makes ellipses. Time
     O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
     """
     limit = limit if len(keys) > 1 else BOX

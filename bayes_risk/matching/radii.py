@@ -11,8 +11,11 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
+from bayes_risk.data.precision import SAME
 
 from .input import check_named
+
+LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 
 
 @runtime_checkable
@@ -224,8 +227,10 @@ def _radius(name: str, given: Any) -> Radius:
     return Relative(float(given))
 
 
-def checked_ends(name: str, radius: Radius, y: Array, column: Array) -> tuple[Array, Array]:
-    """Ends of the intervals around y; those of a user's own rule are looked at."""
+def checked_ends(
+    name: str, radius: Radius, y: Array, column: Array, closed: bool
+) -> tuple[Array, Array]:
+    """Ends of the intervals around y, both inside, as `decided`; a user's own are looked at."""
     found: Any = radius.ends(y, column)
     what = f"radius[{name!r}]: ends of {type(radius).__name__} gives"
     cure = f"let it give two arrays of {len(y)} numbers, lower and upper ends"
@@ -243,4 +248,28 @@ def checked_ends(name: str, radius: Radius, y: Array, column: Array) -> tuple[Ar
             f"{what} lower ends above the upper ones, or NaN, for {wrong:,} of {len(y):,} targets; "
             f"{cure}"
         )
-    return low, high
+    return decided(low, y, high, closed)
+
+
+def decided(low: Array, y: Array, high: Array, closed: bool) -> tuple[Array, Array]:
+    """Finite ends of intervals around y, moved so that `low <= x <= high` says what decimals say.
+
+    Values and radii are decimals of up to 15 digits, stored with an error of 1e-16 of their size,
+    and their sums with the like: what lies within `SAME` of an end, in units of the larger of value
+    and radius, lies on it. It is inside if ends belong (``closed``), else outside. A value is
+    always inside its own interval, and so is one that differs from it by rounding alone.
+    """
+    low, high = np.clip(low, -LAST, LAST), np.clip(high, -LAST, LAST)
+    with np.errstate(over="ignore"):
+        on = [_rounding(np.maximum(np.abs(end), np.abs(y))) for end in (low, high)]
+        own = _rounding(np.abs(y))
+        if closed:
+            low, high = np.minimum(low, y) - on[0], np.maximum(high, y) + on[1]
+        else:
+            low, high = np.minimum(low + on[0], y - own), np.maximum(high - on[1], y + own)
+    return np.clip(low, -LAST, LAST), np.clip(high, -LAST, LAST)
+
+
+def _rounding(size: Array) -> Array:
+    """What numbers of that size may be apart and equal: never two whole ones, up to 2^53."""
+    return np.asarray(np.minimum(SAME * size, np.maximum(0.5, 4 * np.finfo(np.float64).eps * size)))

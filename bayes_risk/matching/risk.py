@@ -23,7 +23,7 @@ from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.tables import Released, Tables, check_unchanged
 
-from .boxes import BOX, OPEN_ROUND, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
+from .boxes import BOX, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
 from .input import (
     Key,
     Targets,
@@ -42,8 +42,7 @@ from .replicates import Replicates, parts_of_draws, strata
 from .result import BY_TABLE, IdentificationRisk, MatchCounts, Matched
 from .words import Strategy
 
-LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
-
+SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 
 # how a key is compared: as a number, by its level, or both (is it missing, and if not)
 Compared = tuple[NumericKey | None, Key | None]
@@ -96,23 +95,8 @@ def compared(
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
     around = np.where(np.isnan(y), present[0], y)
-    low, high = _finite(checked_ends(name, within, around, present), around, rules.closed)
+    low, high = checked_ends(name, within, around, present, rules.closed)
     return _with_missing(NumericKey(y, low, high, value), missing)
-
-
-def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, Array]:
-    """Finite ends of closed intervals. Open ones end a number earlier, but not before y itself.
-
-    The file's smallest value is the lower end of its own `Quantile`: it belongs to it all the same.
-    """
-    low, high = (np.clip(end, -LAST, LAST) for end in ends)
-    if closed:
-        return low, high
-    point = low == high  # nothing is inside
-    return (
-        np.where((low < y) | point, np.nextafter(low, np.inf), low),
-        np.where((high > y) | point, np.nextafter(high, -np.inf), high),
-    )
 
 
 def _with_missing(key: NumericKey, missing: str) -> Compared:
@@ -134,14 +118,17 @@ def _with_missing(key: NumericKey, missing: str) -> Compared:
 
 def _numbers(name: str, tables: Tables) -> list[Array]:
     """Numbers of a key in every table; none of them infinite."""
-    column = tables.frames[0][name]
-    if not is_numeric(column.dtype) or pd.api.types.is_complex_dtype(column.dtype):
-        raise InputError(
-            f"key {name!r} ({column.dtype}) of the original holds no real numbers, which a "
-            "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
-            "out of radius"
-        )
+    types = [frame[name].dtype if name in frame else None for frame in tables.frames]
+    for l, dtype in enumerate(types):
+        if (l == 0 and not is_numeric(dtype)) or pd.api.types.is_complex_dtype(dtype):
+            raise InputError(
+                f"key {name!r} ({dtype}) of {tables.places[l]} holds no real numbers, which a "
+                "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
+                "out of radius"
+            )
     found = tables.numbers(name)
+    if any(str(dtype).lower() in SINGLE for dtype in types):
+        found = [_as_written(values) for values in found]
     for values, where in zip(found, tables.places, strict=True):
         if np.isinf(values).any():
             raise InputError(
@@ -150,6 +137,19 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
                 "into categories (pandas.cut) and leave it out of radius"
             )
     return found
+
+
+def _as_written(values: Array) -> Array:
+    """Numbers of single precision as the decimals that they are printed as: 0.1, not 0.10000000149.
+
+    Whole numbers stay as they are, and so do those that single precision does not hold.
+    """
+    distinct, place = np.unique(values, return_inverse=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = distinct.astype(np.float32)
+        short = (single == distinct) & (distinct != np.rint(distinct))
+    distinct[short] = single[short].astype(str).astype(np.float64)
+    return np.asarray(distinct[place])
 
 
 class KeySet(NamedTuple):
@@ -227,7 +227,7 @@ class Choices(NamedTuple):
     @property
     def limit(self) -> float:
         """What the squared distances may add up to."""
-        return BOX if self.shape == "box" else ROUND if self.closed else OPEN_ROUND
+        return BOX if self.shape == "box" else ROUND
 
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
@@ -340,7 +340,8 @@ def identification_risk(
         must add up to 1 at most (to less, if ends are left out).
     closed : bool
         Whether the ends of the intervals belong to them, as Hornby & Hu (2021) define; their
-        package leaves them out, so that a radius of 0 matches nothing.
+        package leaves them out. Decimals decide, |Z_j - y_i| <= r or < r, and not their sums in
+        floating point. A value always matches itself.
     missing : {"level", "wildcard", "never"}, or dict of str to one of them
         Missing values of a key match missing ones only; match everything, theirs or the target's;
         or match nothing.

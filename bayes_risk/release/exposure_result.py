@@ -22,6 +22,7 @@ VALUES = {
     "genuine": ("genuine_values", "Values of {} that are genuine"),
     "unique": ("genuine_unique_values", "Values of {} that occur once in the original"),
 }
+MOST_SAID = 10  # columns that have a sentence each
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
 
@@ -171,11 +172,12 @@ class Exposure(Result):
 
     def tables(self) -> dict[str, Table]:
         """What is counted, fewest and most over the files; and by file, column and record."""
-        names = [str(c) for c in self._by_column() if c not in self.judged]
+        judged = self.judged
+        names = [str(c) for c in self._by_column() if c not in judged]
         left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
         keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
         shown = {name: words for name, (_, words) in COUNTED.items() if words}
-        for column in self.judged:
+        for column in judged:
             shown |= {f"{n}[{column}]": words.format(column) for n, words in VALUES.values()}
         table = Table(
             note=(
@@ -319,14 +321,23 @@ class Exposure(Result):
             f"{'In each file ' if self.m > 1 else ''}{text} (a fresh sample would show "
             f"{percent(1 - self.alone.mean())}){kept}."
         )
-        for name, table in self._by_column().items():
-            if not table["judged"].iloc[0]:
-                continue
+        judged = {name: t for name, t in self._by_column().items() if t["judged"].iloc[0]}
+        beyond = {
+            n: (t["unique_share"] - t["expected_unique_share"]).max() for n, t in judged.items()
+        }
+        most = sorted(judged, key=lambda name: -beyond[name])[:MOST_SAID]
+        for name in (name for name in judged if name in most):
+            table = judged[name]
             fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
             parts.append(
                 f"Of {_range(table['values'])} released values of {name} "
                 f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
                 f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
+            )
+        if len(judged) > len(most):
+            parts.append(
+                f"{len(judged) - len(most):,} further numbers, which show fewer such values beyond "
+                "a fresh sample, are in the table of columns."
             )
         if self.keys:
             design = "" if self.keys_synthesized else "; none of these keys was synthesised"

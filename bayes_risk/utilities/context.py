@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.precision import SAME as ALIKE
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
 from bayes_risk.release.tables import Tables
 
 from .context_result import COMPARED, ContextMeasures
+from .nearest import Points, nearest
 from .tables import compared_columns, floats, group_edges, group_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
@@ -24,8 +25,8 @@ SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
 # Of each target and measure: its value, what that is a share of, and what it compares with
 Measured = dict[tuple[str, str], tuple[float, float, float]]
-# Whether a column is a number; its values in the original, a release and the holdout (length 0:
-# none). Missing numbers are NaN.
+# Whether a column is a number that varies in the original; its values, else codes of its levels, in
+# the original, a release and the holdout (length 0: none). Missing numbers are NaN.
 Values = tuple[bool, Sequence[Array]]
 
 
@@ -37,18 +38,19 @@ def closest(
     And of as many records of the original to another of it; and the share of released records
     nearer to the original than to as large a holdout, ties half, NaN without one.
     """
-    original, release, holdout = (_placed(columns, part) for part in range(3))
+    (original, release, holdout), closer = [_placed(columns, part) for part in range(3)], np.nan
     choose, own, cut = rng.spawn(3)
-    asked = release[_drawn(len(release), lookups, choose)]
-    with threadpool_limits(limits=1, user_api="blas"):
-        distance = _nearest(original, asked)
-        rows = _drawn(len(original), lookups, own)
-        within = _nearest(original, original[rows], rows)
-        closer = float("nan")
-        if len(holdout):
-            size = min(len(original), len(holdout))
-            a, b = (_nearest(t[_drawn(len(t), size, cut)], asked) for t in (original, holdout))
-            closer = float(((a < b - SAME) + 0.5 * (np.abs(a - b) <= SAME)).mean())
+    n, held = len(original.codes), len(holdout.codes)
+    asked = release.only(_drawn(len(release.codes), lookups, choose))
+    distance, rows = _nearest(original, asked), _drawn(n, lookups, own)
+    within = _nearest(original, original.only(rows), rows)
+    if held:
+        size = min(n, held)
+        a, b = (
+            _nearest(table.only(_drawn(of, size, cut)), asked)
+            for table, of in ((original, n), (holdout, held))
+        )
+        closer = float(((a < b - SAME) + 0.5 * (np.abs(a - b) <= SAME)).mean())
     return distance, within, closer
 
 
@@ -68,31 +70,20 @@ def _distances(distance: Array, within: Array, closer: float) -> Measured:
     return found
 
 
-def _placed(columns: Sequence[Values], part: int) -> Array:
-    """Records as points, (n, K): numbers over the original's range, 1 between any two levels."""
-    points: list[Array] = []
-    for number, parts in columns:
-        own = parts[part]
-        if number:
-            low, high = np.nanmin(parts[0]), np.nanmax(parts[0])
-            absent = np.isnan(own)
-            points.append(np.where(absent, 0.5, (own - low) / (high - low if high > low else 1.0)))
-            if any(np.isnan(p).any() for p in parts):
-                points.append(absent.astype(float))
-        else:  # dummies over root 2: distance 1 between any two different levels
-            points += [(own == v) / np.sqrt(2) for v in np.unique(np.concatenate(parts))]
-    return np.column_stack(points)
+def _placed(columns: Sequence[Values], part: int) -> Points:
+    """Records as points: codes of levels, numbers over the original's range."""
+    codes = [parts[part].astype(np.int32) for number, parts in columns if not number]
+    varying = [(parts[part], np.nanmin(parts[0]), parts[0]) for number, parts in columns if number]
+    numbers = [(own - low) / (np.nanmax(y) - low) for own, low, y in varying]
+    n = len(columns[0][1][part])
+    return Points(
+        np.column_stack([np.empty((n, 0), np.int32), *codes]),
+        np.column_stack([np.empty((n, 0)), *numbers]),
+    )
 
 
-def _nearest(points: Array, asked: Array, own: Ints | None = None) -> Array:
-    """Distance to the nearest point; ``own``: places of the asked records, which are left out."""
-    k = 1 if own is None else 2
-    if len(points) < k:
-        return np.full(len(asked), np.nan)
-    found = NearestNeighbors(n_neighbors=k).fit(points).kneighbors(asked, return_distance=False)
-    nearest = found[:, 0] if own is None else np.where(found[:, 0] == own, found[:, 1], found[:, 0])
-    # anew from the coordinates: the search rounds distances of nearly equal points
-    distance = np.sqrt(((points[nearest] - asked) ** 2).sum(axis=1))
+def _nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
+    distance = nearest(points, asked, own)
     return np.where(distance < SAME, 0.0, distance)
 
 
@@ -202,7 +193,7 @@ def context_measures(
     distances : list of str, or bool
         Columns of the distance to the closest record: all (True), these, or none (False).
     holdout : DataFrame, optional
-        Records of the same population that the synthesiser has not seen.
+        Records of the same population that the synthesiser has not seen, n^(2/3) at least.
     lookups : int
         At most so many released records are looked up, drawn at random.
     random_seed : int, Generator or None
@@ -217,15 +208,19 @@ def context_measures(
     Raises
     ------
     InputError
-        No keys; a target among the keys; columns that are missing; kinds that do not fit.
+        No keys; a target among the keys; columns that are missing; kinds that do not fit; a holdout
+        that is the original, for the most part, or too small to tell a copy of it from chance.
 
     Notes
     -----
     Missing values are a value of their own. Where the release shows no such key, DCAP counts no
     right guess, and TCAP leaves the record out (as in synthpop up to 1.9-2). Distances are
-    Euclidean, numbers over the original's range, 1 between any two levels.
+    Euclidean, numbers over the original's range, 1 between any two levels, and between a missing
+    value and any other. A number that has one value in the original has no range: it counts as a
+    category, and so does a column that is empty there.
 
-    *Cost.* O((n + n') log n) for keys and targets; lookups x n distances.
+    *Cost.* O((n + n') log n) for keys and targets; at most lookups x n distances, exactly. Memory
+    O(n) for each column, however many levels it has.
 
     Examples
     --------
@@ -253,6 +248,7 @@ def context_measures(
     key = combined([codes[name] for name in keys])
     pairs = {name: combined([key, codes[name]]) for name in targets}
     measured = _distance_columns(compared.columns, distances, holdout)
+    held_out = 0 if holdout is None else _held_out(tables, measured, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
@@ -279,7 +275,7 @@ def context_measures(
         replicated=np.mean(replicated, axis=0),
         disclosed=np.mean(disclosed, axis=0),
         compared=tuple(measured),
-        has_holdout=holdout is not None and bool(measured),
+        held_out=held_out,
         seed_entropy=entropy,
     )
 
@@ -320,9 +316,44 @@ def _distance_columns(
     return chosen
 
 
+def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) -> int:
+    """Size of the samples that are compared; what could say nothing is refused.
+
+    Of a release that is the original a share of about ``1/2 + s/(2 n)`` is closer to s of its n
+    records than to s others; which others these are moves it by up to about ``1/2 / sqrt(s)``.
+    """
+    n, h = tables.n, len(holdout)
+    cure = "give records of the same population that the synthesiser has not seen"
+    if not h:
+        raise InputError(f"the holdout has no records; {cure}, or leave holdout out")
+    least = int(np.ceil(round(n ** (2 / 3), 9)))
+    if h < least:
+        raise InputError(
+            f"the holdout has {h:,} records beside {n:,} of the original, too few to tell even a "
+            f"copy of it from chance: {50 + 50 * h / n:.3g} % of a copy are closer to as many of "
+            f"the original's, and the standard error is up to {50 / h**0.5:.2g} %; give at least "
+            f"{least:,}, or leave holdout out"
+        )
+    key, _ = combined([(tables.column(c).codes, tables.column(c).size) for c in measured])
+    if shared := own_records(key[0], key[-1], (tables.index, holdout.index)):
+        raise InputError(
+            f"{shared:,} of {h:,} records of the holdout are the original's own in all "
+            f"{len(measured):,} columns compared, more than chance explains; {cure}"
+        )
+    return min(n, h)
+
+
 def _values(tables: Tables, name: str, l: int) -> Values:
-    """A column of the original, of release l and of the holdout, if there is one."""
-    number = is_numeric(tables.frames[0][name].dtype)
-    parts = floats(tables, name) if number else [c.astype(float) for c in tables.column(name).codes]
+    """A column of the original, of release l and of the holdout, if there is one.
+
+    A number that has one value in the original, or none, has no range: it counts as a category.
+    """
+    parts, number = [], is_numeric(tables.frames[0][name].dtype)
+    if number:
+        parts = floats(tables, name)
+        held = parts[0][~np.isnan(parts[0])]
+        number = len(held) > 0 and held.max() - held.min() > ALIKE * np.abs(held).max()
+    if not number:
+        parts = [codes.astype(float) for codes in tables.column(name).codes]
     holdout = parts[tables.m + 1] if len(parts) > tables.m + 1 else parts[0][:0]
     return number, [parts[0], parts[l], holdout]

@@ -170,8 +170,8 @@ class ContextMeasures(Drawn):
         Closer than the holdout: 1/2. NaN: nothing.
     replicated, disclosed : ndarray, shape (n,) and (T, n)
         Share of releases in which the record is a replicated unique, or in DiSCO of each target.
-    compared, has_holdout : tuple of str, bool
-        Columns of the distances; whether records held out were given.
+    compared, held_out : tuple of str, int
+        Columns of the distances; how many records held out, and of the original, are compared with.
     seed_entropy : str
         The seed of the draws.
     """
@@ -186,7 +186,7 @@ class ContextMeasures(Drawn):
     replicated: Array
     disclosed: Array
     compared: tuple[str, ...]
-    has_holdout: bool
+    held_out: int
     seed_entropy: str
     PICTURE: ClassVar[str] = "plot_context"
 
@@ -200,10 +200,14 @@ class ContextMeasures(Drawn):
 
         Columns: ``value`` (a share, or a distance; mean over releases); ``sd``, ``lowest`` and
         ``highest`` over releases; ``compare`` (see `compare`; NaN: nothing to compare with); ``of``
-        (records that it is a share of).
+        (records that it is a share of); ``standard_error`` (at most, about, of `closer_than_holdout`: of
+        records looked up and held out; the others are of these files as they are, NaN).
         """
         columns = over_releases(self.value)
         columns |= {"compare": self.compare.mean(axis=0), "of": self.of.mean(axis=0)}
+        closer = np.array([name == "closer_than_holdout" for _, name in self.rows])
+        of = np.where(closer, columns["of"], np.nan)
+        columns["standard_error"] = np.sqrt(0.25 / of + 0.25 / max(self.held_out, 1))
         return pd.DataFrame(columns, index=self._labels())
 
     @property
@@ -249,9 +253,13 @@ class ContextMeasures(Drawn):
         what = "1 release" if self.m == 1 else f"Means over {self.m:,} releases"
         keys = ", ".join(map(str, self.keys))
         names = [f"{measure} ({target})" if target else measure for target, measure in rows.index]
+        held = ""
+        if self.held_out:
+            error = percent(float(rows["standard_error"].max()))
+            held = f" Closer than holdout: {self.held_out:,} records held out, standard error up to {error}."
         return {
             "measures": Table(
-                caption=f"Keys: {keys}. {what}. Shares are of so many records.",
+                caption=f"Keys: {keys}. {what}. Shares are of so many records.{held}",
                 frame=rows,
                 labels=lambda row: _named(*row),
                 columns=[

@@ -231,8 +231,6 @@ def _bytes(
 ) -> tuple[int, int]:
     """A bound on the bytes of one audit: of code and what is in memory already, and of the run."""
     study, fit, (n, p), m = one.study, one.fit, df.shape, one.study.m
-    numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
-    table = fit.microdata if fit else Microdata.from_frame(df, numbers=numbers, missing="level")
     held = H = 0
     if fit is not None:
         H, trees = fit.n_draws, getattr(fit.model, "n_trees", 1)  # one stands for so many
@@ -242,9 +240,13 @@ def _bytes(
     H, priors = work.get("draws", H), len(study.sweep.priors or ()) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
     block = min(U, max(BLOCK, ROOM // max(H, 1))) * (80 * H + 40 * G * B)
-    levels = int(np.maximum(table.n_levels - 1, 1).sum())
+    texts = [df[c].nunique(dropna=False) for c in df if df[c].dtype.kind not in "iuf"]
+    of_level = fit.microdata.n_levels if fit else np.array(texts)
+    levels = p + int(np.maximum(of_level - 2, 0).sum())
     design = n * levels * (levels if levels < 45 else 1) if study.utility else 0  # of two columns
-    tables = int(df.memory_usage(deep=True).sum()) + n * p * (20 * m + 40) + 8 * n * levels
+    dummies = 8 * n * levels if fit is not None else 0  # of models; distances have none
+    points = 32 * n * p if study.context else 0
+    tables = int(df.memory_usage(deep=True).sum()) + n * p * (20 * m + 40) + dummies + points
     program = PROGRAM + (SAMPLER if fit is not None and fit.n_draws else 0)
     pairs = U * G * (16 * m + 8 * F * B + 208 + 24 * priors)
     if not H:  # distances, and factors of each guessed column

@@ -316,7 +316,8 @@ def membership(
     ------
     InputError
         A release that leaves columns or records as they are; a fit without predictives, or of
-        weighted records; others who cannot be encoded; an intruder who is not offered.
+        weighted records; others who cannot be encoded, or are the members for the most part; an
+        intruder who is not offered.
 
     Warns
     -----

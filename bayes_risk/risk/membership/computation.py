@@ -20,8 +20,10 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.batches import student_factor, variance_by_fit
 from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.matching import distinct_rows
+from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit, Posterior, Targets
 from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together, with_targets
@@ -132,6 +134,14 @@ class Others:
         if given is None or not len(given):
             return cls(data.codes[:0], nobody, nobody, np.zeros((0, U), dtype=np.int64))
         people = data.encode(given, "others")
+        _, which, _ = distinct_rows(np.concatenate([data.codes, people]))
+        own, theirs = np.split(which, [len(data.codes)])
+        if shared := own_records(own, theirs, (data.index, given.index)):
+            raise InputError(
+                f"{shared:,} of the {len(given):,} records in others are members in all columns, "
+                "more than chance explains; give people of the same population who are not in the "
+                "data"
+            )
         first, person, count = distinct_rows(people)
         codes = people[first]
         if len(codes) <= comparisons:
