@@ -13,9 +13,28 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
-from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
+from .kinds import (
+    DELIMITED,
+    STATISTICAL,
+    broken,
+    check_header,
+    check_unpacked,
+    checked_file,
+    kind_of,
+)
+from .precision import UNITS
+from .spelling import values_of
 from .statistical import checked_missing, labelled_table, stored_columns
-from .variables import Levels, checked_levels, declare_levels, holds_text, texts
+from .variables import (
+    WORDS,
+    WRITTEN,
+    Levels,
+    checked_levels,
+    declare_levels,
+    holds_text,
+    is_numeric,
+    texts,
+)
 
 Missing = str | Mapping[str, str]
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")  # as text writes them
@@ -98,15 +117,23 @@ def read_table(
     ['f', 'm']
     """
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
-    text = [name for name, given in how.items() if texts(given)]
+    text = [name for name, given in how.items() if texts(given) or given == "text"]
+    numbers = [name for name, given in how.items() if given == "numbers"]
     written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
     wanted = None if columns is None else known_columns("columns", columns, list(columns))
     if wanted is not None and index is not None:
         wanted = list(dict.fromkeys([*wanted, index]))
-    table = stored_table(file, wanted, text=text, how=how, missing=missing, **written)
+    written |= {"text": [*text, *days], "numbers": numbers}
+    table = stored_table(file, wanted, how=how, missing=missing, **written)
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
         known_columns(argument, named, list(table.columns), repr(str(file)))
+    for name in numbers:
+        if not is_numeric(table[name].dtype):
+            raise InputError(
+                f"column {name!r} of {str(file)!r} is to be numbers and holds text; name its words "
+                "for missing values under na and its decimal mark under decimal, or leave it text"
+            )
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
     lists = {name: given for name, given in how.items() if not isinstance(given, str)}
@@ -119,7 +146,6 @@ def stored_table(
     columns: Sequence[str] | None,
     *,
     among: Collection[str] | None = None,
-    text: Collection[str] = (),
     how: Levels | None = None,
     missing: Missing = "error",
     **written: Any,
@@ -130,39 +156,57 @@ def stored_table(
     questions open. ``written`` is how delimited text is: see `read_delimited`.
     """
     suffix, how = kind_of(file), how or {}
+    other = WORDS if suffix in DELIMITED else WRITTEN
+    if suffix not in (*DELIMITED, *STATISTICAL):
+        other = (*WORDS, *WRITTEN)
+    words = [name for name, given in how.items() if isinstance(given, str) and given in other]
+    if words:
+        kinds = "files with value labels" if how[words[0]] in WORDS else "CSVs"
+        raise InputError(
+            f"levels[{words[0]!r}]={how[words[0]]!r} is for {kinds}, which {str(file)!r} is not; "
+            "give a list of values, or leave it out"
+        )
     if suffix in STATISTICAL:
         return labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)
-    words = [name for name, given in how.items() if isinstance(given, str)]
-    if words:
-        raise InputError(
-            f"levels[{words[0]!r}]={how[words[0]]!r} is for files with value labels, and "
-            f"{str(file)!r} has none; give a list of values, or leave it out"
-        )
     if suffix == ".parquet":
         return read_parquet(file, columns)
-    return read_delimited(file, columns=columns, text=text, **written)
+    return read_delimited(file, columns=columns, **written)
 
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
-    """Dates as days since 1970-01-01; text that is no date, or may be two, is an error."""
+    """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        found = []
-        for how in DATES if holds_text(column) else ():
-            with suppress(ValueError, TypeError):
-                found.append(pd.to_datetime(column, format=how))
+        text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
+        found = [
+            one for how in DATES if (one := _dates(text.where(column.notna()), how)) is not None
+        ]
         if not found or any(not found[0].equals(other) for other in found[1:]):
             what = "text that is no date" if not found else "dates whose day may be their month"
             raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
         column = found[0]
-    days: pd.Series = (column.dt.tz_localize(None) - pd.Timestamp(0)) / pd.Timedelta(1, "D")
-    return days if days.isna().any() or (days % 1 != 0).any() else days.astype(np.int64)
+    held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
+    days = pd.Series(np.nan, column.index, dtype=float)
+    days[column.notna()] = held
+    return days if days.isna().any() or (held % 1 != 0).any() else days.astype(np.int64)
 
 
-def as_dates(days: pd.Series) -> pd.Series:
+def _dates(texts: pd.Series, how: str) -> pd.Series | None:
+    """Dates of one form; None: not all are."""
+    if not holds_text(texts):
+        return None
+    with suppress(ValueError, TypeError):
+        return pd.to_datetime(texts, format=how)
+    with suppress(ValueError, TypeError):  # several zones
+        return pd.to_datetime(texts, format=how, utc=True) if how == DATES[0] else None
+    return None
+
+
+def as_dates(days: pd.Series, form: str = "%Y-%m-%d") -> pd.Series:
     """Days since 1970-01-01 as text again: dates, with the second where a day has a fraction."""
-    times = pd.to_datetime(days, unit="D").dt.round("s")
-    whole = (times.dropna() == times.dropna().dt.normalize()).all()
-    return times.dt.strftime("%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S")
+    seconds = (days.dropna().astype(float) * 86_400).round().astype("int64")
+    times = pd.Series(seconds.to_numpy().astype("datetime64[s]"), seconds.index)
+    whole = (seconds % 86_400 == 0).all()
+    return times.dt.strftime(form if whole else f"{form}T%H:%M:%S").reindex(days.index)
 
 
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:

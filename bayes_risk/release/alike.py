@@ -11,8 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
 from bayes_risk.data.spelling import respelled, values_of
 from bayes_risk.data.table import Missing, indexed, stored_table
-from bayes_risk.data.variables import Levels, holds_text
-
+from bayes_risk.data.variables import Levels, holds_text, is_numeric
 
 USUAL = ("dates written as text", "dates as days")  # in a text file
 
@@ -38,7 +37,8 @@ def read_like(
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
     among = [*map(str, original.columns), *([index] if index else [])]
-    table = stored_table(file, None, among=among, text=text, how=how, missing=missing, **written)
+    written |= {"text": text, "numbers": number_columns(original)}
+    table = stored_table(file, None, among=among, how=how, missing=missing, **written)
     if same_rows and index is not None and index not in table.columns:
         if len(table) == len(original):
             table = table.set_axis(original.index)
@@ -112,6 +112,11 @@ def _as_levels(values: pd.Series, dtype: Any, where: str) -> pd.Series:
 def text_columns(original: pd.DataFrame) -> list[str]:
     """Columns that a delimited release must leave as text."""
     return [str(c) for c in original.columns if holds_text(original[c]) or _is_date(original[c])]
+
+
+def number_columns(original: pd.DataFrame) -> list[str]:
+    """Columns that are numbers in a delimited release, however it writes them."""
+    return [str(c) for c in original.columns if is_numeric(original[c].dtype)]
 
 
 def words(file: Path, original: pd.DataFrame) -> Levels:
