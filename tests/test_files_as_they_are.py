@@ -2,6 +2,7 @@
 
 import datetime
 import gzip
+import re
 
 import pandas as pd
 import pytest
@@ -60,11 +61,15 @@ def test_rows_of_different_lengths_are_no_reason_for_another_separator(tmp_path)
         read_table(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("word", ["NA", ".", "#N/A"])
-def test_numbers_that_a_word_makes_text_are_said_with_the_cure(tmp_path, word):
-    (tmp_path / "a.csv").write_text(f"pay,n\n1,1\n{word},2\n3,3\n")
-    with pytest.warns(UserWarning, match=rf"'pay' .* holds numbers and '{word}'.*give na=\["):
-        assert read_table(tmp_path / "a.csv")["pay"].tolist() == ["1", word, "3"]
+@pytest.mark.parametrize("word", ["NA", ".", "#N/A", "nan", "None", "-"])
+def test_a_word_for_missing_values_among_numbers_is_said_with_the_cure(tmp_path, word):
+    (tmp_path / "a.csv").write_text(f"pay,n,job\n1,1,x\n{word},2,{word}\n3,3,y\n")
+    with pytest.warns(UserWarning, match=rf"'{re.escape(word)}' among .*'pay'.* read as missing"):
+        table = read_table(tmp_path / "a.csv")
+    assert table["pay"].fillna(0).tolist() == [1, 0, 3] and table["pay"].dtype == "Int64"
+    assert table["job"].tolist() == ["x", word, "y"]  # an answer, as far as anybody knows
+    kept = read_table(tmp_path / "a.csv", levels={"pay": "text"})
+    assert kept["pay"].tolist() == ["1", word, "3"]
     assert read_table(tmp_path / "a.csv", na=[word])["pay"].isna().sum() == 1
 
 
@@ -74,7 +79,8 @@ def test_a_code_that_means_missing_is_a_number_however_it_is_written(tmp_path):
     for na in ("-8", "-8,0"):
         table = read_table(tmp_path / "a.csv", na=[na], separator=";", decimal=",")
         assert table["a"].isna().tolist() == [True] * 4 + [False] * 5
-    table = read_table(tmp_path / "a.csv", na=["-8,010"], separator=";", decimal=",")
+    how = {"levels": {"a": "numbers"}, "separator": ";", "decimal": ","}
+    table = read_table(tmp_path / "a.csv", na=["-8,010"], **how)
     assert table["a"].isna().sum() == 1 == table["a"].isna()[4]
 
 
@@ -219,3 +225,91 @@ def test_answers_some_of_which_are_missing_are_read_alike_in_release_and_origina
     released = br.Release(datasets=[release.reset_index(drop=True)], synthesized=["owner"])
     fit = br.models.DPMPM(n_classes=1).fit(original, missing="level", draws=20, tune=20)
     assert len(br.attribute_risk(fit, released).index) == 3
+
+
+# --- one kind for all rows ----------------------------------------------------------------------
+
+
+def kinds(tmp_path, *fields, **how):
+    """Kind and values of a column of these fields."""
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{field},x\n" for field in fields))
+    column = read_table(tmp_path / "a.csv", **how)["a"]
+    return str(column.dtype), column.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "values"),
+    [
+        (["1.50", "2.5", "10"], "float64", [1.5, 2.5, 10.0]),
+        (["1.50", "2.50", "3.00"], "float64", [1.5, 2.5, 3.0]),
+        (["1.0", "2.0", "2.25"], "float64", [1.0, 2.0, 2.25]),
+        (["-0.0", "0.0", "1.5"], "float64", [0.0, 0.0, 1.5]),
+        (["1e+05", "99999", "1.0E5", "0.5"], "float64", [1e5, 99999.0, 1e5, 0.5]),
+        (["+1", "0", "-1"], "int64", [1, 0, -1]),
+        ([" 5", "6", "10 "], "int64", [5, 6, 10]),
+        (["9007199254740993", "5"], "int64", [9007199254740993, 5]),
+        *(
+            (f, "str", f)
+            for f in (["01.1", "1.2"], ["1E1", "20"], ["1", "01"], ["007"], ["0", "00"])
+        ),
+        *((f, "str", f) for f in (["99999999999999999999", "1"], ["18446744073709551615", "1"])),
+        (["5", "N"], "str", ["5", "N"]),
+    ],
+)
+def test_codes_that_read_as_numbers_stay_text_and_amounts_are_numbers(
+    tmp_path, fields, kind, values
+):
+    assert kinds(tmp_path, *fields) == (kind, values)
+    assert kinds(tmp_path, *fields, levels={"a": "text"}) == ("str", fields)
+
+
+@pytest.mark.parametrize("fields", [["10.1", "10.10"], ["2", "+2"], ["10", "10.0"], [".5", "0.5"]])
+def test_one_number_in_two_spellings_is_text_and_said(tmp_path, fields):
+    with pytest.warns(UserWarning, match=r"'a' .*two spellings, so it is text; levels=.*\"numbers"):
+        assert kinds(tmp_path, *fields) == ("str", fields)
+    asked = kinds(tmp_path, *fields, levels={"a": "numbers"})[1]
+    assert asked == [float(fields[0])] * 2
+    late = ["1"] * 150 + ["2.5"] * 100 + fields  # beyond the rows that are looked at together
+    with pytest.warns(UserWarning, match="two spellings"):
+        assert kinds(tmp_path, *late) == ("str", late)
+
+
+def test_whole_numbers_beside_missing_ones_stay_whole_and_exact(tmp_path):
+    kind, values = kinds(tmp_path, "9007199254740993", "", "3")
+    assert kind == "Int64" and (values[0], values[2]) == (9007199254740993, 3)
+    assert kinds(tmp_path, "1", "", "3")[0] == "Int64"
+    assert kinds(tmp_path, "1.0", "", "3.0")[0] == "float64"
+    assert kinds(tmp_path, "NA", "01", "1", na=["NA"])[1][1:] == ["01", "1"]
+
+
+def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
+    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text; name its"):
+        kinds(tmp_path, "1", "x", levels={"a": "numbers"})
+
+
+@pytest.mark.parametrize("columns", [1, 100])
+def test_a_word_after_many_rows_makes_all_of_its_column_text(tmp_path, columns):
+    """Pandas judges a file in pieces of so many rows as have 2^20 bytes."""
+    rows = 2**20 if columns == 1 else 10_000
+    line = ",".join(["5"] * columns) + "\n"
+    names = ",".join(f"c{j}" for j in range(columns)) + "\n"
+    (tmp_path / "a.csv").write_text(names + rows * line + line.replace("5", "N"))
+    table = read_table(tmp_path / "a.csv")
+    for name in ("c0", f"c{columns - 1}"):
+        assert table[name].dtype == "str" and table[name].unique().tolist() == ["5", "N"]
+    (tmp_path / "b.csv").write_text(names + rows * line + line.replace("5", "05"))
+    late = read_table(tmp_path / "b.csv")["c0"]
+    assert late.unique().tolist() == ["5", "05"]
+    table.to_parquet(tmp_path / "a.parquet")
+    assert read_table(tmp_path / "a.parquet")["c0"].unique().tolist() == ["5", "N"]
+
+
+def test_dates_are_of_any_year_and_instants_of_any_zone():
+    far = in_days(pd.Series(["9999-12-31", "0001-01-01", "1970-01-02"]), "x")
+    assert far.tolist() == [2932896, -719162, 1]
+    assert as_dates(far).tolist() == ["9999-12-31", "0001-01-01", "1970-01-02"]
+    zones = in_days(pd.Series(["2020-01-01T12:00+02:00", "2020-07-01T03:00+03:00"]), "x")
+    assert zones.tolist() == [18262 + 10 / 24, 18444.0]
+    stamps = pd.Series(pd.to_datetime(["2020-01-01T12:00"])).dt.tz_localize("Europe/Paris")
+    assert in_days(stamps, "x").tolist() == [18262 + 11 / 24]
+    assert in_days(pd.Series([20200131, None], dtype="Int64"), "x").tolist()[0] == 18292

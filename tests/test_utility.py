@@ -23,6 +23,7 @@ from bayes_risk.utilities.tables import (
     TableDistance,
     _mean_deviation,
     columns_of,
+    compared_columns,
     counts,
     distance,
     group_edges,
@@ -30,7 +31,6 @@ from bayes_risk.utilities.tables import (
     margins,
     mutual_information,
     pairs,
-    compared_columns,
     total_variation,
 )
 

@@ -27,6 +27,7 @@ SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
 SETTLED = "; say it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
+WORDS_READ = "words for missing values"  # attribute of a table: those found among numbers
 BATCH = 100  # rows whose fields are looked at together
 BLANKS = "[ \u00a0\u202f]"  # for thousands
 REAL = re.compile(rf"-?\d(?:\d|{BLANKS})*([,.])\d+")
@@ -89,7 +90,7 @@ def read_delimited(
                 while opened.read(1 << 20):
                     check_unpacked(opened.tell(), file, ".csv.gz")
         dialect = dialect or dialect_of(file, separator, decimal, encoding)
-        header, looks = _looked_at(file, dialect, text)
+        header, looks = _looked_at(file, dialect, text, na)
         if columns is not None:
             columns = known_columns("columns", columns, header, repr(str(file)))
             looks = {name: look for name, look in looks.items() if name in columns}
@@ -102,22 +103,23 @@ def read_delimited(
         again = [c for c in others if _is_doubtful(table[c], looks.get(c))]
         if again:
             table[again] = _parsed(source, dialect, header, again, str)[again]
-    absent: dict[str, list[str]] = {}
+    absent: dict[tuple[str, ...], list[str]] = {}
     for name in others:
         column, look = table[name], looks.get(name)
         if pd.api.types.is_string_dtype(column.dtype) and holds_text(column):
             table[name], words, said = _typed(column, dialect.decimal, name in numbers)
             if words:
-                absent.setdefault(", ".join(map(repr, sorted(words))), []).append(name)
+                absent.setdefault(tuple(sorted(words)), []).append(name)
             if said:
                 said = f"column {name!r} of {str(file)!r} holds numbers and {said}"
                 warnings.warn(said, stacklevel=1)
         elif column.dtype == float and look and not look.point and column.notna().any():
             table[name] = column.astype("Int64")
+    table.attrs |= {WORDS_READ: sorted({w for words in absent for w in words})} if absent else {}
     for words, names in absent.items():
-        said = f"{words} among the numbers of {names} in {str(file)!r} is read as missing"
-        cure = f'levels={{{names[0]!r}: "text"}} keeps it'
-        warnings.warn(f"{said}; if it is a value, {cure}", stacklevel=1)
+        which, where = ", ".join(map(repr, words)), f"the numbers of {names} in {str(file)!r}"
+        cure = f'if it is a value, levels={{{names[0]!r}: "text"}} keeps it'
+        warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)
     return table if columns is None else table[columns]
 
 
@@ -158,14 +160,20 @@ class _Look:
 
     def at(self, fields: list[str], mark: str, first: bool) -> None:
         """Look at the fields of some rows."""
-        text = "\n".join(["", *fields, ""])
-        self.doubtful = bool(CODED.search(text) or OTHERWISE.search(text))
+        text = "\n" + "\n\n".join(fields) + "\n"
+        plain = sum(map(text.count, ("\n0\n", f"\n0{mark}", f"\n-0{mark}")))
+        usual = text.count("\n0") + text.count("\n-0") == plain
+        if not usual or any(
+            sign in text for sign in (*" +eE", f"\n{mark}", f"{mark}\n", f"-{mark}")
+        ):
+            self.doubtful = bool(CODED.search(text) or OTHERWISE.search(text))
         marks = text.count(mark)
         self.point = self.point or marks > 0 or "e-" in text or "E-" in text
         self.bare = self.bare or marks < len(fields) - fields.count("")
         if marks:
-            self.zero = self.zero or f"{mark}0\n" in text
-            if self.decimals is None and FILLED.search(text):
+            zeros = text.count(f"{mark}0\n")
+            self.zero = self.zero or zeros > 0
+            if self.decimals is None and text.count("0\n") > zeros and FILLED.search(text):
                 self.decimals = set() if first else {0, 1}
             if self.decimals is not None:
                 self.decimals.update(map(len, DECIMALS.findall(text)))
@@ -314,7 +322,7 @@ def _encoding_of(file: Path) -> str:
 
 
 def _looked_at(
-    file: Path, dialect: Dialect, text: Collection[str]
+    file: Path, dialect: Dialect, text: Collection[str], na: Collection[str]
 ) -> tuple[list[str], dict[str, _Look]]:
     """Names of the columns, and a look at those whose first fields are numbers.
 
@@ -330,12 +338,16 @@ def _looked_at(
         looks = {j: _Look() for j, name in enumerate(header) if name not in text}
         first = True
         while rows := list(islice(reader, BATCH)):
-            if any(row and len(row) != len(header) for row in rows):
-                raise _wrong_length(file, dialect, len(header))
-            rows = [row for row in rows if row]
+            if sizes := {*map(len, rows)} - {len(header)}:
+                if sizes != {0}:
+                    raise _wrong_length(file, dialect, len(header))
+                rows = [row for row in rows if row]
             for j in [j for j, look in looks.items() if not look.doubtful]:
                 fields = [row[j] for row in rows]
-                if first and not NUMERIC.match(next(filter(None, fields), "0")):
+                shown = (
+                    x for x in fields if x not in na and x.strip().lower() not in MISSING_WORDS
+                )
+                if first and not NUMERIC.match(next(shown, "0")):
                     del looks[j]
                     continue
                 looks[j].at(fields, dialect.decimal, first)

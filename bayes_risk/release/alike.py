@@ -66,7 +66,8 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
         column = column.astype(column.cat.categories.dtype)
     elif not _is_category(original) and (own == kind or own.kind in "iuf" and kind.kind in "iuf"):
         if not holds_text(original):
-            return column
+            whole = own == "Int64" and kind == np.dtype(float)
+            return column.astype(float) if whole else column
     where, distinct = pd.factorize(column)
     genuine = values_of(pd.factorize(original)[1])
     given = values_of(distinct)

@@ -301,7 +301,7 @@ def read_synthpop(
     ...         _ = (Path(folder) / f"syn_{l}.csv").write_text('"sex","pay"\n"f",NA\n"m",12\n')
     ...     made = read_synthpop(folder)
     >>> made.m, made.datasets[0]["pay"].tolist()
-    (2, [nan, 12.0])
+    (2, [<NA>, 12])
     """
     if original is not None and not isinstance(original, pd.DataFrame):
         raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")

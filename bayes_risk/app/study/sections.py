@@ -196,8 +196,8 @@ class DataSection(Section):
     separator: str | None = worded('a character: ";"')
     decimal: Literal[".", ","] | None = worded('"." or ","')
     encoding: str | None = worded('a name of one: "utf-8", "cp1252"')
-    levels: dict[str, Listed | Literal["labels", "codes"]] = worded(
-        'a table of column = [levels], or of column = "labels" or "codes"', {}
+    levels: dict[str, Listed | Literal["labels", "codes", "text", "numbers"]] = worded(
+        'a table of column = [levels], or of column = "labels", "codes", "text" or "numbers"', {}
     )
 
     @property
