@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk import InputError, read_table
 from bayes_risk.app.cli import app
+from bayes_risk.app.output import write_release
 from bayes_risk.data.table import as_dates, in_days
+from bayes_risk.data.writing import form_of
 from bayes_risk.release.alike import read_like
 
 ROWS = [("Zoë", 1234.5, "Köln, Süd"), ("José", -2.25, "Łódź"), ("Anne", 30.0, "x")]
@@ -207,13 +209,44 @@ def test_identify_takes_such_files_and_radii_in_days(tmp_path):
     assert [s["pooled"]["true_match_rate"] for s in shares] == [1.0, 0.0]
 
 
-def test_synthetic_files_of_a_study_have_dates_again(tmp_path):
-    from bayes_risk.app.output import write_release
+FORMS = {  # how the original is written: what a release of it is
+    "day,sex\n2020-03-01,f\n,m\n": ("day,sex\n2020-03-14,f\n,m\n", {}),
+    "day;sex;pay;n\n01.03.2020;f;1,5;NA\n02.03.2020;m;2,25;3\n": (
+        "day;sex;pay;n\n14.03.2020;f;0,5;NA\n15.03.2020;m;-1,0;7\n",
+        {"na": ["NA"]},
+    ),
+    "day\tn\tpay\n20200301\t-8\t0.5\n20200302\t1\t.\n20200303\t-8\t1.5\n": (
+        "day\tn\tpay\n20200314\t7\t0.5\n20200315\t-8\t.\n",
+        {"na": ["-8.0"]},
+    ),
+}
 
-    table = pd.DataFrame({"day": [DAY, DAY + 1], "sex": ["f", "m"]})
-    release = br.Release(datasets=[table], synthesized=["day"])
-    write_release(tmp_path, release, days=["day"])
-    assert (tmp_path / "synthetic-1.csv").read_text() == "day,sex\n2020-03-14,f\n2020-03-15,m\n"
+
+@pytest.mark.parametrize("text", FORMS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1250"])
+@pytest.mark.filterwarnings("ignore:.*(looks as if|read as missing)")
+def test_synthetic_files_come_in_the_form_of_the_original(tmp_path, text, encoding):
+    expected, how = FORMS[text]
+    path, written = tmp_path / "a.csv", {"encoding": encoding, **how}
+    path.write_text(text.replace("f", "ż"), encoding=encoding)
+    original = br.read_table(path, days=["day"], **written)
+    (tmp_path / "b.csv").write_text(expected.replace("f", "ż"), encoding=encoding)
+    table = br.read_table(tmp_path / "b.csv", days=["day"], **written)
+    if "n" in table:
+        assert table["n"].dropna().tolist() == [7] and table["n"].dtype == "Int64"
+    form = form_of(path, table, days=["day"], **written)
+    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    back = (tmp_path / "synthetic-1.csv").read_bytes()
+    assert back == expected.replace("f", "ż").encode(encoding)
+    assert list(original) == list(table)
+
+
+def test_synthetic_files_of_other_kinds_are_plain_csvs(tmp_path):
+    table = pd.DataFrame({"day": [DAY, DAY + 1], "n": pd.array([1, None], dtype="Int64")})
+    table.to_parquet(tmp_path / "a.parquet")
+    form = form_of(tmp_path / "a.parquet", table, days=["day"])
+    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    assert (tmp_path / "synthetic-1.csv").read_text() == "day,n\n2020-03-14,1\n2020-03-15,\n"
 
 
 def test_answers_some_of_which_are_missing_are_read_alike_in_release_and_original(tmp_path):

@@ -115,9 +115,11 @@ def read_delimited(
                 warnings.warn(said, stacklevel=1)
         elif column.dtype == float and look and not look.point and column.notna().any():
             table[name] = column.astype("Int64")
-    table.attrs |= {WORDS_READ: sorted({w for words in absent for w in words})} if absent else {}
-    for words, names in absent.items():
-        which, where = ", ".join(map(repr, words)), f"the numbers of {names} in {str(file)!r}"
+    table.attrs |= (
+        {WORDS_READ: sorted({word for held in absent for word in held})} if absent else {}
+    )
+    for held, names in absent.items():
+        which, where = ", ".join(map(repr, held)), f"the numbers of {names} in {str(file)!r}"
         cure = f'if it is a value, levels={{{names[0]!r}: "text"}} keeps it'
         warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)
     return table if columns is None else table[columns]
@@ -131,6 +133,7 @@ def _parsed(
         source.seek(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        how: Any = {"usecols": columns, "dtype": dtype}
         table: pd.DataFrame = pd.read_csv(
             source,
             **dialect.reader,
@@ -139,10 +142,9 @@ def _parsed(
             names=header,
             header=0,
             index_col=False,
-            usecols=columns,
             keep_default_na=False,
             na_values=[""],
-            dtype=dtype,
+            **how,
         )
     return table
 
@@ -184,7 +186,7 @@ class _Look:
 def _is_doubtful(column: pd.Series, look: _Look | None) -> bool:
     """Whether the texts of a column must be seen to say what it is."""
     if column.dtype == object:  # truth values beside missing ones are no mixture
-        return not column.dropna().map(type).eq(bool).all()
+        return not all(isinstance(value, bool) for value in column.dropna())
     if column.dtype.kind == "u" or look is None or not pd.api.types.is_numeric_dtype(column.dtype):
         return column.dtype.kind == "u"
     large = column.dtype == float and not look.point and bool((column.abs() > WHOLE).any())
@@ -379,12 +381,12 @@ def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
     """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
     end = re.escape(dialect.separator)
     quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
-    words = "|".join(_spelt(word, re.escape(dialect.decimal)) for word in na)
+    words = "|".join(spelt(word, re.escape(dialect.decimal)) for word in na)
     field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
     return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
 
 
-def _spelt(word: str, point: str) -> str:
+def spelt(word: str, point: str) -> str:
     """The pattern of a word; a number is compared as one: -8 is -8,0 too."""
     number = re.fullmatch(rf"([+-]?\d+)(?:{point}(\d*?)0*)?", word)
     if number is None:

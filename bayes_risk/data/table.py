@@ -156,7 +156,7 @@ def stored_table(
     questions open. ``written`` is how delimited text is: see `read_delimited`.
     """
     suffix, how = kind_of(file), how or {}
-    other = WORDS if suffix in DELIMITED else WRITTEN
+    other: tuple[str, ...] = WORDS if suffix in DELIMITED else WRITTEN
     if suffix not in (*DELIMITED, *STATISTICAL):
         other = (*WORDS, *WRITTEN)
     words = [name for name, given in how.items() if isinstance(given, str) and given in other]
@@ -177,17 +177,23 @@ def in_days(column: pd.Series, where: str) -> pd.Series:
     """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
         text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
-        found = [
-            one for how in DATES if (one := _dates(text.where(column.notna()), how)) is not None
-        ]
-        if not found or any(not found[0].equals(other) for other in found[1:]):
-            what = "text that is no date" if not found else "dates whose day may be their month"
-            raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
-        column = found[0]
+        column = dates_in(text.where(column.notna()), where)[0]
     held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
     days = pd.Series(np.nan, column.index, dtype=float)
     days[column.notna()] = held
     return days if days.isna().any() or (held % 1 != 0).any() else days.astype(np.int64)
+
+
+def dates_in(texts: pd.Series, where: str) -> tuple[pd.Series, str]:
+    """Dates of texts, and the form in which they are written."""
+    found = {how: one for how in DATES if (one := _dates(texts, how)) is not None}
+    if not found or any(not next(iter(found.values())).equals(other) for other in found.values()):
+        what = "text that is no date" if not found else "dates whose day may be their month"
+        raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
+    how, dates = next(iter(found.items()))
+    if how == DATES[0]:
+        how = "%Y%m%d" if texts.dropna().str.fullmatch(r"\d{8}").all() else "%Y-%m-%d"
+    return dates, how
 
 
 def _dates(texts: pd.Series, how: str) -> pd.Series | None:
@@ -206,7 +212,7 @@ def as_dates(days: pd.Series, form: str = "%Y-%m-%d") -> pd.Series:
     seconds = (days.dropna().astype(float) * 86_400).round().astype("int64")
     times = pd.Series(seconds.to_numpy().astype("datetime64[s]"), seconds.index)
     whole = (seconds % 86_400 == 0).all()
-    return times.dt.strftime(form if whole else f"{form}T%H:%M:%S").reindex(days.index)
+    return times.dt.strftime(form if whole else "%Y-%m-%dT%H:%M:%S").reindex(days.index)
 
 
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
@@ -231,8 +237,11 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     others, else it is left out.
     """
     try:
-        names, numbers = _names(file)
+        names, numbers, whole = _names(file)
         table = pd.read_parquet(file)
+        lost = [name for name in whole if name in table and table[name].dtype == float]
+        for name, exact in _whole_numbers(file, lost).items():
+            table[name] = exact.set_axis(table.index)
         _check_text(table, file)
     except ImportError:
         raise InputError(
@@ -250,8 +259,19 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     return table.astype({name: float for name in numbers if name in table.columns})
 
 
-def _names(file: Path) -> tuple[set[str], list[str]]:
-    """Names of the columns, and those stored as numbers of another kind than NumPy's usual ones."""
+def _whole_numbers(file: Path, names: list[str]) -> pd.DataFrame:
+    """Columns of whole numbers some of which are missing, which pandas makes real ones."""
+    from pyarrow import parquet
+
+    if not names:
+        return pd.DataFrame()
+    stored = parquet.read_table(file, columns=names).replace_schema_metadata()
+    made: pd.DataFrame = stored.to_pandas(types_mapper=lambda kind: pd.Int64Dtype())
+    return made
+
+
+def _names(file: Path) -> tuple[set[str], list[str], list[str]]:
+    """Names of the columns; those stored as numbers of another kind than NumPy's; whole numbers."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -268,7 +288,8 @@ def _names(file: Path) -> tuple[set[str], list[str]]:
             )
     other = (pa.types.is_decimal, pa.types.is_float16)
     numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
-    return set(schema.names), numbers
+    exact = [field.name for field in schema if pa.types.is_signed_integer(field.type)]
+    return set(schema.names), numbers, exact
 
 
 def _check_text(table: pd.DataFrame, file: Path) -> None:

@@ -208,8 +208,12 @@ class DataSection(Section):
     @property
     def reading(self) -> dict[str, Any]:
         """How the files of the study are read, that of the data and those beside it."""
-        written = {key: getattr(self, key) for key in ("na", "separator", "decimal", "encoding")}
-        return {"index": self.index, "missing": self.missing_codes, **written}
+        return {"index": self.index, "missing": self.missing_codes, **self.written}
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """What is said of CSVs."""
+        return {key: getattr(self, key) for key in ("na", "separator", "decimal", "encoding")}
 
 
 class ReleaseSection(Section):
