@@ -24,6 +24,7 @@ from .kinds import (
 )
 from .precision import UNITS
 from .spelling import values_of
+from .spreadsheet import read_xlsx
 from .statistical import checked_missing, labelled_table, stored_columns
 from .variables import (
     WORDS,
@@ -63,16 +64,17 @@ def read_table(
     ----------
     path : path
         A file ending in ``.csv``, ``.csv.gz``, ``.parquet``, ``.dta``, ``.sav``, ``.zsav``,
-        ``.sas7bdat`` or ``.xpt``. Value labels of a ``.sas7bdat`` stand in a catalog beside it,
-        of the same name or ``formats.sas7bcat``.
+        ``.sas7bdat``, ``.xpt`` or ``.xlsx``. Value labels of a ``.sas7bdat`` stand in a catalog
+        beside it, of the same name or ``formats.sas7bcat``.
     columns : list of str, optional
         Which columns to read, in this order; all of them by default.
     index : str, optional
         Column with the record labels; by default rows are numbered 0, 1, 2, ...
-    levels : mapping of column to values, or to ``"labels"`` or ``"codes"``, optional
+    levels : mapping of column to values, or to a word, optional
         The values that exist, held by somebody or not; where all of them are text, a CSV's column
-        stays text (``01`` stays ``01``). ``"codes"`` takes the stored values and leaves the labels
-        out; ``"labels"`` makes values without a label levels too, named by their codes.
+        stays text. ``"codes"`` takes the stored values and leaves the labels out; ``"labels"``
+        makes values without a label levels too, named by their codes. Of a CSV ``"text"`` keeps
+        fields as they are written, and ``"numbers"`` makes numbers of codes such as ``01``.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
         What becomes of codes that a Stata, SAS or SPSS file declares as missing (refused, not
         applicable): an error if anybody holds one; levels of their own, after all others; or plain
@@ -82,7 +84,8 @@ def read_table(
         ``["NA"]`` for files that R wrote.
     days : collection of str
         Columns of dates that become numbers: days since 1970-01-01, with fractions where a time of
-        day stands beside the date. Text may be 2020-01-31, 31.1.2020, 31/1/2020 or 1/31/2020.
+        day stands beside the date, in UTC. Text may be 2020-01-31, 20200131, 31.1.2020, 31/1/2020
+        or 1/31/2020, of years 1 to 9999.
     separator, decimal, encoding : str, optional
         How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is told from the
         file, with a warning unless it is comma, point, UTF-8.
@@ -90,7 +93,8 @@ def read_table(
     Returns
     -------
     DataFrame
-        Whole columns of numbers are numbers, dates of Parquet, Stata, SAS and SPSS files are
+        Whole columns of numbers are numbers (codes such as ``01`` are text), whole ones beside
+        missing ones ``Int64``; dates of Parquet, Stata, SAS and SPSS files are
         datetimes, all else is text as it stands; an empty text is a missing value.
 
     Raises
@@ -170,6 +174,8 @@ def stored_table(
         return labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)
     if suffix == ".parquet":
         return read_parquet(file, columns)
+    if suffix == ".xlsx":
+        return read_xlsx(file, columns)
     return read_delimited(file, columns=columns, **written)
 
 
