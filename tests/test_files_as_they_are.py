@@ -346,3 +346,60 @@ def test_dates_are_of_any_year_and_instants_of_any_zone():
     stamps = pd.Series(pd.to_datetime(["2020-01-01T12:00"])).dt.tz_localize("Europe/Paris")
     assert in_days(stamps, "x").tolist() == [18262 + 11 / 24]
     assert in_days(pd.Series([20200131, None], dtype="Int64"), "x").tolist()[0] == 18292
+
+
+# --- encodings, and commands ----------------------------------------------------------------------
+
+
+def test_an_encoding_that_is_given_is_that_of_files_that_are_not_utf_8(tmp_path):
+    rows = "name,n\nŁódź,1\nMichał,2\n"
+    for encoding in ("cp1250", "utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "a.csv").write_text(rows, encoding=encoding)
+        found = read_table(tmp_path / "a.csv", encoding="cp1250", separator=",", decimal=".")
+        assert found["name"].tolist() == ["Łódź", "Michał"]
+    (tmp_path / "a.csv").write_text("name\nMichał\nPaweł\n", encoding="cp1250")
+    with pytest.raises(InputError, match='say what it is: encoding="cp1250"'):
+        read_table(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("v,w\n5 m³,£5\n¿Qué?,5 cm³\n", encoding="cp1252")
+    with pytest.warns(UserWarning, match="looks as if encoding='cp1252'"):
+        assert read_table(tmp_path / "a.csv")["v"].tolist() == ["5 m³", "¿Qué?"]
+    (tmp_path / "a.csv").write_text("name,n\nx,1\n", encoding="utf-16-le")
+    assert read_table(tmp_path / "a.csv", encoding="utf-16-le")["name"].tolist() == ["x"]
+
+
+def rate(tmp_path, *options):
+    given = ["identify", str(tmp_path / "o.csv"), str(tmp_path / "s.csv"), "--known", "sex"]
+    given += ["--synthesized", "code", "--json", str(tmp_path / f"{len(options)}.json"), *options]
+    found = CliRunner().invoke(app, given)
+    assert found.exit_code == 0, found.output
+    numbers = pd.read_json(tmp_path / f"{len(options)}.json", typ="series")["measures"]
+    return numbers["pooled"]["expected_matches"]
+
+
+def test_codes_of_a_command_are_as_many_as_are_written(tmp_path):
+    """NACE 10.1 and 10.10 are two activities; as one number they would match each other."""
+    codes, n = ["10.1", "10.10", "11.5", "12.50"], 400
+    table = pd.DataFrame({"sex": ["f", "m"] * (n // 2), "code": [codes[i % 4] for i in range(n)]})
+    for name in "os":
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    two, one = rate(tmp_path), rate(tmp_path, "--numbers", "code")
+    assert (two, one) == (4.0, 4.0)  # sex tells 10.1 from 10.10 here
+    table["sex"] = "f"
+    for name in "os":
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "0.json").unlink()
+    (tmp_path / "2.json").unlink()
+    assert (rate(tmp_path), rate(tmp_path, "--numbers", "code")) == (4.0, 3.0)
+    assert rate(tmp_path, "--text", "code", "--na", "x") == 4.0
+
+
+def test_whole_numbers_that_are_dates_are_proposed_as_days(tmp_path):
+    days = pd.date_range("2001-02-03", periods=60).strftime("%Y%m%d")
+    table = pd.DataFrame({"day": days, "sex": ["f", "m"] * 30, "n": range(19_990_000, 19_990_060)})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = br.study_of(tmp_path / "a.csv")
+    assert 'days = ["day"]' in found.text and "dates" in found.columns["why"]["day"]
+    assert "day = { absolute = 5 }" in found.text or "day" in found.columns.index
+    assert "n" not in found.text.partition("days = ")[2].partition("]")[0].split('"')
+    read = br.read_table(tmp_path / "a.csv", days=["day"])["day"]
+    assert read.diff().dropna().eq(1).all()

@@ -44,6 +44,7 @@ SPACES = re.compile(rf"\n[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+(?:[.,]\d+)? *\n
 WESTERN = frozenset(
     "àáâãäåæçèéêëìíîïñòóôõöøùúûüßœÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒ–—‘’“”«»€£§°ºª²³½…¡¿·\u00a0"
 )
+EASTERN = re.compile("[£³][a-zà-ÿ]|[a-zà-ÿ]{3}[£³¿]")  # ł and ż of Windows-1250, misread
 
 
 class Dialect(NamedTuple):
@@ -267,9 +268,7 @@ def dialect_of(
         raise InputError(
             f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
         ) from None
-    if encoding is not None and codecs.lookup(encoding).name == "utf-8":
-        encoding = Dialect().encoding  # with a mark or without
-    plain = Dialect(separator or ",", None, decimal or ".", encoding or _encoding_of(file))
+    plain = Dialect(separator or ",", None, decimal or ".", _encoding_of(file, encoding))
     with _opened(file, plain) as opened:
         sample = opened.read(SAMPLE)
     lines = sample.splitlines(keepends=True)
@@ -307,20 +306,26 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     return rows if (sizes == {len(rows[0])} or with_names) else []
 
 
-def _encoding_of(file: Path) -> str:
-    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
+def _encoding_of(file: Path, given: str | None) -> str:
+    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text.
+
+    What is given holds for files that are not UTF-8: of two, one may be.
+    """
     with _binary(file) as opened:
         if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"
-    usual = Dialect().encoding
-    for encoding in (usual, "cp1252"):
+    usual = Dialect().encoding  # with a mark or without
+    if given is not None and codecs.lookup(given).name in ("utf-8", "utf-8-sig"):
+        return usual
+    for encoding in (usual, "cp1252") if given is None else (usual,):
         with suppress(UnicodeDecodeError), _opened(file, Dialect(encoding=encoding)) as text:
-            held: set[str] = set()
+            held, eastern = set[str](), False
             while part := text.read(1 << 20):
-                held |= set() if part.isascii() else set(part)
-            if encoding == usual or {c for c in held if not c.isascii()} <= WESTERN:
+                held |= set() if part.isascii() else {c for c in set(part) if not c.isascii()}
+                eastern = eastern or bool(held and EASTERN.search(part))
+            if held if given else encoding == usual or (held <= WESTERN and not eastern):
                 return encoding
-    return usual
+    return given or usual
 
 
 def _looked_at(

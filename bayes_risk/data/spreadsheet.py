@@ -40,8 +40,7 @@ def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
         what = f"data in the sheets {filled}" if filled else "nothing in its sheets"
         raise InputError(f"{str(file)!r} holds {what}; give a file with one table in one sheet")
     names, *rows = sheets[filled[0]]
-    while names and names[-1] is None and not any(row[len(names) - 1 :] for row in rows):
-        names = names[:-1]
+    names += [None] * (max(map(len, rows), default=0) - len(names))
     header = ["" if name is None else as_text(name) for name in names]
     check_header(header, file)
     cells = [[row[j] if j < len(row) else None for row in rows] for j in range(len(header))]
