@@ -373,7 +373,7 @@ def rate(tmp_path, *options):
     found = CliRunner().invoke(app, given)
     assert found.exit_code == 0, found.output
     numbers = pd.read_json(tmp_path / f"{len(options)}.json", typ="series")["measures"]
-    return numbers["pooled"]["expected_matches"]
+    return numbers["pooled"]["expected_match_risk"]
 
 
 def test_codes_of_a_command_are_as_many_as_are_written(tmp_path):
