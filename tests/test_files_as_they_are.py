@@ -2,6 +2,7 @@
 
 import datetime
 import gzip
+import re
 
 import pandas as pd
 import pytest
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk import InputError, read_table
 from bayes_risk.app.cli import app
+from bayes_risk.app.output import write_release
 from bayes_risk.data.table import as_dates, in_days
+from bayes_risk.data.writing import form_of
 from bayes_risk.release.alike import read_like
 
 ROWS = [("Zoë", 1234.5, "Köln, Süd"), ("José", -2.25, "Łódź"), ("Anne", 30.0, "x")]
@@ -60,11 +63,15 @@ def test_rows_of_different_lengths_are_no_reason_for_another_separator(tmp_path)
         read_table(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize("word", ["NA", ".", "#N/A"])
-def test_numbers_that_a_word_makes_text_are_said_with_the_cure(tmp_path, word):
-    (tmp_path / "a.csv").write_text(f"pay,n\n1,1\n{word},2\n3,3\n")
-    with pytest.warns(UserWarning, match=rf"'pay' .* holds numbers and '{word}'.*give na=\["):
-        assert read_table(tmp_path / "a.csv")["pay"].tolist() == ["1", word, "3"]
+@pytest.mark.parametrize("word", ["NA", ".", "#N/A", "nan", "None", "-"])
+def test_a_word_for_missing_values_among_numbers_is_said_with_the_cure(tmp_path, word):
+    (tmp_path / "a.csv").write_text(f"pay,n,job\n1,1,x\n{word},2,{word}\n3,3,y\n")
+    with pytest.warns(UserWarning, match=rf"'{re.escape(word)}' among .*'pay'.* read as missing"):
+        table = read_table(tmp_path / "a.csv")
+    assert table["pay"].fillna(0).tolist() == [1, 0, 3] and table["pay"].dtype == "Int64"
+    assert table["job"].tolist() == ["x", word, "y"]  # an answer, as far as anybody knows
+    kept = read_table(tmp_path / "a.csv", levels={"pay": "text"})
+    assert kept["pay"].tolist() == ["1", word, "3"]
     assert read_table(tmp_path / "a.csv", na=[word])["pay"].isna().sum() == 1
 
 
@@ -74,7 +81,8 @@ def test_a_code_that_means_missing_is_a_number_however_it_is_written(tmp_path):
     for na in ("-8", "-8,0"):
         table = read_table(tmp_path / "a.csv", na=[na], separator=";", decimal=",")
         assert table["a"].isna().tolist() == [True] * 4 + [False] * 5
-    table = read_table(tmp_path / "a.csv", na=["-8,010"], separator=";", decimal=",")
+    how = {"levels": {"a": "numbers"}, "separator": ";", "decimal": ","}
+    table = read_table(tmp_path / "a.csv", na=["-8,010"], **how)
     assert table["a"].isna().sum() == 1 == table["a"].isna()[4]
 
 
@@ -201,13 +209,44 @@ def test_identify_takes_such_files_and_radii_in_days(tmp_path):
     assert [s["pooled"]["true_match_rate"] for s in shares] == [1.0, 0.0]
 
 
-def test_synthetic_files_of_a_study_have_dates_again(tmp_path):
-    from bayes_risk.app.output import write_release
+FORMS = {  # how the original is written: what a release of it is
+    "day,sex\n2020-03-01,f\n,m\n": ("day,sex\n2020-03-14,f\n,m\n", {}),
+    "day;sex;pay;n\n01.03.2020;f;1,5;NA\n02.03.2020;m;2,25;3\n": (
+        "day;sex;pay;n\n14.03.2020;f;0,5;NA\n15.03.2020;m;-1,0;7\n",
+        {"na": ["NA"]},
+    ),
+    "day\tn\tpay\n20200301\t-8\t0.5\n20200302\t1\t.\n20200303\t-8\t1.5\n": (
+        "day\tn\tpay\n20200314\t7\t0.5\n20200315\t-8\t.\n",
+        {"na": ["-8.0"]},
+    ),
+}
 
-    table = pd.DataFrame({"day": [DAY, DAY + 1], "sex": ["f", "m"]})
-    release = br.Release(datasets=[table], synthesized=["day"])
-    write_release(tmp_path, release, days=["day"])
-    assert (tmp_path / "synthetic-1.csv").read_text() == "day,sex\n2020-03-14,f\n2020-03-15,m\n"
+
+@pytest.mark.parametrize("text", FORMS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1250"])
+@pytest.mark.filterwarnings("ignore:.*(looks as if|read as missing)")
+def test_synthetic_files_come_in_the_form_of_the_original(tmp_path, text, encoding):
+    expected, how = FORMS[text]
+    path, written = tmp_path / "a.csv", {"encoding": encoding, **how}
+    path.write_text(text.replace("f", "ż"), encoding=encoding)
+    original = br.read_table(path, days=["day"], **written)
+    (tmp_path / "b.csv").write_text(expected.replace("f", "ż"), encoding=encoding)
+    table = br.read_table(tmp_path / "b.csv", days=["day"], **written)
+    if "n" in table:
+        assert table["n"].dropna().tolist() == [7] and table["n"].dtype == "Int64"
+    form = form_of(path, table, days=["day"], **written)
+    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    back = (tmp_path / "synthetic-1.csv").read_bytes()
+    assert back == expected.replace("f", "ż").encode(encoding)
+    assert list(original) == list(table)
+
+
+def test_synthetic_files_of_other_kinds_are_plain_csvs(tmp_path):
+    table = pd.DataFrame({"day": [DAY, DAY + 1], "n": pd.array([1, None], dtype="Int64")})
+    table.to_parquet(tmp_path / "a.parquet")
+    form = form_of(tmp_path / "a.parquet", table, days=["day"])
+    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    assert (tmp_path / "synthetic-1.csv").read_text() == "day,n\n2020-03-14,1\n2020-03-15,\n"
 
 
 def test_answers_some_of_which_are_missing_are_read_alike_in_release_and_original(tmp_path):
@@ -219,3 +258,148 @@ def test_answers_some_of_which_are_missing_are_read_alike_in_release_and_origina
     released = br.Release(datasets=[release.reset_index(drop=True)], synthesized=["owner"])
     fit = br.models.DPMPM(n_classes=1).fit(original, missing="level", draws=20, tune=20)
     assert len(br.attribute_risk(fit, released).index) == 3
+
+
+# --- one kind for all rows ----------------------------------------------------------------------
+
+
+def kinds(tmp_path, *fields, **how):
+    """Kind and values of a column of these fields."""
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{field},x\n" for field in fields))
+    column = read_table(tmp_path / "a.csv", **how)["a"]
+    return str(column.dtype), column.tolist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "values"),
+    [
+        (["1.50", "2.5", "10"], "float64", [1.5, 2.5, 10.0]),
+        (["1.50", "2.50", "3.00"], "float64", [1.5, 2.5, 3.0]),
+        (["1.0", "2.0", "2.25"], "float64", [1.0, 2.0, 2.25]),
+        (["-0.0", "0.0", "1.5"], "float64", [0.0, 0.0, 1.5]),
+        (["1e+05", "99999", "1.0E5", "0.5"], "float64", [1e5, 99999.0, 1e5, 0.5]),
+        (["+1", "0", "-1"], "int64", [1, 0, -1]),
+        ([" 5", "6", "10 "], "int64", [5, 6, 10]),
+        (["9007199254740993", "5"], "int64", [9007199254740993, 5]),
+        *(
+            (f, "str", f)
+            for f in (["01.1", "1.2"], ["1E1", "20"], ["1", "01"], ["007"], ["0", "00"])
+        ),
+        *((f, "str", f) for f in (["99999999999999999999", "1"], ["18446744073709551615", "1"])),
+        (["5", "N"], "str", ["5", "N"]),
+    ],
+)
+def test_codes_that_read_as_numbers_stay_text_and_amounts_are_numbers(
+    tmp_path, fields, kind, values
+):
+    assert kinds(tmp_path, *fields) == (kind, values)
+    assert kinds(tmp_path, *fields, levels={"a": "text"}) == ("str", fields)
+
+
+@pytest.mark.parametrize("fields", [["10.1", "10.10"], ["2", "+2"], ["10", "10.0"], [".5", "0.5"]])
+def test_one_number_in_two_spellings_is_text_and_said(tmp_path, fields):
+    with pytest.warns(UserWarning, match=r"'a' .*two spellings, so it is text; levels=.*\"numbers"):
+        assert kinds(tmp_path, *fields) == ("str", fields)
+    asked = kinds(tmp_path, *fields, levels={"a": "numbers"})[1]
+    assert asked == [float(fields[0])] * 2
+    late = ["1"] * 150 + ["2.5"] * 100 + fields  # beyond the rows that are looked at together
+    with pytest.warns(UserWarning, match="two spellings"):
+        assert kinds(tmp_path, *late) == ("str", late)
+
+
+def test_whole_numbers_beside_missing_ones_stay_whole_and_exact(tmp_path):
+    kind, values = kinds(tmp_path, "9007199254740993", "", "3")
+    assert kind == "Int64" and (values[0], values[2]) == (9007199254740993, 3)
+    assert kinds(tmp_path, "1", "", "3")[0] == "Int64"
+    assert kinds(tmp_path, "1.0", "", "3.0")[0] == "float64"
+    assert kinds(tmp_path, "NA", "01", "1", na=["NA"])[1][1:] == ["01", "1"]
+
+
+def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
+    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text; name its"):
+        kinds(tmp_path, "1", "x", levels={"a": "numbers"})
+
+
+@pytest.mark.parametrize("columns", [1, 100])
+def test_a_word_after_many_rows_makes_all_of_its_column_text(tmp_path, columns):
+    """Pandas judges a file in pieces of so many rows as have 2^20 bytes."""
+    rows = 2**20 if columns == 1 else 10_000
+    line = ",".join(["5"] * columns) + "\n"
+    names = ",".join(f"c{j}" for j in range(columns)) + "\n"
+    (tmp_path / "a.csv").write_text(names + rows * line + line.replace("5", "N"))
+    table = read_table(tmp_path / "a.csv")
+    for name in ("c0", f"c{columns - 1}"):
+        assert table[name].dtype == "str" and table[name].unique().tolist() == ["5", "N"]
+    (tmp_path / "b.csv").write_text(names + rows * line + line.replace("5", "05"))
+    late = read_table(tmp_path / "b.csv")["c0"]
+    assert late.unique().tolist() == ["5", "05"]
+    table.to_parquet(tmp_path / "a.parquet")
+    assert read_table(tmp_path / "a.parquet")["c0"].unique().tolist() == ["5", "N"]
+
+
+def test_dates_are_of_any_year_and_instants_of_any_zone():
+    far = in_days(pd.Series(["9999-12-31", "0001-01-01", "1970-01-02"]), "x")
+    assert far.tolist() == [2932896, -719162, 1]
+    assert as_dates(far).tolist() == ["9999-12-31", "0001-01-01", "1970-01-02"]
+    zones = in_days(pd.Series(["2020-01-01T12:00+02:00", "2020-07-01T03:00+03:00"]), "x")
+    assert zones.tolist() == [18262 + 10 / 24, 18444.0]
+    stamps = pd.Series(pd.to_datetime(["2020-01-01T12:00"])).dt.tz_localize("Europe/Paris")
+    assert in_days(stamps, "x").tolist() == [18262 + 11 / 24]
+    assert in_days(pd.Series([20200131, None], dtype="Int64"), "x").tolist()[0] == 18292
+
+
+# --- encodings, and commands ----------------------------------------------------------------------
+
+
+def test_an_encoding_that_is_given_is_that_of_files_that_are_not_utf_8(tmp_path):
+    rows = "name,n\nŁódź,1\nMichał,2\n"
+    for encoding in ("cp1250", "utf-8", "utf-8-sig", "utf-16"):
+        (tmp_path / "a.csv").write_text(rows, encoding=encoding)
+        found = read_table(tmp_path / "a.csv", encoding="cp1250", separator=",", decimal=".")
+        assert found["name"].tolist() == ["Łódź", "Michał"]
+    (tmp_path / "a.csv").write_text("name\nMichał\nPaweł\n", encoding="cp1250")
+    with pytest.raises(InputError, match='say what it is: encoding="cp1250"'):
+        read_table(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("v,w\n5 m³,£5\n¿Qué?,5 cm³\n", encoding="cp1252")
+    with pytest.warns(UserWarning, match="looks as if encoding='cp1252'"):
+        assert read_table(tmp_path / "a.csv")["v"].tolist() == ["5 m³", "¿Qué?"]
+    (tmp_path / "a.csv").write_text("name,n\nx,1\n", encoding="utf-16-le")
+    assert read_table(tmp_path / "a.csv", encoding="utf-16-le")["name"].tolist() == ["x"]
+
+
+def rate(tmp_path, *options):
+    given = ["identify", str(tmp_path / "o.csv"), str(tmp_path / "s.csv"), "--known", "sex"]
+    given += ["--synthesized", "code", "--json", str(tmp_path / f"{len(options)}.json"), *options]
+    found = CliRunner().invoke(app, given)
+    assert found.exit_code == 0, found.output
+    numbers = pd.read_json(tmp_path / f"{len(options)}.json", typ="series")["measures"]
+    return numbers["pooled"]["expected_match_risk"]
+
+
+def test_codes_of_a_command_are_as_many_as_are_written(tmp_path):
+    """NACE 10.1 and 10.10 are two activities; as one number they would match each other."""
+    codes, n = ["10.1", "10.10", "11.5", "12.50"], 400
+    table = pd.DataFrame({"sex": ["f", "m"] * (n // 2), "code": [codes[i % 4] for i in range(n)]})
+    for name in "os":
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    two, one = rate(tmp_path), rate(tmp_path, "--numbers", "code")
+    assert (two, one) == (4.0, 4.0)  # sex tells 10.1 from 10.10 here
+    table["sex"] = "f"
+    for name in "os":
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "0.json").unlink()
+    (tmp_path / "2.json").unlink()
+    assert (rate(tmp_path), rate(tmp_path, "--numbers", "code")) == (4.0, 3.0)
+    assert rate(tmp_path, "--text", "code", "--na", "x") == 4.0
+
+
+def test_whole_numbers_that_are_dates_are_proposed_as_days(tmp_path):
+    days = pd.date_range("2001-02-03", periods=60).strftime("%Y%m%d")
+    table = pd.DataFrame({"day": days, "sex": ["f", "m"] * 30, "n": range(19_990_000, 19_990_060)})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = br.study_of(tmp_path / "a.csv")
+    assert 'days = ["day"]' in found.text and "dates" in found.columns["why"]["day"]
+    assert "day = { absolute = 5 }" in found.text or "day" in found.columns.index
+    assert "n" not in found.text.partition("days = ")[2].partition("]")[0].split('"')
+    read = br.read_table(tmp_path / "a.csv", days=["day"])["day"]
+    assert read.diff().dropna().eq(1).all()

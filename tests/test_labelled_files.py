@@ -368,3 +368,23 @@ def test_dates_of_a_text_file_become_the_originals_dates(tmp_path):
     (tmp_path / "b.csv").write_text("day\nlast Monday\n")
     with pytest.raises(InputError, match="column 'day' holds dates in the original and text in"):
         read_like(tmp_path / "b.csv", original)
+
+
+@pytest.mark.parametrize("kind", ["sav", "dta", "xport"])
+def test_whole_numbers_beside_missing_ones_are_whole(tmp_path, kind):
+    table = pd.DataFrame({"n": [1.0, np.nan, 3.0], "pay": [1.5, np.nan, 3.0], "no": [np.nan] * 3})
+    path = tmp_path / f"a.{kind.replace('xport', 'xpt')}"
+    getattr(pyreadstat, f"write_{kind}")(table, path)
+    found = br.read_table(path)
+    assert found["n"].dtype == "Int64" and found["n"].dropna().tolist() == [1, 3]
+    assert found["pay"].dtype == found["no"].dtype == float
+
+
+def test_whole_numbers_of_parquet_are_exact_beside_missing_ones(tmp_path):
+    table = pd.DataFrame({"n": pd.array([2**53 + 1, None, -(2**62) - 1], dtype="Int64")})
+    table["pay"], table["m"] = [1.5, None, 2.0], [1, 2, 3]
+    for index in (None, [3, 4, 5]):
+        table.set_axis(index or range(3)).to_parquet(tmp_path / "a.parquet")
+        found = br.read_table(tmp_path / "a.parquet")
+        assert found["n"].dropna().tolist() == [2**53 + 1, -(2**62) - 1]
+        assert found.dtypes.astype(str).tolist() == ["Int64", "float64", "int64"]

@@ -100,7 +100,7 @@ def test_what_is_locked_is_allowed_and_not_lowest(need):
     assert Version(lowest) <= Version(locked[need.name])
 
 
-EXTRAS = {"pyarrow", "duckdb", "pyreadstat", "distributed", "dask", "nutpie"}
+EXTRAS = {"pyarrow", "duckdb", "pyreadstat", "openpyxl", "distributed", "dask", "nutpie"}
 NOTEBOOK = {"IPython"}  # where one runs this process
 BROUGHT = {"pytensor", "arviz_stats", "pydantic_core", "markupsafe"}  # by what they belong to
 

@@ -35,7 +35,8 @@ def test_text_stays_text_even_if_it_looks_missing(tmp_path):
 
 def test_columns_named_as_text_keep_their_zeros(tmp_path):
     path = write(tmp_path / "a.csv", "region\n01\n02\n")
-    assert read_table(path)["region"].tolist() == [1, 2]
+    assert read_table(path)["region"].tolist() == ["01", "02"]
+    assert read_table(path, levels={"region": "numbers"})["region"].tolist() == [1, 2]
     declared = read_table(path, levels={"region": ["01", "02", "03"]})["region"]
     assert declared.tolist() == ["01", "02"]
     assert declared.cat.categories.tolist() == ["01", "02", "03"]

@@ -168,8 +168,11 @@ MATCHING: Options = {
     **READING,
     "codes": (Words, [], "Columns whose value labels are left out, likewise."),
     "labels": (Words, [], "Columns of which only some values have labels."),
+    "text": (Words, [], "Columns of a CSV that are text, though they read as numbers."),
+    "numbers": (Words, [], "Columns of a CSV that are numbers, though they look like codes."),
     "true_match_rate": (float | None, None, "Share that may be matched, at most.", SHARE),
 }
+KINDS = ("codes", "labels", "text", "numbers")  # what levels may say of a column
 SHORT = {"output": ["-o"], "quiet": ["-q"]}
 
 
@@ -335,7 +338,7 @@ def identify(
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
         if not known and not synthesized:
             raise InputError("known and synthesized are both empty; name at least one key column")
-        levels = {name: kind for kind in ("codes", "labels") for name in given[kind]}
+        levels = {name: kind for kind in KINDS for name in given[kind]}
         content = {
             "title": "Identification risk of a released file",
             "random_seed": 0,

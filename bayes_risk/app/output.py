@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.study.study import files_in
-from bayes_risk.data.table import as_dates
+from bayes_risk.data.writing import USUAL, Form, form_of, write_delimited
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
@@ -216,8 +216,9 @@ def write_run(folder: Path, result: Any, *, command: str = "") -> None:
     record, output = manifest_of(result, command), result.study.output
     kind = next(iter(parts_by_name(result)))
     if output.release and kind == "attribute_risk":
-        days = result.study.data.days
-        write_release(folder, result.release, labels=output.keep_labels, days=days)
+        data, tables = result.study.data, result.release.datasets
+        form = form_of(data.path, tables[0], days=data.days, **data.written)
+        write_release(folder, result.release, labels=output.keep_labels, form=form)
         record["files"] += map(asdict, written_files(folder, result.release))
     page_text = render_study(result, record=record)
     files = {"sensitivity": of_sweep, "comparison": of_comparison}.get(kind, of_audit)(result)
@@ -306,18 +307,17 @@ def _map_of(result: Any) -> dict[str, Any]:
 
 
 def write_release(
-    folder: Path, release: br.Release, *, labels: bool = False, days: Sequence[str] = ()
+    folder: Path, release: br.Release, *, labels: bool = False, form: Form = USUAL
 ) -> None:
     """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
 
-    Rows stand in the original's order. Record labels may identify people: they are left out unless
-    they are asked for. Columns that were read as ``days`` have dates again.
+    Rows stand in the original's order, values in its file's ``form``. Record labels may identify
+    people: they are left out unless they are asked for.
     """
     for l, table in enumerate(release.datasets, start=1):
         label = str(table.index.name or "record")
         path = folder / synthetic_name(l)
-        table = table.assign(**{name: as_dates(table[name]) for name in days if name in table})
-        table.to_csv(path, index=labels, index_label=label, lineterminator="\n")
+        write_delimited(table, path, form, index=labels, index_label=label)
 
 
 def summary(result: Any) -> dict[str, Any]:

@@ -104,6 +104,8 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
     number = is_numeric(column.dtype)
     whole = number and are_whole(values)
+    if whole and distinct > FEW and _are_digits_of_dates(values):
+        return Kind("days", "whole numbers such as 20010203 are dates: numbers of days", absent)
     if why := why_identifier(column, name):
         return Kind("label" if distinct == n else "out", why, absent)
     if number and distinct > FEW:
@@ -128,6 +130,16 @@ def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
     what = f"{values.nunique():,} different {'whole ' * whole}numbers"
     why = what if code is None else f"{what}, {code:g} taken for missing"
     return Kind("number", why, absent, code=code)
+
+
+def _are_digits_of_dates(values: pd.Series) -> bool:
+    """Whether all numbers are a year from 1800 to 2199, a month and a day of it."""
+    if values.min() < 18_000_101 or values.max() > 21_991_231:
+        return False
+    with suppress(InputError):
+        in_days(pd.Series(values.unique()), "")
+        return True
+    return False
 
 
 def _are_dates(values: pd.Series) -> bool:

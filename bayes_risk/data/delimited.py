@@ -8,30 +8,43 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
-from .variables import FEW, holds_text
+from .spelling import MISSING_WORDS
+from .variables import FEW, WHOLE, holds_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
 SETTLED = "; say it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
-NO_NUMBER = ("NA", ".", "NaN", "nan", "N/A", "#N/A", "NULL", "null", "-", "?")
+WORDS_READ = "words for missing values"  # attribute of a table: those found among numbers
+BATCH = 100  # rows whose fields are looked at together
 BLANKS = "[ \u00a0\u202f]"  # for thousands
 REAL = re.compile(rf"-?\d(?:\d|{BLANKS})*([,.])\d+")
 SPACED = re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+(?:[.,]\d+)?")
+NUMERIC = re.compile(r" *[+-]?[.,]?\d")
+# Of fields between line ends: codes, such as 01 and 1E1 (programs write 1e+01 or 1.0E1); numbers
+# that may be written in another way, too, filled with zeros or not
+CODED = re.compile(r"\n *[+-]?(?:0\d|\d+[eE]\d)")
+OTHERWISE = re.compile(r"\n *(?:\+|-?[.,])|[.,] *\n")
+FILLED = re.compile(r"[.,]\d+0 *\n")
+DECIMALS = re.compile(r"[.,](\d*) *\n")
+SPACES = re.compile(rf"\n[+-]?[1-9]\d{{0,2}}(?:{BLANKS}\d{{3}})+(?:[.,]\d+)? *\n")
 # Letters and signs of Western languages: what text in Windows-1252 holds, and damaged files do not
 WESTERN = frozenset(
     "àáâãäåæçèéêëìíîïñòóôõöøùúûüßœÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜŒ–—‘’“”«»€£§°ºª²³½…¡¿·\u00a0"
 )
+EASTERN = re.compile("[£³][a-zà-ÿ]|[a-zà-ÿ]{3}[£³¿]")  # ł and ż of Windows-1250, misread
 
 
 class Dialect(NamedTuple):
@@ -59,6 +72,7 @@ def read_delimited(
     *,
     columns: Sequence[str] | None = None,
     text: Collection[str] = (),
+    numbers: Collection[str] = (),
     na: Collection[str] = (),
     separator: str | None = None,
     decimal: str | None = None,
@@ -66,7 +80,8 @@ def read_delimited(
 ) -> pd.DataFrame:
     """Read delimited text (one header line), plain or gzipped; what is not given is told from it.
 
-    Warns of whatever is not comma, decimal point, UTF-8, and of numbers that stay text for a word.
+    A column is of one kind in all rows. Warns of whatever is not comma, decimal point, UTF-8, and
+    of numbers that stay text, or that stand beside words for missing values.
     """
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
         raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
@@ -76,13 +91,50 @@ def read_delimited(
                 while opened.read(1 << 20):
                     check_unpacked(opened.tell(), file, ".csv.gz")
         dialect = dialect or dialect_of(file, separator, decimal, encoding)
-        header = _checked_header(file, dialect)
+        header, looks = _looked_at(file, dialect, text, na)
         if columns is not None:
             columns = known_columns("columns", columns, header, repr(str(file)))
+            looks = {name: look for name, look in looks.items() if name in columns}
         source: Any = file
         if na:
             with _opened(file, dialect) as opened:
                 source = io.StringIO(_emptied(opened.read(), dialect, list(na)))
+        table = _parsed(source, dialect, header, columns, dict.fromkeys(text, str))
+        others = [c for c in table.columns if c not in {*text}]
+        again = [c for c in others if _is_doubtful(table[c], looks.get(c))]
+        if again:
+            table[again] = _parsed(source, dialect, header, again, str)[again]
+    absent: dict[tuple[str, ...], list[str]] = {}
+    for name in others:
+        column, look = table[name], looks.get(name)
+        if pd.api.types.is_string_dtype(column.dtype) and holds_text(column):
+            table[name], words, said = _typed(column, dialect.decimal, name in numbers)
+            if words:
+                absent.setdefault(tuple(sorted(words)), []).append(name)
+            if said:
+                said = f"column {name!r} of {str(file)!r} holds numbers and {said}"
+                warnings.warn(said, stacklevel=1)
+        elif column.dtype == float and look and not look.point and column.notna().any():
+            table[name] = column.astype("Int64")
+    table.attrs |= (
+        {WORDS_READ: sorted({word for held in absent for word in held})} if absent else {}
+    )
+    for held, names in absent.items():
+        which, where = ", ".join(map(repr, held)), f"the numbers of {names} in {str(file)!r}"
+        cure = f'if it is a value, levels={{{names[0]!r}: "text"}} keeps it'
+        warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)
+    return table if columns is None else table[columns]
+
+
+def _parsed(
+    source: Any, dialect: Dialect, header: list[str], columns: Sequence[str] | None, dtype: Any
+) -> pd.DataFrame:
+    """What pandas makes of a file, in pieces, which may take a column for different kinds."""
+    if isinstance(source, io.StringIO):
+        source.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+        how: Any = {"usecols": columns, "dtype": dtype}
         table: pd.DataFrame = pd.read_csv(
             source,
             **dialect.reader,
@@ -91,37 +143,108 @@ def read_delimited(
             names=header,
             header=0,
             index_col=False,
-            usecols=columns,
             keep_default_na=False,
             na_values=[""],
-            dtype=dict.fromkeys(text, str),
+            **how,
         )
-    for name in (c for c in table.columns.difference([*text]) if holds_text(table[c])):
-        numbers = numbers_in(table[name], dialect.decimal)
-        words, cure = numbers.index[numbers.isna()], ""
-        if words.empty and any(map(SPACED.fullmatch, numbers.index)):
-            found, what = numbers.to_dict(), "blanks for thousands, and was read so"
-            table[name] = table[name].map(lambda x, of=found: of[str(x)], na_action="ignore")
-            cure = "keep it as text by levels=, if they are none"
-        elif len(words) == 1 and len(numbers) > 2 and words[0] in NO_NUMBER and not na:
-            what = f"{words[0]!r}, so it is text"
-            cure = f'if that means a missing value, give na=["{words[0]}"]'
-        elif len(numbers) - len(words) > max(FEW, len(words)) and len(words):
-            where = table[name].astype(str).isin(words).to_numpy() & table[name].notna().to_numpy()
-            what = f"text (in {where.sum():,} rows, first row {where.argmax() + 1}), so it is text"
-            cure = "words for a missing value are named by na, the decimal mark by decimal"
-        if cure:
-            said = f"column {name!r} of {str(file)!r} holds numbers and {what}; {cure}"
-            warnings.warn(said, stacklevel=1)
-    return table if columns is None else table[columns]
+    return table
 
 
-def numbers_in(column: pd.Series, decimal: str) -> pd.Series:
-    """Numbers of the different texts of a column, which are its index; NaN for words."""
-    texts = pd.Index(column.dropna().unique(), dtype=object).map(str)
-    plain = [re.sub(BLANKS, "", x) if SPACED.fullmatch(x) else x for x in texts]
-    values = pd.Series([x.replace(decimal, ".") for x in plain], texts, dtype=object)
-    return pd.to_numeric(values, errors="coerce").mask(texts.isin(NO_NUMBER))
+class _Look:
+    """What the fields of a column show that its numbers do not.
+
+    ``doubtful``: codes, or numbers of which one may be written in two ways; ``point``: not whole.
+    Numbers are written in one way if none ends in a zero after the mark; if all have as many
+    decimals; or if whole ones, and no others, end in ``.0``.
+    """
+
+    doubtful = point = bare = zero = False
+    decimals: set[int] | None = None  # of numbers that are filled with zeros
+
+    def at(self, fields: list[str], mark: str, first: bool) -> None:
+        """Look at the fields of some rows."""
+        text = "\n" + "\n\n".join(fields) + "\n"
+        plain = sum(map(text.count, ("\n0\n", f"\n0{mark}", f"\n-0{mark}")))
+        usual = text.count("\n0") + text.count("\n-0") == plain
+        if not usual or any(
+            sign in text for sign in (*" +eE", f"\n{mark}", f"{mark}\n", f"-{mark}")
+        ):
+            self.doubtful = bool(CODED.search(text) or OTHERWISE.search(text))
+        marks = text.count(mark)
+        self.point = self.point or marks > 0 or "e-" in text or "E-" in text
+        self.bare = self.bare or marks < len(fields) - fields.count("")
+        if marks:
+            zeros = text.count(f"{mark}0\n")
+            self.zero = self.zero or zeros > 0
+            if self.decimals is None and text.count("0\n") > zeros and FILLED.search(text):
+                self.decimals = set() if first else {0, 1}
+            if self.decimals is not None:
+                self.decimals.update(map(len, DECIMALS.findall(text)))
+        several = self.decimals is not None and len(self.decimals) + self.bare > 1
+        self.doubtful = self.doubtful or several or (self.zero and self.bare)
+
+
+def _is_doubtful(column: pd.Series, look: _Look | None) -> bool:
+    """Whether the texts of a column must be seen to say what it is."""
+    if column.dtype == object:  # truth values beside missing ones are no mixture
+        return not all(isinstance(value, bool) for value in column.dropna())
+    if column.dtype.kind == "u" or look is None or not pd.api.types.is_numeric_dtype(column.dtype):
+        return column.dtype.kind == "u"
+    large = column.dtype == float and not look.point and bool((column.abs() > WHOLE).any())
+    return look.doubtful or large
+
+
+def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, list[str], str]:
+    """Numbers where all texts are, but for words for missing ones; else the texts.
+
+    Codes stay text unless numbers are `asked` for: with leading zeros, such as 1E1, of more than 18
+    digits, or one number in two spellings. Gives the words, too, and what is to be said.
+    """
+    where, distinct = pd.factorize(column)
+    numbers, words = numbers_in(distinct, decimal)
+    blank = [word for word in words if word.strip().lower() in MISSING_WORDS]
+    if len(blank) < len(words) or numbers.empty:
+        if len(numbers) <= max(FEW, len(words)):
+            return column, [], ""
+        there = column.isin(words).to_numpy()
+        what = f"text (in {there.sum():,} rows, first row {there.argmax() + 1}), so it is text"
+        cure = "words for a missing value are named by na, the decimal mark by decimal"
+        return column, [], f"{what}; {cure}"
+    lines, said = "\n".join(["", *numbers.index, ""]), ""
+    whole = not re.search(f"[{decimal}eEfn]", lines)  # nor inf
+    if not asked:
+        if CODED.search(lines) or (whole and numbers.dtype != "int64"):
+            return column, [], ""
+        texts = numbers.index.str.strip()
+        if texts.where(numbers.to_numpy() != 0, "0").nunique() > numbers.nunique():
+            cure = f'levels={{{column.name!r}: "numbers"}} makes it numbers'
+            return column, [], f"one of them in two spellings, so it is text; {cure}"
+        if SPACES.search(lines):
+            said = "blanks for thousands, and was read so; keep it as text by levels=, if they are"
+            said += " none"
+    known = np.flatnonzero(~distinct.isin(words)) if words else np.arange(len(distinct))
+    place = np.full(len(distinct) + 1, -1)  # the last: of what is missing
+    place[known] = np.arange(len(known))
+    exact = numbers.array if numbers.dtype == float else numbers.astype("Int64").array
+    values = exact.take(place[where], allow_fill=True)
+    plain = "int64" if numbers.dtype == "int64" and not values.isna().any() else None
+    return pd.Series(values, column.index, plain, column.name), blank, said
+
+
+def numbers_in(distinct: pd.Index, decimal: str) -> tuple[pd.Series, list[str]]:
+    """Numbers of different texts, which are their index; and texts that are none."""
+    texts = pd.Index(distinct, dtype=object).map(str)
+    plain = texts.tolist()
+    if SPACES.search("\n".join(["", *plain, ""])):
+        plain = [re.sub(BLANKS, "", x) if SPACED.fullmatch(x) else x for x in plain]
+    if decimal != ".":
+        plain = ["" if "." in x else x.replace(decimal, ".") for x in plain]
+    values = pd.Series(plain, texts, dtype=object)
+    numbers = pd.to_numeric(values, errors="coerce")
+    known = numbers.notna()
+    if known.all() or not known.any():
+        return numbers[known], texts[~known].tolist()
+    return pd.to_numeric(values[known]), texts[~known].tolist()
 
 
 # --- what the file looks like -----------------------------------------------------------------
@@ -145,9 +268,7 @@ def dialect_of(
         raise InputError(
             f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
         ) from None
-    if encoding is not None and codecs.lookup(encoding).name == "utf-8":
-        encoding = Dialect().encoding  # with a mark or without
-    plain = Dialect(separator or ",", None, decimal or ".", encoding or _encoding_of(file))
+    plain = Dialect(separator or ",", None, decimal or ".", _encoding_of(file, encoding))
     with _opened(file, plain) as opened:
         sample = opened.read(SAMPLE)
     lines = sample.splitlines(keepends=True)
@@ -185,62 +306,92 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
     return rows if (sizes == {len(rows[0])} or with_names) else []
 
 
-def _encoding_of(file: Path) -> str:
-    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
+def _encoding_of(file: Path, given: str | None) -> str:
+    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text.
+
+    What is given holds for files that are not UTF-8: of two, one may be.
+    """
     with _binary(file) as opened:
         if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"
-    usual = Dialect().encoding
-    for encoding in (usual, "cp1252"):
+    usual = Dialect().encoding  # with a mark or without
+    if given is not None and codecs.lookup(given).name in ("utf-8", "utf-8-sig"):
+        return usual
+    for encoding in (usual, "cp1252") if given is None else (usual,):
         with suppress(UnicodeDecodeError), _opened(file, Dialect(encoding=encoding)) as text:
-            held: set[str] = set()
+            held, eastern = set[str](), False
             while part := text.read(1 << 20):
-                held |= set() if part.isascii() else set(part)
-            if encoding == usual or {c for c in held if not c.isascii()} <= WESTERN:
+                held |= set() if part.isascii() else {c for c in set(part) if not c.isascii()}
+                eastern = eastern or bool(held and EASTERN.search(part))
+            if held if given else encoding == usual or (held <= WESTERN and not eastern):
                 return encoding
-    return usual
+    return given or usual
 
 
-def _checked_header(file: Path, dialect: Dialect) -> list[str]:
-    """Every row has as many fields as the header, and the header names each column once."""
+def _looked_at(
+    file: Path, dialect: Dialect, text: Collection[str], na: Collection[str]
+) -> tuple[list[str], dict[str, _Look]]:
+    """Names of the columns, and a look at those whose first fields are numbers.
+
+    Every row has as many fields as the header, and the header names each column once.
+    """
     with _opened(file, dialect) as opened:
-        reader = csv.reader(opened, **dialect.reader)
-        rows = _without_nul(reader, file)
-        header = next(rows, None)
+        reader = csv.reader(_without_nul(opened, file), **dialect.reader)
+        header = next(reader, None)
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
         header = [ROW_NAMES, *header] if dialect.row_names else header
         check_header(header, file)
-        for row in rows:
-            if row and len(row) != len(header):
-                raise InputError(
-                    f"line {reader.line_num} of {str(file)!r} has {len(row)} fields and the header "
-                    f"{len(header)}; quote fields that hold {dialect.separator!r}, and fill or "
-                    "delete the row"
+        looks = {j: _Look() for j, name in enumerate(header) if name not in text}
+        first = True
+        while rows := list(islice(reader, BATCH)):
+            if sizes := {*map(len, rows)} - {len(header)}:
+                if sizes != {0}:
+                    raise _wrong_length(file, dialect, len(header))
+                rows = [row for row in rows if row]
+            for j in [j for j, look in looks.items() if not look.doubtful]:
+                fields = [row[j] for row in rows]
+                shown = (
+                    x for x in fields if x not in na and x.strip().lower() not in MISSING_WORDS
                 )
-    return header
+                if first and not NUMERIC.match(next(shown, "0")):
+                    del looks[j]
+                    continue
+                looks[j].at(fields, dialect.decimal, first)
+            first = False
+    return header, {header[j]: look for j, look in looks.items()}
 
 
-def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
+def _wrong_length(file: Path, dialect: Dialect, names: int) -> InputError:
+    with _opened(file, dialect) as opened:
+        reader = csv.reader(opened, **dialect.reader)
+        fields = next(len(row) for row in islice(reader, 1, None) if row and len(row) != names)
+        return InputError(
+            f"line {reader.line_num} of {str(file)!r} has {fields} fields and the header {names}; "
+            f"quote fields that hold {dialect.separator!r}, and fill or delete the row"
+        )
+
+
+def _without_nul(lines: Iterator[str], file: Path) -> Iterator[str]:
     """NUL characters end a field without a word: an error."""
-    for row in rows:
-        if any("\0" in field for field in row):
+    for line in lines:
+        if "\0" in line:
             raise InputError(
                 f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
             )
-        yield row
+        yield line
 
 
 def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
     """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
     end = re.escape(dialect.separator)
     quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
-    words = "|".join(_spelt(word, re.escape(dialect.decimal)) for word in na)
+    words = "|".join(spelt(word, re.escape(dialect.decimal)) for word in na)
     field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
     return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
 
 
-def _spelt(word: str, point: str) -> str:
+def spelt(word: str, point: str) -> str:
     """The pattern of a word; a number is compared as one: -8 is -8,0 too."""
     number = re.fullmatch(rf"([+-]?\d+)(?:{point}(\d*?)0*)?", word)
     if number is None:

@@ -10,7 +10,12 @@ from bayes_risk._core.errors import InputError
 
 DELIMITED = (".csv", ".csv.gz")
 STATISTICAL = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
-SUFFIXES = (*DELIMITED, ".parquet", *STATISTICAL)
+SUFFIXES = (*DELIMITED, ".parquet", *STATISTICAL, ".xlsx")
+CURES = {  # how to export what is not read
+    (".xls", ".ods"): "save it as .xlsx, or as a CSV in UTF-8",
+    (".rds",): "in R: write.csv(readRDS(file), new_file, row.names = FALSE)",
+    (".rdata", ".rda"): "in R: load(file), then write.csv(table, new_file, row.names = FALSE)",
+}
 BEGINNINGS = {
     b"$FL2": (".sav", ".zsav"),
     b"$FL3": (".zsav", ".sav"),
@@ -18,12 +23,13 @@ BEGINNINGS = {
     b"PAR1": (".parquet",),
     b"HEADER RECORD": (".xpt",),
     b"\x1f\x8b": (".csv.gz",),
-    b"PK\x03\x04": (".xlsx or .zip",),
+    b"PK\x03\x04": (".xlsx or .zip", ".xlsx"),
 }
 
 MAX_COLUMNS = 10_000
 # What packed files may unpack to: so many bytes, or so many times their size where that is more.
 UNPACKED = {".csv.gz": (100_000_000, 200), ".parquet": (10**9, 1_000), ".zsav": (10**9, 1_000)}
+UNPACKED[".xlsx"] = UNPACKED[".csv.gz"]
 
 
 def checked_file(path: str | PathLike[str] | Any) -> Path:
@@ -41,9 +47,9 @@ def kind_of(file: Path) -> str:
     name = file.name.lower()
     suffix = next((end for end in SUFFIXES if name.endswith(end)), None)
     if suffix is None:
-        raise InputError(
-            f"{str(file)!r} is of no known kind; give a file ending in {', '.join(SUFFIXES)}"
-        )
+        cure = next((cure for ends, cure in CURES.items() if name.endswith(ends)), "")
+        cure = cure or f"give a file ending in {', '.join(SUFFIXES)}"
+        raise InputError(f"{str(file)!r} is of no known kind; {cure}")
     for first, kinds in BEGINNINGS.items():
         if _start(file).startswith(first) and suffix not in kinds:
             raise InputError(

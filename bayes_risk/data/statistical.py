@@ -252,9 +252,13 @@ def _holds_text(values: pd.Series) -> bool:
 
 
 def _whole(values: pd.Series) -> pd.Series:
-    """Whole numbers are stored as such where none is missing: these files hold all as reals."""
-    if pd.api.types.is_float_dtype(values.dtype) and len(values):
-        held = values.to_numpy()
-        if (abs(held) < 2**53).all() and (held == held.round()).all():
-            return values.astype("int64")
+    """Whole numbers are stored as such, beside missing ones too: these files hold all as reals."""
+    held = values.dropna().to_numpy()
+    if (
+        held.dtype.kind == "f"
+        and len(held)
+        and (abs(held) < 2**53).all()
+        and (held == held.round()).all()
+    ):
+        return values.astype("int64" if len(held) == len(values) else "Int64")
     return values

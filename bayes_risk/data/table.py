@@ -13,9 +13,29 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
-from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
+from .kinds import (
+    DELIMITED,
+    STATISTICAL,
+    broken,
+    check_header,
+    check_unpacked,
+    checked_file,
+    kind_of,
+)
+from .precision import UNITS
+from .spelling import values_of
+from .spreadsheet import read_xlsx
 from .statistical import checked_missing, labelled_table, stored_columns
-from .variables import Levels, checked_levels, declare_levels, holds_text, texts
+from .variables import (
+    WORDS,
+    WRITTEN,
+    Levels,
+    checked_levels,
+    declare_levels,
+    holds_text,
+    is_numeric,
+    texts,
+)
 
 Missing = str | Mapping[str, str]
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")  # as text writes them
@@ -44,16 +64,17 @@ def read_table(
     ----------
     path : path
         A file ending in ``.csv``, ``.csv.gz``, ``.parquet``, ``.dta``, ``.sav``, ``.zsav``,
-        ``.sas7bdat`` or ``.xpt``. Value labels of a ``.sas7bdat`` stand in a catalog beside it,
-        of the same name or ``formats.sas7bcat``.
+        ``.sas7bdat``, ``.xpt`` or ``.xlsx``. Value labels of a ``.sas7bdat`` stand in a catalog
+        beside it, of the same name or ``formats.sas7bcat``.
     columns : list of str, optional
         Which columns to read, in this order; all of them by default.
     index : str, optional
         Column with the record labels; by default rows are numbered 0, 1, 2, ...
-    levels : mapping of column to values, or to ``"labels"`` or ``"codes"``, optional
+    levels : mapping of column to values, or to a word, optional
         The values that exist, held by somebody or not; where all of them are text, a CSV's column
-        stays text (``01`` stays ``01``). ``"codes"`` takes the stored values and leaves the labels
-        out; ``"labels"`` makes values without a label levels too, named by their codes.
+        stays text. ``"codes"`` takes the stored values and leaves the labels out; ``"labels"``
+        makes values without a label levels too, named by their codes. Of a CSV ``"text"`` keeps
+        fields as they are written, and ``"numbers"`` makes numbers of codes such as ``01``.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
         What becomes of codes that a Stata, SAS or SPSS file declares as missing (refused, not
         applicable): an error if anybody holds one; levels of their own, after all others; or plain
@@ -63,7 +84,8 @@ def read_table(
         ``["NA"]`` for files that R wrote.
     days : collection of str
         Columns of dates that become numbers: days since 1970-01-01, with fractions where a time of
-        day stands beside the date. Text may be 2020-01-31, 31.1.2020, 31/1/2020 or 1/31/2020.
+        day stands beside the date, in UTC. Text may be 2020-01-31, 20200131, 31.1.2020, 31/1/2020
+        or 1/31/2020, of years 1 to 9999.
     separator, decimal, encoding : str, optional
         How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is told from the
         file, with a warning unless it is comma, point, UTF-8.
@@ -71,7 +93,8 @@ def read_table(
     Returns
     -------
     DataFrame
-        Whole columns of numbers are numbers, dates of Parquet, Stata, SAS and SPSS files are
+        Whole columns of numbers are numbers (codes such as ``01`` are text), whole ones beside
+        missing ones ``Int64``; dates of Parquet, Stata, SAS and SPSS files are
         datetimes, all else is text as it stands; an empty text is a missing value.
 
     Raises
@@ -98,15 +121,23 @@ def read_table(
     ['f', 'm']
     """
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
-    text = [name for name, given in how.items() if texts(given)]
+    text = [name for name, given in how.items() if texts(given) or given == "text"]
+    numbers = [name for name, given in how.items() if given == "numbers"]
     written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
     wanted = None if columns is None else known_columns("columns", columns, list(columns))
     if wanted is not None and index is not None:
         wanted = list(dict.fromkeys([*wanted, index]))
-    table = stored_table(file, wanted, text=text, how=how, missing=missing, **written)
+    written |= {"text": [*text, *days], "numbers": numbers}
+    table = stored_table(file, wanted, how=how, missing=missing, **written)
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
         known_columns(argument, named, list(table.columns), repr(str(file)))
+    for name in numbers:
+        if not is_numeric(table[name].dtype):
+            raise InputError(
+                f"column {name!r} of {str(file)!r} is to be numbers and holds text; name its words "
+                "for missing values under na and its decimal mark under decimal, or leave it text"
+            )
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
     lists = {name: given for name, given in how.items() if not isinstance(given, str)}
@@ -119,7 +150,6 @@ def stored_table(
     columns: Sequence[str] | None,
     *,
     among: Collection[str] | None = None,
-    text: Collection[str] = (),
     how: Levels | None = None,
     missing: Missing = "error",
     **written: Any,
@@ -130,39 +160,65 @@ def stored_table(
     questions open. ``written`` is how delimited text is: see `read_delimited`.
     """
     suffix, how = kind_of(file), how or {}
+    other: tuple[str, ...] = WORDS if suffix in DELIMITED else WRITTEN
+    if suffix not in (*DELIMITED, *STATISTICAL):
+        other = (*WORDS, *WRITTEN)
+    words = [name for name, given in how.items() if isinstance(given, str) and given in other]
+    if words:
+        kinds = "files with value labels" if how[words[0]] in WORDS else "CSVs"
+        raise InputError(
+            f"levels[{words[0]!r}]={how[words[0]]!r} is for {kinds}, which {str(file)!r} is not; "
+            "give a list of values, or leave it out"
+        )
     if suffix in STATISTICAL:
         return labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)
-    words = [name for name, given in how.items() if isinstance(given, str)]
-    if words:
-        raise InputError(
-            f"levels[{words[0]!r}]={how[words[0]]!r} is for files with value labels, and "
-            f"{str(file)!r} has none; give a list of values, or leave it out"
-        )
     if suffix == ".parquet":
         return read_parquet(file, columns)
-    return read_delimited(file, columns=columns, text=text, **written)
+    if suffix == ".xlsx":
+        return read_xlsx(file, columns)
+    return read_delimited(file, columns=columns, **written)
 
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
-    """Dates as days since 1970-01-01; text that is no date, or may be two, is an error."""
+    """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
     if not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        found = []
-        for how in DATES if holds_text(column) else ():
-            with suppress(ValueError, TypeError):
-                found.append(pd.to_datetime(column, format=how))
-        if not found or any(not found[0].equals(other) for other in found[1:]):
-            what = "text that is no date" if not found else "dates whose day may be their month"
-            raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
-        column = found[0]
-    days: pd.Series = (column.dt.tz_localize(None) - pd.Timestamp(0)) / pd.Timedelta(1, "D")
-    return days if days.isna().any() or (days % 1 != 0).any() else days.astype(np.int64)
+        text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
+        column = dates_in(text.where(column.notna()), where)[0]
+    held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
+    days = pd.Series(np.nan, column.index, dtype=float)
+    days[column.notna()] = held
+    return days if days.isna().any() or (held % 1 != 0).any() else days.astype(np.int64)
 
 
-def as_dates(days: pd.Series) -> pd.Series:
+def dates_in(texts: pd.Series, where: str) -> tuple[pd.Series, str]:
+    """Dates of texts, and the form in which they are written."""
+    found = {how: one for how in DATES if (one := _dates(texts, how)) is not None}
+    if not found or any(not next(iter(found.values())).equals(other) for other in found.values()):
+        what = "text that is no date" if not found else "dates whose day may be their month"
+        raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
+    how, dates = next(iter(found.items()))
+    if how == DATES[0]:
+        how = "%Y%m%d" if texts.dropna().str.fullmatch(r"\d{8}").all() else "%Y-%m-%d"
+    return dates, how
+
+
+def _dates(texts: pd.Series, how: str) -> pd.Series | None:
+    """Dates of one form; None: not all are."""
+    if not holds_text(texts):
+        return None
+    with suppress(ValueError, TypeError):
+        return pd.to_datetime(texts, format=how)
+    with suppress(ValueError, TypeError):  # several zones
+        return pd.to_datetime(texts, format=how, utc=True) if how == DATES[0] else None
+    return None
+
+
+def as_dates(days: pd.Series, form: str = "%Y-%m-%d") -> pd.Series:
     """Days since 1970-01-01 as text again: dates, with the second where a day has a fraction."""
-    times = pd.to_datetime(days, unit="D").dt.round("s")
-    whole = (times.dropna() == times.dropna().dt.normalize()).all()
-    return times.dt.strftime("%Y-%m-%d" if whole else "%Y-%m-%dT%H:%M:%S")
+    seconds = (days.dropna().astype(float) * 86_400).round().astype("int64")
+    times = pd.Series(seconds.to_numpy().astype("datetime64[s]"), seconds.index)
+    whole = (seconds % 86_400 == 0).all()
+    return times.dt.strftime(form if whole else "%Y-%m-%dT%H:%M:%S").reindex(days.index)
 
 
 def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
@@ -187,8 +243,11 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     others, else it is left out.
     """
     try:
-        names, numbers = _names(file)
+        names, numbers, whole = _names(file)
         table = pd.read_parquet(file)
+        lost = [name for name in whole if name in table and table[name].dtype == float]
+        for name, exact in _whole_numbers(file, lost).items():
+            table[name] = exact.set_axis(table.index)
         _check_text(table, file)
     except ImportError:
         raise InputError(
@@ -206,8 +265,19 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     return table.astype({name: float for name in numbers if name in table.columns})
 
 
-def _names(file: Path) -> tuple[set[str], list[str]]:
-    """Names of the columns, and those stored as numbers of another kind than NumPy's usual ones."""
+def _whole_numbers(file: Path, names: list[str]) -> pd.DataFrame:
+    """Columns of whole numbers some of which are missing, which pandas makes real ones."""
+    from pyarrow import parquet
+
+    if not names:
+        return pd.DataFrame()
+    stored = parquet.read_table(file, columns=names).replace_schema_metadata()
+    made: pd.DataFrame = stored.to_pandas(types_mapper=lambda kind: pd.Int64Dtype())
+    return made
+
+
+def _names(file: Path) -> tuple[set[str], list[str], list[str]]:
+    """Names of the columns; those stored as numbers of another kind than NumPy's; whole numbers."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -224,7 +294,8 @@ def _names(file: Path) -> tuple[set[str], list[str]]:
             )
     other = (pa.types.is_decimal, pa.types.is_float16)
     numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
-    return set(schema.names), numbers
+    exact = [field.name for field in schema if pa.types.is_signed_integer(field.type)]
+    return set(schema.names), numbers, exact
 
 
 def _check_text(table: pd.DataFrame, file: Path) -> None:

@@ -19,7 +19,8 @@ LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
 FEW = 20  # a numeric column with no more distinct values is taken for a category
 WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
-WORDS = ("labels", "codes")  # instead of declared levels, for files with value labels
+# Instead of declared levels: for files with value labels, and for delimited text
+WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
 
 Codes = npt.NDArray[np.int32]
 Levels = Mapping[str, Sequence[Hashable] | str]
@@ -228,10 +229,10 @@ def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
             f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
         )
     for name, given in (levels or {}).items():
-        if isinstance(given, str) and given not in WORDS:
+        if isinstance(given, str) and given not in (*WORDS, *WRITTEN):
             raise InputError(
                 f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
-                '"codes"'
+                '"codes", "text" or "numbers"'
             )
     return {k: v if isinstance(v, str) else list(v) for k, v in (levels or {}).items()}
 
@@ -244,6 +245,8 @@ def texts(given: Sequence[Hashable] | str) -> bool:
 def holds_text(column: pd.Series) -> bool:
     """Whether a column's values (or levels, for a category) are text."""
     values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return False
     if any(isinstance(v, str) for v in values):
         return True
     if not pd.api.types.is_string_dtype(values.dtype):

@@ -38,7 +38,8 @@ def read_like(
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
     among = [*map(str, original.columns), *([index] if index else [])]
-    table = stored_table(file, None, among=among, text=text, how=how, missing=missing, **written)
+    written |= {"text": text, "numbers": number_columns(original)}
+    table = stored_table(file, None, among=among, how=how, missing=missing, **written)
     if same_rows and index is not None and index not in table.columns:
         if len(table) == len(original):
             table = table.set_axis(original.index)
@@ -80,7 +81,8 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
         column = column.astype(column.cat.categories.dtype)
     elif not _is_category(original) and (own == kind or own.kind in "iuf" and kind.kind in "iuf"):
         if not holds_text(original):
-            return column
+            whole = own == "Int64" and kind == np.dtype(float)
+            return column.astype(float) if whole else column
     where, distinct = pd.factorize(column)
     genuine = values_of(pd.factorize(original)[1])
     given = values_of(distinct)
@@ -126,6 +128,11 @@ def _as_levels(values: pd.Series, dtype: Any, where: str) -> pd.Series:
 def text_columns(original: pd.DataFrame) -> list[str]:
     """Columns that a delimited release must leave as text."""
     return [str(c) for c in original.columns if holds_text(original[c]) or _is_date(original[c])]
+
+
+def number_columns(original: pd.DataFrame) -> list[str]:
+    """Columns that are numbers in a delimited release, however it writes them."""
+    return [str(c) for c in original.columns if is_numeric(original[c].dtype)]
 
 
 def words(file: Path, original: pd.DataFrame) -> Levels:

@@ -18,7 +18,7 @@ from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.data.statistical import checked_missing
 from bayes_risk.data.table import Missing, indexed, stored_table
 
-from .alike import aligned, read_like, text_columns, words
+from .alike import aligned, number_columns, read_like, text_columns, words
 from .release import Release
 
 PREFIX, SUFFIX = "synthesis_info_", ".txt"
@@ -301,7 +301,7 @@ def read_synthpop(
     ...         _ = (Path(folder) / f"syn_{l}.csv").write_text('"sex","pay"\n"f",NA\n"m",12\n')
     ...     made = read_synthpop(folder)
     >>> made.m, made.datasets[0]["pay"].tolist()
-    (2, [nan, 12.0])
+    (2, [<NA>, 12])
     """
     if original is not None and not isinstance(original, pd.DataFrame):
         raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")
@@ -334,13 +334,14 @@ def _read(
     file: Path, original: pd.DataFrame | None, index: str | None, missing: Missing
 ) -> pd.DataFrame:
     text = [] if original is None else _in_r(text_columns(original))
+    numbers = [] if original is None else _in_r(number_columns(original))
     suffix = file.suffix.lower()
     if suffix in DIALECTS:
-        table = read_delimited(file, DIALECTS[suffix], text=text, na=NA)
+        table = read_delimited(file, DIALECTS[suffix], text=text, numbers=numbers, na=NA)
     else:
         how = {} if original is None else words(file, original)
         among = None if original is None else [*_in_r([*map(str, original.columns)]), str(index)]
-        table = stored_table(file, None, among=among, text=text, how=how, missing=missing, na=NA)
+        table = stored_table(file, None, among=among, how=how, missing=missing)
     if original is None:
         return indexed(table, index, file)
     table = indexed(table.rename(columns=_names(table.columns, original)), index, file)

@@ -15,7 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import kinds_of
-from bayes_risk.data.delimited import NO_NUMBER, SETTLED, Dialect, dialect_of, numbers_in
+from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.table import in_days, read_table
@@ -122,13 +122,12 @@ def study_of(
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
     """What fields of a CSV mean missing: words among numbers, negative codes among others."""
-    found: dict[str, None] = {}
+    found: dict[str, None] = dict.fromkeys(df.attrs.get(WORDS_READ, ()))
     for name in df:
         column = df[name]
         if holds_text(column):
-            numbers = numbers_in(column, decimal)
-            words = numbers.index[numbers.isna()]
-            if len(words) == 1 and len(numbers) > (2 if words[0] in NO_NUMBER else FEW):
+            numbers, words = numbers_in(pd.Index(column.dropna().unique()), decimal)
+            if len(words) == 1 and len(numbers) > FEW:
                 found[words[0]] = None
             if (column == "NA").any():
                 found["NA"] = None

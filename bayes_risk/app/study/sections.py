@@ -196,8 +196,8 @@ class DataSection(Section):
     separator: str | None = worded('a character: ";"')
     decimal: Literal[".", ","] | None = worded('"." or ","')
     encoding: str | None = worded('a name of one: "utf-8", "cp1252"')
-    levels: dict[str, Listed | Literal["labels", "codes"]] = worded(
-        'a table of column = [levels], or of column = "labels" or "codes"', {}
+    levels: dict[str, Listed | Literal["labels", "codes", "text", "numbers"]] = worded(
+        'a table of column = [levels], or of column = "labels", "codes", "text" or "numbers"', {}
     )
 
     @property
@@ -208,8 +208,12 @@ class DataSection(Section):
     @property
     def reading(self) -> dict[str, Any]:
         """How the files of the study are read, that of the data and those beside it."""
-        written = {key: getattr(self, key) for key in ("na", "separator", "decimal", "encoding")}
-        return {"index": self.index, "missing": self.missing_codes, **written}
+        return {"index": self.index, "missing": self.missing_codes, **self.written}
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """What is said of CSVs."""
+        return {key: getattr(self, key) for key in ("na", "separator", "decimal", "encoding")}
 
 
 class ReleaseSection(Section):

@@ -1,0 +1,80 @@
+"""Excel workbooks of one sheet: a column is of the kind that its cells are stored as."""
+
+import datetime as dt
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
+
+from .kinds import broken, check_header, check_unpacked
+from .spelling import MISSING_WORDS, as_text
+
+
+def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read the only sheet of a workbook that holds anything; formulas as last computed."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise InputError(
+            f'reading {str(file)!r} needs openpyxl: pip install "bayes-risk[excel]", or save the '
+            "sheet as a CSV (in Excel: Save As, CSV UTF-8)"
+        ) from None
+    try:
+        with zipfile.ZipFile(file) as packed:
+            check_unpacked(sum(part.file_size for part in packed.infolist()), file, ".xlsx")
+        book = load_workbook(file, read_only=True, data_only=True)
+        sheets = {sheet.title: _rows(sheet) for sheet in book.worksheets}
+        book.close()
+    except InputError:
+        raise
+    except Exception as error:  # the reader has many
+        told = f"is no readable .xlsx file ({type(error).__name__}); is it whole? Save it as a CSV"
+        raise broken(file, told) from None
+    filled = [name for name, rows in sheets.items() if rows]
+    if len(filled) != 1:
+        what = f"data in the sheets {filled}" if filled else "nothing in its sheets"
+        raise InputError(f"{str(file)!r} holds {what}; give a file with one table in one sheet")
+    names, *rows = sheets[filled[0]]
+    names += [None] * (max(map(len, rows), default=0) - len(names))
+    header = ["" if name is None else as_text(name) for name in names]
+    check_header(header, file)
+    cells = [[row[j] if j < len(row) else None for row in rows] for j in range(len(header))]
+    table = pd.DataFrame(dict(zip(header, map(_column, cells), strict=True)))
+    return table if columns is None else table[known_columns("columns", columns, header, str(file))]
+
+
+def _rows(sheet: Any) -> list[list[Any]]:
+    """Rows that hold anything, without what is empty at their ends."""
+    found = []
+    for row in sheet.iter_rows(values_only=True):
+        cells = [None if cell == "" else cell for cell in row]
+        while cells and cells[-1] is None:
+            cells.pop()
+        if cells:
+            found.append(cells)
+    return found
+
+
+def _column(cells: list[Any]) -> pd.Series:
+    """Numbers, dates, truth values if all cells are, else text; words for missing as in CSVs."""
+    held = [cell for cell in cells if cell is not None]
+    numbers = [
+        cell for cell in held if isinstance(cell, int | float) and not isinstance(cell, bool)
+    ]
+    texts = [cell for cell in held if isinstance(cell, str)]
+    if len(texts) + len(numbers) == len(held) and numbers:
+        if all(text.strip().lower() in MISSING_WORDS for text in texts):
+            known = [None if isinstance(cell, str) else cell for cell in cells]
+            if any(isinstance(cell, float) for cell in numbers):
+                return pd.Series(known, dtype=float)
+            return pd.Series(known, dtype="Int64" if None in known else "int64")
+    if held and all(isinstance(cell, dt.datetime) for cell in held):
+        return pd.Series(pd.to_datetime(pd.Series(cells)).astype("datetime64[us]"))
+    if all(isinstance(cell, bool) for cell in held):
+        return pd.Series(cells, dtype=object).infer_objects()
+    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype="str")
