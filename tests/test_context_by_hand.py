@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[list[Any], list[str]]] = {
 NUMBERS = ("whole", "gaps", "quarters", "decimals", "same", "seldom")
 
 
-def table_of(rows: list[Row], kinds: list[str], rng: np.random.Generator) -> pd.DataFrame:
+def table_of(rows, kinds, rng):
     columns = {}
     for j, kind in enumerate(kinds):
         values, dtype = [row[j] for row in rows], str(rng.choice(KINDS[kind][1]))
@@ -127,7 +127,7 @@ def drawn(rng: np.random.Generator, kinds: list[str], n: int, like: list[Row]) -
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_measure_of_random_tables(seed: int) -> None:
+def test_every_measure_of_random_tables(seed):
     rng = np.random.default_rng(seed)
     for _ in range(30):
         kinds = [str(k) for k in rng.choice(list(KINDS), int(rng.integers(3, 6)))]
@@ -169,7 +169,7 @@ def test_every_measure_of_random_tables(seed: int) -> None:
             assert got == pytest.approx(float(closer / len(s))), (d, s, h)
 
 
-def all_pairs(points: Points, asked: Points, own: Any) -> np.ndarray:
+def all_pairs(points, asked, own):
     """`nearest`, of all pairs at once."""
     codes = (points.codes[None] != asked.codes[:, None]).sum(axis=2)
     a, b = np.isnan(points.numbers[None]), np.isnan(asked.numbers[:, None])

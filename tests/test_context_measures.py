@@ -247,7 +247,7 @@ def held_out(d, holdout, release=None):
 
 
 def test_the_error_of_a_holdout_is_stated():
-    """At most that, over files of one population: here half of it, by the Voronoi cells of a plane."""
+    """At most that, over files of one population: here half of it (Voronoi cells of a plane)."""
     d, h = random_table(300, 1), random_table(200, 2)
     assert held_out(d, h) == pytest.approx(np.sqrt(0.25 / 300 + 0.25 / 200))
     rng = np.random.default_rng(5)

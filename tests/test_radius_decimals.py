@@ -32,7 +32,7 @@ def by_hand(y: list[Fraction], z: list[Fraction], radius: Any, closed: bool) -> 
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_many_random_tables(seed: int) -> None:
+def test_many_random_tables(seed):
     rng = np.random.default_rng(seed)
     for _ in range(30):
         start, decimals = PLACES[rng.integers(len(PLACES))]
@@ -54,7 +54,7 @@ def test_many_random_tables(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("closed", "count"), [(True, 1), (False, 0)])
-def test_sums_ratios_and_fifteen_digits(closed: bool, count: int) -> None:
+def test_sums_ratios_and_fifteen_digits(closed, count):
     """The end of an interval belongs to it or not, however its digits were rounded."""
     for y, x, r in [
         (1.1, 1.0, 0.1),

@@ -166,9 +166,11 @@ class Number:
             values = np.where(values == self.missing, np.nan, values)
         if self.single:
             values = SINGLE.rounded(values)
-        exact = not self.whole or bool((values == np.round(values)).all())
+        absent = np.isnan(values)
+        exact = not self.whole or bool((values == np.round(values))[~absent].all())
         column = pd.Series(values, index=index, name=self.name)
-        return column.astype(self.dtype) if exact else column
+        whole = self.whole and absent.any()
+        return column.astype("Int64" if whole else self.dtype) if exact else column
 
 
 def stand_ins(df: pd.DataFrame, numbers: Sequence[str]) -> dict[str, float]:

@@ -120,7 +120,7 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
     """Numbers of a key in every table; none of them infinite."""
     types = [frame[name].dtype if name in frame else None for frame in tables.frames]
     for l, dtype in enumerate(types):
-        if (l == 0 and not is_numeric(dtype)) or pd.api.types.is_complex_dtype(dtype):
+        if (l == 0 and not is_numeric(dtype)) or np.dtype("complex") == dtype:
             raise InputError(
                 f"key {name!r} ({dtype}) of {tables.places[l]} holds no real numbers, which a "
                 "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "

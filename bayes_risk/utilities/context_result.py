@@ -200,8 +200,8 @@ class ContextMeasures(Drawn):
 
         Columns: ``value`` (a share, or a distance; mean over releases); ``sd``, ``lowest`` and
         ``highest`` over releases; ``compare`` (see `compare`; NaN: nothing to compare with); ``of``
-        (records that it is a share of); ``standard_error`` (at most, about, of `closer_than_holdout`: of
-        records looked up and held out; the others are of these files as they are, NaN).
+        (records that it is a share of); ``standard_error`` (of `closer_than_holdout`, at most,
+        about: of records looked up and held out; NaN for the others, which have none).
         """
         columns = over_releases(self.value)
         columns |= {"compare": self.compare.mean(axis=0), "of": self.of.mean(axis=0)}
@@ -256,7 +256,8 @@ class ContextMeasures(Drawn):
         held = ""
         if self.held_out:
             error = percent(float(rows["standard_error"].max()))
-            held = f" Closer than holdout: {self.held_out:,} records held out, standard error up to {error}."
+            held = f" Closer than holdout: {self.held_out:,} records held out, "
+            held += f"standard error up to {error}."
         return {
             "measures": Table(
                 caption=f"Keys: {keys}. {what}. Shares are of so many records.{held}",

@@ -64,7 +64,7 @@ def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
             np.fmax.reduceat(turned.numbers, start[:-1], axis=0),
             np.logical_or.reduceat(np.isnan(turned.numbers), start[:-1], axis=0),
         )
-    return np.sqrt(_search(turned, boxes, asked, place))
+    return np.asarray(np.sqrt(_search(turned, boxes, asked, place)))
 
 
 def _halving(column: npt.NDArray[np.number]) -> float:
@@ -96,14 +96,14 @@ def _blocks(points: Points, columns: Ints) -> list[Ints]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(points, boxes, asked, own):
+def _search(points, boxes, asked, own):  # type: ignore[no-untyped-def]  # numba reads no annotations
     """Squared distances to the nearest point but that at ``own``."""
     found = np.empty(len(asked.codes))
     bound = np.empty(len(boxes.start) - 1)
     for q in range(len(found)):
         for b in range(len(bound)):
             bound[b] = _outside(boxes, b, asked, q)
-        first, best = np.argmin(bound), np.inf
+        first, best = int(np.argmin(bound)), np.inf
         for turn in range(-1, len(bound)):
             b = first if turn < 0 else turn
             if turn == first or bound[b] >= best:
@@ -116,7 +116,7 @@ def _search(points, boxes, asked, own):
 
 
 @numba.njit(cache=True, nogil=True)
-def _apart(points, i, asked, q, best):
+def _apart(points, i, asked, q, best):  # type: ignore[no-untyped-def]
     """Squared distance of point i to asked record q, or something from ``best`` on."""
     total = 0.0
     for c in range(points.codes.shape[1]):
@@ -135,7 +135,7 @@ def _apart(points, i, asked, q, best):
 
 
 @numba.njit(cache=True, nogil=True)
-def _outside(boxes, b, asked, q):
+def _outside(boxes, b, asked, q):  # type: ignore[no-untyped-def]
     """What no record of block b is nearer to asked record q than: added in the same order."""
     total = 0.0
     for c in range(boxes.low_code.shape[1]):
