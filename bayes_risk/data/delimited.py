@@ -119,7 +119,10 @@ def read_delimited(
     table.attrs |= (
         {WORDS_READ: sorted({word for held in absent for word in held})} if absent else {}
     )
-    for held, names in absent.items():
+    for held, every in absent.items():
+        names = [name for name in every if name not in numbers]  # else that was to be expected
+        if not names:
+            continue
         which, where = ", ".join(map(repr, held)), f"the numbers of {names} in {str(file)!r}"
         cure = f'if it is a value, levels={{{names[0]!r}: "text"}} keeps it'
         warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)

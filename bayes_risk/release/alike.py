@@ -14,7 +14,8 @@ from bayes_risk.data.spelling import respelled, values_of
 from bayes_risk.data.table import Missing, indexed, stored_table
 from bayes_risk.data.variables import Levels, holds_text, is_numeric
 
-USUAL = ("dates written as text", "dates as days")  # in a text file
+# in a text file, and where a release of codes holds no letters
+USUAL = ("dates written as text", "dates as days", "numbers", "dates", "truth values")
 
 
 def read_like(

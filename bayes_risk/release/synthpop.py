@@ -341,7 +341,8 @@ def _read(
     else:
         how = {} if original is None else words(file, original)
         among = None if original is None else [*_in_r([*map(str, original.columns)]), str(index)]
-        table = stored_table(file, None, among=among, how=how, missing=missing)
+        written = {"text": text, "numbers": numbers}
+        table = stored_table(file, None, among=among, how=how, missing=missing, **written)
     if original is None:
         return indexed(table, index, file)
     table = indexed(table.rename(columns=_names(table.columns, original)), index, file)
