@@ -318,8 +318,11 @@ def test_whole_numbers_beside_missing_ones_stay_whole_and_exact(tmp_path):
 
 
 def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
-    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text; name its"):
+    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text, or more"):
         kinds(tmp_path, "1", "x", levels={"a": "numbers"})
+    with pytest.raises(InputError, match="or more than 18 digits; name its words"):
+        kinds(tmp_path, "12345678901234567890", "5", levels={"a": "numbers"})
+    assert kinds(tmp_path, "01", "02", levels={"a": [1, 2, 3]}) == ("category", [1, 2])
 
 
 @pytest.mark.parametrize("columns", [1, 100])
