@@ -140,8 +140,8 @@ def read_table(
     for name in asked:
         if not is_numeric(table[name].dtype):
             raise InputError(
-                f"column {name!r} of {str(file)!r} is to be numbers and holds text, or more than 18 "
-                "digits; name its words for missing values under na and its decimal mark under "
+                f"column {name!r} of {str(file)!r} is to be numbers and holds text, or more than "
+                "18 digits; name its words for missing values under na and its decimal mark under "
                 "decimal, or leave it text"
             )
     for name in days:
