@@ -4,6 +4,7 @@ import datetime
 import gzip
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from bayes_risk import InputError, read_table
 from bayes_risk.app.cli import app
 from bayes_risk.app.output import write_release
 from bayes_risk.data.table import as_dates, in_days
+from bayes_risk.data.variables import Number
 from bayes_risk.data.writing import form_of
 from bayes_risk.release.alike import read_like
 
@@ -316,8 +318,11 @@ def test_whole_numbers_beside_missing_ones_stay_whole_and_exact(tmp_path):
 
 
 def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
-    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text; name its"):
+    with pytest.raises(InputError, match="'a' of .* is to be numbers and holds text, or more"):
         kinds(tmp_path, "1", "x", levels={"a": "numbers"})
+    with pytest.raises(InputError, match="or more than 18 digits; name its words"):
+        kinds(tmp_path, "12345678901234567890", "5", levels={"a": "numbers"})
+    assert kinds(tmp_path, "01", "02", levels={"a": [1, 2, 3]}) == ("category", [1, 2])
 
 
 @pytest.mark.parametrize("columns", [1, 100])
@@ -403,3 +408,10 @@ def test_whole_numbers_that_are_dates_are_proposed_as_days(tmp_path):
     assert "n" not in found.text.partition("days = ")[2].partition("]")[0].split('"')
     read = br.read_table(tmp_path / "a.csv", days=["day"])["day"]
     assert read.diff().dropna().eq(1).all()
+
+
+@pytest.mark.parametrize("stored", ["Int64", "int64"])
+def test_whole_numbers_that_are_missing_for_some_are_released_whole(stored):
+    column = pd.Series([1, -8, 3], dtype=stored, name="n")
+    made = Number.of(column, "n", missing=-9).decode(np.array([2.0, -9.0, 3.0]), pd.RangeIndex(3))
+    assert made.dtype == "Int64" and made.fillna(0).tolist() == [2, 0, 3]

@@ -215,8 +215,10 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
         return column, [], f"{what}; {cure}"
     lines, said = "\n".join(["", *numbers.index, ""]), ""
     whole = not re.search(f"[{decimal}eEfn]", lines)  # nor inf
+    if whole and numbers.dtype != "int64":
+        return column, [], ""
     if not asked:
-        if CODED.search(lines) or (whole and numbers.dtype != "int64"):
+        if CODED.search(lines):
             return column, [], ""
         texts = numbers.index.str.strip()
         if texts.where(numbers.to_numpy() != 0, "0").nunique() > numbers.nunique():

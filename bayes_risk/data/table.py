@@ -122,21 +122,27 @@ def read_table(
     """
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
     text = [name for name, given in how.items() if texts(given) or given == "text"]
-    numbers = [name for name, given in how.items() if given == "numbers"]
+    asked = [name for name, given in how.items() if given == "numbers"]
+    listed = [
+        name
+        for name, given in how.items()
+        if not isinstance(given, str) and is_numeric(pd.Index(given).dtype)
+    ]
     written = {"na": na, "separator": separator, "decimal": decimal, "encoding": encoding}
     wanted = None if columns is None else known_columns("columns", columns, list(columns))
     if wanted is not None and index is not None:
         wanted = list(dict.fromkeys([*wanted, index]))
-    written |= {"text": [*text, *days], "numbers": numbers}
+    written |= {"text": [*text, *days], "numbers": [*asked, *listed]}
     table = stored_table(file, wanted, how=how, missing=missing, **written)
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
         known_columns(argument, named, list(table.columns), repr(str(file)))
-    for name in numbers:
+    for name in asked:
         if not is_numeric(table[name].dtype):
             raise InputError(
-                f"column {name!r} of {str(file)!r} is to be numbers and holds text; name its words "
-                "for missing values under na and its decimal mark under decimal, or leave it text"
+                f"column {name!r} of {str(file)!r} is to be numbers and holds text, or more than "
+                "18 digits; name its words for missing values under na and its decimal mark under "
+                "decimal, or leave it text"
             )
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")

@@ -87,6 +87,9 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
     where, distinct = pd.factorize(column)
     genuine = values_of(pd.factorize(original)[1])
     given = values_of(distinct)
+    if given.kind == genuine.kind and not _is_category(original):
+        if given.kind != "text" or pd.Index(given.held).isin(genuine.known).all():
+            return column
     absent = bool(original.isna().any())
     try:
         found = respelled(name, genuine, given, absent, ("the original", source))
