@@ -253,7 +253,8 @@ def holds_text(column: pd.Series) -> bool:
         return True
     if not pd.api.types.is_string_dtype(values.dtype):
         return False
-    return not any(isinstance(v, bool) for v in values)  # dtype object: answers, some missing
+    there = values[values.notna()]  # dtype object: answers, some missing
+    return not any(isinstance(v, bool | int | float | np.number) for v in there)
 
 
 def declare_levels(
