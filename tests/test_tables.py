@@ -83,7 +83,7 @@ def test_missing_files_and_unknown_kinds_are_named(tmp_path):
     with pytest.raises(InputError, match="there is no file .*nowhere.csv"):
         read_table(tmp_path / "nowhere.csv")
     with pytest.raises(InputError, match="give a file ending in .csv"):
-        read_table(write(tmp_path / "a.xlsx", ""))
+        read_table(write(tmp_path / "a.json", ""))
 
 
 def test_parquet_says_what_it_needs_or_reads(tmp_path):
