@@ -415,3 +415,44 @@ def test_whole_numbers_that_are_missing_for_some_are_released_whole(stored):
     column = pd.Series([1, -8, 3], dtype=stored, name="n")
     made = Number.of(column, "n", missing=-9).decode(np.array([2.0, -9.0, 3.0]), pd.RangeIndex(3))
     assert made.dtype == "Int64" and made.fillna(0).tolist() == [2, 0, 3]
+
+
+# --- the rule, once more, over texts alone --------------------------------------------------------
+
+POOL = (
+    "0 1 10 100 007 -5 +2 2 -0 1.0 1.50 1.5 10.10 10.1 0.25 -0.0 .5 0.5 5. 00.5 1E5 1.0E5 2e-3 "
+    "2.00 2.0 123456 0.002 3.25 -1.5 -.5"
+).split()
+
+
+def is_text(fields):
+    """What docs/files.md says, by one field after the other."""
+    texts = {f.strip() for f in fields if f}
+    if any(re.match(r"[+-]?(0\d|\d+[eE]\d)", t) for t in texts):
+        return True
+    plain = {t for t in texts if "e" not in t.lower()}
+    return len({t if float(t) else "0" for t in plain}) > len({float(t) for t in plain})
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.filterwarnings("ignore:.*two spellings")
+def test_columns_are_what_the_rule_says_wherever_their_fields_stand(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    pools = [list(rng.choice(POOL, rng.integers(1, 5), replace=False)) for _ in range(150)]
+    n = 250  # the last fields beyond the rows that are looked at together
+    columns = {}
+    for j, pool in enumerate(pools):
+        first = [pool[0]] * int(rng.integers(0, n))
+        columns[f"c{j}"] = [*first, *rng.choice(["", *pool], n - len(first))]
+    pd.DataFrame(columns).to_csv(tmp_path / "a.csv", index=False)
+    table = read_table(tmp_path / "a.csv")
+    for name, fields in columns.items():
+        held = [f for f in fields if f]
+        if not held:
+            continue
+        if is_text(held):
+            assert table[name].dropna().tolist() == held, name
+            continue
+        assert table[name].dropna().tolist() == [float(f) for f in held], name
+        whole = not any(re.search(r"[.]|e-", f) for f in held)
+        assert (table[name].dtype.kind in "iu") == whole, (name, held)

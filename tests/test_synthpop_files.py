@@ -1,5 +1,6 @@
 """What synthpop's write.syn leaves behind, laid out as R prints it."""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -271,6 +272,14 @@ def test_an_original_that_took_na_for_a_text_is_named(tmp_path):
     assert read_synthpop(files, original=original).datasets[0]["pay"].tolist()[0] == 1
     with pytest.raises(InputError, match="na='NA' is no list of texts"):
         read_table(tmp_path / "o.csv", na="NA")
+
+
+def test_packed_files_come_in_the_terms_of_the_original_too(tmp_path):
+    original = pd.DataFrame({"urban": ["1", "2"], "pay": [1.5, None]})
+    with gzip.open(tmp_path / "s.csv.gz", "wt") as file:
+        file.write('"urban","pay"\n"1",NA\n"2",1.50\n')
+    table = read_synthpop([tmp_path / "s.csv.gz"], original=original).datasets[0]
+    assert table["urban"].tolist() == ["1", "2"] and table["pay"].isna().tolist() == [True, False]
 
 
 # --- what is stated -----------------------------------------------------------------------

@@ -221,7 +221,8 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
         if CODED.search(lines):
             return column, [], ""
         texts = numbers.index.str.strip()
-        if texts.where(numbers.to_numpy() != 0, "0").nunique() > numbers.nunique():
+        plain = ~texts.str.contains("[eE]")  # programs choose between 1e+05 and 100000
+        if texts.where(numbers != 0, "0")[plain].nunique() > numbers[plain].nunique():
             cure = f'levels={{{column.name!r}: "numbers"}} makes it numbers'
             return column, [], f"one of them in two spellings, so it is text; {cure}"
         if SPACES.search(lines):
@@ -232,8 +233,8 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
     place[known] = np.arange(len(known))
     exact = numbers.array if numbers.dtype == float else numbers.astype("Int64").array
     values = exact.take(place[where], allow_fill=True)
-    plain = "int64" if numbers.dtype == "int64" and not values.isna().any() else None
-    return pd.Series(values, column.index, plain, column.name), blank, said
+    kind = "int64" if numbers.dtype == "int64" and not values.isna().any() else None
+    return pd.Series(values, column.index, kind, column.name), blank, said
 
 
 def numbers_in(distinct: pd.Index, decimal: str) -> tuple[pd.Series, list[str]]:

@@ -333,16 +333,17 @@ def read_synthpop(
 def _read(
     file: Path, original: pd.DataFrame | None, index: str | None, missing: Missing
 ) -> pd.DataFrame:
-    text = [] if original is None else _in_r(text_columns(original))
-    numbers = [] if original is None else _in_r(number_columns(original))
+    kinds = {"text": text_columns, "numbers": number_columns}
+    written: dict[str, Any] = {
+        kind: _in_r(of(original)) for kind, of in kinds.items() if original is not None
+    }
     suffix = file.suffix.lower()
     if suffix in DIALECTS:
-        table = read_delimited(file, DIALECTS[suffix], text=text, numbers=numbers, na=NA)
+        table = read_delimited(file, DIALECTS[suffix], **written, na=NA)
     else:
         how = {} if original is None else words(file, original)
         among = None if original is None else [*_in_r([*map(str, original.columns)]), str(index)]
-        written = {"text": text, "numbers": numbers}
-        table = stored_table(file, None, among=among, how=how, missing=missing, **written)
+        table = stored_table(file, None, among=among, how=how, missing=missing, **written, na=NA)
     if original is None:
         return indexed(table, index, file)
     table = indexed(table.rename(columns=_names(table.columns, original)), index, file)
