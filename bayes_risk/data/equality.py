@@ -122,7 +122,7 @@ def _read(
             same = respelled(name, first, values, original[2][0] > 0, pair)
             held = same.held
             if first.levels is not None:
-                declared |= bool(np.isin(held, np.setdiff1d(first.known, first.held)).any())
+                declared |= bool(pd.Index(held).isin(set(first.known) - set(first.held)).any())
             notes += [f"{name} of {place} is read {same.in_words()}"] if same.how else []
             words = [] if original[2][0] or not count[0] else missing_words(first)
             if len(words) == 1 and words[0] not in held:  # missing in the original's terms

@@ -173,13 +173,18 @@ def common_grid(
 
 
 def _tells(grid: Grid, values: Numbers, tables: Sequence[Numbers]) -> bool:
-    """Whether a table lies on a grid of its own: others have values that do not."""
+    """Whether a table lies on a grid of its own: others have values that do not.
+
+    Zero lies on every grid and says nothing.
+    """
+    count, by_chance = int((values != 0).sum()), BY_CHANCE[grid.kind]
     for other in tables:
         if other is values or other.dtype == object:
             continue
-        on = int(grid.holds(other).sum())
-        share = (on + BY_CHANCE[grid.kind]) / (len(other) + 1)
-        if on < len(other) and share ** len(values) <= CHANCE:
+        on = int((grid.holds(other) & (other != 0)).sum())
+        there = int((other != 0).sum())
+        share = max(by_chance, (on + by_chance) / (there + 1))
+        if on < there and share**count <= CHANCE:
             return True
     return False
 

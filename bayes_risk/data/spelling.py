@@ -172,14 +172,14 @@ def respelled(
     ``missing``: whether the original has missing values, which the file may have as a word.
     """
     if original.kind == file.kind and (
-        file.kind != "text" or np.isin(file.held, original.known).all()
+        file.kind != "text" or pd.Index(file.held).isin(original.known).all()
     ):
         return Respelled(file.held)
     held = file.held
     if file.kind == "text":
-        words = np.isin(held, missing_words(file))
+        words = pd.Index(held).isin(missing_words(file))
         if original.kind == "text":
-            words &= missing & ~np.isin(held, original.known)
+            words &= missing & ~pd.Index(held).isin(original.known)
         found = _as_kind(original, file._replace(held=held[~words]), name, places)
         how = [found.how] if found.how else []
         if words.any():
@@ -287,7 +287,7 @@ def _dates(original: Values, file: Values) -> Respelled | None:
     for form in DATE_FORMS[:-1]:
         found = _all_dates(file.held, form)
         if found is not None:
-            share = float(np.isin(found, original.known).mean())
+            share = float(pd.Index(found).isin(original.known).mean())
             if best is None or share > best[0]:
                 best = share, Respelled(found, "dates written as text")
     return None if best is None else best[1]
