@@ -22,7 +22,10 @@ CHANCE = 1e-3  # that values of full precision all lie on a coarser grid
 SAMPLE = 2_000  # values that a grid is chosen by
 UNITS = {"day": 86_400_000_000, "second": 1_000_000, "millisecond": 1_000}  # of microseconds
 SIDES = ("even", "away", "stored", "multiplied", "cut", "down")  # where a half goes, or all
-BY_CHANCE = {"decimals": 0.1, "digits": 0.1, "single": 2.0**-20, "unit": 2.0**-10}
+BY_CHANCE = {"decimals": 0.1, "digits": 0.1, "unit": 2.0**-10}
+BY_CHANCE |= {"single": 2.0**-14, "short": 2.0**-20}
+
+STORED = ("single", "short")  # in single precision, as it is or as its shortest decimals
 
 Numbers = npt.NDArray[Any]  # int64, float64, or Python's whole numbers beyond both
 
@@ -30,7 +33,8 @@ Numbers = npt.NDArray[Any]  # int64, float64, or Python's whole numbers beyond b
 class Grid(NamedTuple):
     """What a table's values are rounded to; ``how``: one of `SIDES`.
 
-    ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision;
+    ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision,
+    or, "short", the shortest decimals that stand for it;
     "unit" of time, cut off.
     """
 
@@ -44,7 +48,7 @@ class Grid(NamedTuple):
             return self._rounded(values)
 
     def _rounded(self, values: Numbers) -> Numbers:
-        if self.kind == "single":
+        if self.kind in STORED:
             return np.asarray(values.astype(np.float32).astype(np.float64))
         if self.kind == "unit":
             return np.asarray(values - values % self.n)
@@ -54,11 +58,16 @@ class Grid(NamedTuple):
 
     def holds(self, values: Numbers) -> Flags:
         """Which values lie on the grid."""
-        return np.asarray(self.rounded(values) == values)
+        found = self.rounded(values)
+        if self.kind == "single":  # of 16 digits too
+            with np.errstate(invalid="ignore", over="ignore"):
+                near = np.abs(found - values) <= SAME * np.abs(values)
+            return np.asarray((near & np.isfinite(found)) | (found == values))
+        return np.asarray((shortest(found) if self.kind == "short" else found) == values)
 
     def in_words(self) -> str:
         """What values are compared at."""
-        if self.kind == "single":
+        if self.kind in STORED:
             return "single precision"
         if self.kind == "unit":
             return f"whole {next(name for name, size in UNITS.items() if size == self.n)}s"
@@ -125,7 +134,7 @@ def grids_of(values: Numbers) -> list[Grid]:
     tens = (Grid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
     digits = (Grid("digits", n) for n in range(1, MOST_DIGITS + 1))
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
-    found.append(_first_that_holds(iter([SINGLE]), values))
+    found += [_first_that_holds(iter([Grid(kind)]), values) for kind in STORED]
     return [grid for grid in found if grid is not None]
 
 
@@ -263,4 +272,4 @@ def snapped(values: Array, genuine: Array) -> Array:
 def _storage(values: Numbers, least: int) -> list[Grid]:
     """Grids of numbers that were stored in fewer digits than they have."""
     found = grids_of(values)
-    return [g for g in found if g.kind == "single" or (g.kind == "digits" and g.n >= least)]
+    return [g for g in found if g.kind in STORED or (g.kind == "digits" and g.n >= least)]
