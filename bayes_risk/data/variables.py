@@ -127,7 +127,7 @@ class Number:
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
         values = column.dropna().to_numpy(dtype=float)
         single = not whole and bool(SINGLE.holds(values).all())
-        empty = bool(column.isna().any())
+        empty = bool(column.isna().any()) or not bool((column == missing).any())
         return cls(name, whole, column.dtype, missing=missing, empty=empty, single=single)
 
     def encode(self, column: pd.Series, source: str) -> Array:

@@ -74,11 +74,11 @@ def compared(
             check_unchanged(name, tables.changed(name, l), tables.n, place_of(l))
     if within is None:
         codes = tables.column(name)
-        if codes.apart:
-            raise InputError(codes.apart)
         for l, frame in enumerate(tables.frames):
             if name in frame:
                 check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
+        if codes.apart:
+            raise InputError(codes.apart)
         parts: Sequence[Any] = codes.codes
     else:
         parts = _numbers(name, tables)
