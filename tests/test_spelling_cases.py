@@ -1,5 +1,7 @@
 """The confidential file as its own release, written otherwise: recognised, or a named error."""
 
+from inspect import signature
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
+from bayes_risk.matching.risk import MatchingOptions
 from bayes_risk.reporting.verdicts.verdict import judge
 
 n = 400
@@ -195,3 +198,26 @@ def test_indexes_of_other_depth_are_refused_in_words():
     deep = pd.MultiIndex.from_product([range(20), range(20)])
     with pytest.raises(InputError, match="does not name the original's records"):
         br.identification_risk(PEOPLE.set_index(deep), PEOPLE, known=["sex"], synthesized=[])
+
+
+def test_whole_codes_are_categories_of_their_own_however_large():
+    """Doubles merge neighbours: a code that nobody declared is an error, not its neighbour."""
+    codes = [10**17 + k for k in range(4)]
+    data = br.Microdata.from_frame(pd.DataFrame({"sex": list("fmfm"), "code": codes}))
+    strange = pd.DataFrame({"sex": list("fmfm"), "code": [10**17 + 5, *codes[1:]]})
+    with pytest.raises(InputError, match="not among its levels"):
+        data.encode(strange, "release 1")
+
+
+def test_releases_of_counts_that_were_stored_as_doubles_are_not_rounded():
+    """Whole numbers are no sign of single precision: draws keep their digits."""
+    hours = pd.DataFrame({"sex": list("fmfm"), "hours": [40.0, 38.0, 20.0, 12.0]})
+    data = br.Microdata.from_frame(hours, numbers=["hours"])
+    drawn = np.array([[0, 39.123456789012], [1, 1 / 3], [0, 20.0], [1, 12.5]])
+    assert data.decode(drawn)["hours"].tolist() == drawn[:, 1].tolist()
+
+
+def test_options_of_matching_have_one_default():
+    given = signature(br.identification_risk).parameters
+    defaults = {n: p.default for n, p in given.items() if p.default is not p.empty}
+    assert MatchingOptions._field_defaults == defaults

@@ -116,9 +116,8 @@ def read_delimited(
                 warnings.warn(said, stacklevel=1)
         elif column.dtype == float and look and not look.point and column.notna().any():
             table[name] = column.astype("Int64")
-    table.attrs |= (
-        {WORDS_READ: sorted({word for held in absent for word in held})} if absent else {}
-    )
+    if absent:
+        table.attrs[WORDS_READ] = sorted({word for held in absent for word in held})
     for held, every in absent.items():
         names = [name for name in every if name not in numbers]  # else that was to be expected
         if not names:

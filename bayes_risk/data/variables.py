@@ -53,7 +53,7 @@ class Variable:
         where, values = pd.factorize(column)  # -1: missing
         plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
         number = pd.Index(self.levels, dtype=object).get_indexer(plain)
-        if (number < 0).any() and is_numeric(column.dtype) and _all_real(self.levels):
+        if (number < 0).any() and is_numeric(column.dtype) and _some_real(self.levels):
             levels = np.array(self.levels, dtype=float)
             near = snapped(np.array(plain, dtype=float), levels)
             number = pd.Index(levels).get_indexer(pd.Index(near))
@@ -96,7 +96,7 @@ class Number:
     ``lowest`` is the least value that can be (0 for counts), and guesses do not go below it.
     ``missing`` is the number that stands for a missing value; None: no value may be missing.
     ``empty``: the original has empty cells for it, else the number. ``single``: the original holds
-    numbers of single precision, which are read as the shortest decimals that these stand for.
+    numbers of single precision, which are read as the shortest decimals that they stand for.
     """
 
     name: str
@@ -127,6 +127,7 @@ class Number:
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
         values = column.dropna().to_numpy(dtype=float)
         single = not whole and bool(SINGLE.holds(values).all())
+        single = single and bool((shortest(values) != values).any())
         empty = bool(column.isna().any()) or not bool((column == missing).any())
         return cls(name, whole, column.dtype, missing=missing, empty=empty, single=single)
 
@@ -197,8 +198,10 @@ def check_magnitude(values: Array, name: str, source: str) -> None:
         )
 
 
-def _all_real(levels: Sequence[Hashable]) -> bool:
-    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels)
+def _some_real(levels: Sequence[Hashable]) -> bool:
+    """Whether all levels are numbers, some of them not whole: whole ones are equal exactly."""
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels)
+    return numbers and any(isinstance(v, float) and not v.is_integer() for v in levels)
 
 
 def is_numeric(dtype: Any) -> bool:

@@ -18,7 +18,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
 from bayes_risk.data.equality import place_of
-from bayes_risk.data.precision import SAME
+from bayes_risk.data.precision import SAME, shortest
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.tables import Released, Tables, check_unchanged
@@ -128,7 +128,7 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
             )
     found = tables.numbers(name)
     if any(str(dtype).lower() in SINGLE for dtype in types):
-        found = [_as_written(values) for values in found]
+        found = [shortest(values) for values in found]
     for values, where in zip(found, tables.places, strict=True):
         if np.isinf(values).any():
             raise InputError(
@@ -137,19 +137,6 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
                 "into categories (pandas.cut) and leave it out of radius"
             )
     return found
-
-
-def _as_written(values: Array) -> Array:
-    """Numbers of single precision as the decimals that they are printed as: 0.1, not 0.10000000149.
-
-    Whole numbers stay as they are, and so do those that single precision does not hold.
-    """
-    distinct, place = np.unique(values, return_inverse=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = distinct.astype(np.float32)
-        short = (single == distinct) & (distinct != np.rint(distinct))
-    distinct[short] = single[short].astype(str).astype(np.float64)
-    return np.asarray(distinct[place])
 
 
 class KeySet(NamedTuple):

@@ -154,7 +154,6 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         compared=tuple(compared),
         synthesized=tuple(synthesized),
         keys=tuple(asked or chosen),
-        left_out=tuple(tables.left_out),
         why_left_out=dict(tables.left_out),
         identifiers={name: _shown(tables, name, why) for name, why in identifiers.items()},
         notes=tuple(tables.notes),

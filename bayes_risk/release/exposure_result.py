@@ -44,8 +44,8 @@ class Exposure(Result):
     compared, synthesized, keys : tuple of str
         The columns compared ("all columns" below), those of them that were synthesised, and the
         keys of uniques.
-    left_out, why_left_out : tuple of str, dict of str to str
-        Columns of the original that could not be compared with those of some file; and why.
+    why_left_out : dict of str to str
+        Columns of the original that could not be compared with those of some file, and why.
     identifiers : dict of str to str
         Columns that name or number the records, how that is seen, and how many values files show.
     notes : tuple of str
@@ -87,7 +87,6 @@ class Exposure(Result):
     compared: tuple[str, ...]
     synthesized: tuple[str, ...]
     keys: tuple[str, ...]
-    left_out: tuple[str, ...]
     why_left_out: dict[str, str]
     identifiers: dict[str, str]
     notes: tuple[str, ...]
@@ -114,6 +113,11 @@ class Exposure(Result):
     def m(self) -> int:
         """Number of files."""
         return len(self.n_released)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the original that could not be compared with those of some file."""
+        return tuple(self.why_left_out)
 
     @property
     def keys_synthesized(self) -> tuple[str, ...]:

@@ -428,7 +428,8 @@ def _compared(case: Case) -> Iterator[Reason]:
     measure, why = "columns compared", list(found.why_left_out.values())
     if why:
         more = f"; and {len(why) - SHOWN:,} more columns" if len(why) > SHOWN else ""
-        count = f"{len(why):,} of the original's {len(why) + len(found.compared):,} columns"
+        n = len(why) + len(found.compared) + len(found.identifiers)
+        count = f"{len(why):,} of the original's {n:,} columns"
         text = f"{count} could not be compared: {'; '.join(why[:SHOWN])}{more}."
         yield doubt(measure, text, "not compared")
 
