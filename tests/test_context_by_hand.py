@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.utilities.nearest import Points, nearest
+from bayes_risk._core.nearest import Points, nearest
 
 Row = tuple[Any, ...]
 DAYS = [f"2020-0{m}-1{d}" for m in (1, 2) for d in (1, 2)]

@@ -31,8 +31,8 @@ ENOUGH = 20  # records that tell whether a table has the original's values
 class Coded(NamedTuple):
     """One column of several tables, coded so that equal values have equal codes.
 
-    ``codes``: of each table, below ``size``; 0: missing. ``values``: of the numbers of each code,
-    at the common precision, (size,), the first NaN; empty for what holds no numbers. ``notes``: how
+    ``codes``: of each table, below ``size``; 0: missing. ``values``: of the numbers or
+    dates of each code, at the common precision, (size,), the first NaN; else empty. ``notes``: how
     tables were read that do not have the original's form. ``apart``: which table shows none of the
     original's few levels; empty: none is so. ``n_values``: distinct ones of each table as stored.
     """
@@ -182,9 +182,8 @@ def _levels(
         distinct, first = pd.factorize(every)
         rank = joined(np.asarray(first))[distinct]
         code, of = pd.factorize(rank)
-        if kind == "numbers":
-            numbers = np.append(np.nan, np.zeros(len(of)))
-            numbers[1 + code[::-1]] = every[::-1].astype(np.float64)  # that of the first table
+        numbers = np.append(np.nan, np.zeros(len(of)))
+        numbers[1 + code[::-1]] = every[::-1].astype(np.float64)  # that of the first table
     else:
         code, _ = pd.factorize(np.concatenate([h.astype(object) for h in known]))
     cut = np.cumsum([len(h) for h in known])[:-1]

@@ -17,7 +17,7 @@ from bayes_risk.release.release import Release
 from bayes_risk.release.tables import Tables
 
 from .context_result import COMPARED, ContextMeasures
-from .nearest import Points, nearest
+from bayes_risk._core.nearest import Points, nearest
 from .tables import compared_columns, floats, group_edges, group_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding

@@ -48,12 +48,34 @@ def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
     """
     if len(points.codes) < (1 if own is None else 2):
         return np.full(len(asked.codes), np.nan)
+    turned, boxes, place, _ = _in_blocks(points, own, len(asked.codes))
+    return np.asarray(np.sqrt(_search(turned, boxes, asked, place)))
+
+
+class Two(NamedTuple):
+    """The nearest point of each asked record: its row, squared distance, that of the next one."""
+
+    row: Ints
+    first: Array
+    second: Array  # inf: there is one point alone
+    ties: Ints  # points that are as near as the nearest
+
+
+def two_nearest(points: Points, asked: Points, own: Ints | None = None) -> Two:
+    """Squared distances of the asked records to the two nearest points; cost as of `nearest`."""
+    turned, boxes, place, order = _in_blocks(points, own, len(asked.codes))
+    row, first, second, ties = _search_two(turned, boxes, asked, place)
+    return Two(order[row], first, second, ties)
+
+
+def _in_blocks(points: Points, own: Ints | None, n: int) -> tuple[Points, "Boxes", Ints, Ints]:
+    """Points by block, the boxes, where the n asked records are among them (-1), their rows."""
     spread = np.array(
         [_halving(c) for c in points.codes.T] + [_halving(c) for c in points.numbers.T]
     )
     blocks = _blocks(points, np.argsort(-spread, kind="stable")[:CUTTING])
     order, start = np.concatenate(blocks), np.cumsum([0, *map(len, blocks)])
-    place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
+    place = np.full(n, -1) if own is None else np.argsort(order)[own]
     turned = points.only(order)
     with np.errstate(invalid="ignore"):
         boxes = Boxes(
@@ -64,7 +86,7 @@ def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
             np.fmax.reduceat(turned.numbers, start[:-1], axis=0),
             np.logical_or.reduceat(np.isnan(turned.numbers), start[:-1], axis=0),
         )
-    return np.asarray(np.sqrt(_search(turned, boxes, asked, place)))
+    return turned, boxes, place, order
 
 
 def _halving(column: npt.NDArray[np.number]) -> float:
@@ -113,6 +135,34 @@ def _search(points, boxes, asked, own):  # type: ignore[no-untyped-def]  # numba
                     best = min(best, _apart(points, i, asked, q, best))
         found[q] = best
     return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _search_two(points, boxes, asked, own):  # type: ignore[no-untyped-def]
+    """Place of the nearest point, squared distances to it and the next, and how many tie."""
+    N = len(asked.codes)
+    row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
+    first, second = np.full(N, np.inf), np.full(N, np.inf)
+    bound = np.empty(len(boxes.start) - 1)
+    for q in range(N):
+        for b in range(len(bound)):
+            bound[b] = _outside(boxes, b, asked, q)
+        begin = int(np.argmin(bound))
+        for turn in range(-1, len(bound)):
+            b = begin if turn < 0 else turn
+            if turn == begin or bound[b] > first[q] and bound[b] >= second[q]:
+                continue
+            for i in range(boxes.start[b], boxes.start[b + 1]):
+                if i == own[q]:
+                    continue
+                d = _apart(points, i, asked, q, np.nextafter(second[q], np.inf))
+                if d < first[q]:
+                    row[q], second[q], first[q], ties[q] = i, first[q], d, 1
+                elif d == first[q]:
+                    second[q], ties[q] = d, ties[q] + 1
+                elif d < second[q]:
+                    second[q] = d
+    return row, first, second, ties
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,0 +1,372 @@
+"""What files show of single persons beyond chance: nearest pairs and own rows.
+
+Both tests ask one question, whether a file knows persons of the original, and answer it without a
+model. ``docs/reading-the-numbers.md`` derives them.
+
+*Nearest pairs.* Put the records of the original and of a file together. Where both are drawn
+without knowing each other, at densities ``a`` and ``b`` around a point, two records there that are
+each other's nearest are one of each with probability ``2 a b / (a + b)^2``, at most one half,
+whatever the densities are. Among n and N records that may stand for each other it is
+``2 n N / ((n + N)(n + N - 1))``.
+
+*Own rows.* Where row i of a file is record i, it shows nothing of the record beyond the kept
+columns if the rows could stand in any order among those with the same kept values. Then the row
+that is nearest to a record is its own in one case per cell, with a variance of at most one.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaincinv
+from scipy.stats import beta, binom, poisson, rankdata
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.matching import Combinations
+from bayes_risk._core.nearest import Points, two_nearest
+from bayes_risk.data.variables import FEW
+
+from .tables import Tables
+
+TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
+LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
+LEAST = 5  # pairs or rows below which nothing can be seen
+SMALL = 12  # records of a kept cell of which one pair counts
+GROUP = 8  # records of like predictions where kept values are all different
+WIDE = 20  # columns of which each is left out in turn
+APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
+SURE = 0.05  # two-sided, of the limits of a number of persons
+
+
+class Link(NamedTuple):
+    """How many persons a test sees in a file beyond chance.
+
+    ``of`` pairs, or rows, ``found`` link a person to a released record where ``by_chance`` would
+    (pairs: at most). ``p``: that as many do by chance, times the number of tests. ``persons``
+    beyond chance, and ``low``, the lower end of their 95 % interval.
+    """
+
+    test: str
+    file: int  # counted from 1; 0: the mean of all
+    columns: tuple[str, ...]
+    of: int
+    found: float
+    by_chance: float
+    p: float
+    persons: float
+    low: float
+
+
+def links(tables: Tables, keys: Sequence[str] = ()) -> list[Link]:
+    """Every test of the two kinds on the files, those with the smallest probability first.
+
+    ``keys``: columns that an intruder knows, which are looked at on their own besides. Cost:
+    ``O((m p) n log n)`` for p columns, for exact pairs; nearest records are looked up for at most
+    2,000 records a test.
+    """
+    seen = _Seen(tables)
+    if not seen.made:
+        return []
+    found = [*_pairs(seen, keys), *_own_rows(seen)]
+    return sorted((one._replace(p=min(1.0, one.p * len(found))) for one in found), key=_order)
+
+
+def _order(link: Link) -> tuple[float, float]:
+    return link.p, -link.low
+
+
+class _Seen:
+    """Columns that are compared, those that were synthesised, and cells of those kept.
+
+    Identifiers, and columns with one value in the original, in a file, or in all files that no
+    record of the original has, say nothing of nearness.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        skipped = tables.identifiers()
+        names = [c for c in tables.names if c not in skipped and tables.compared(c) is not None]
+        self.names = [c for c in names if self._varies(c)]
+        self.kept, self.cells = list[str](), [np.zeros(n, np.int64) for n in tables.sizes]
+        for name in filter(self._is_kept, self.names):
+            stacked = Combinations(int(tables.sizes.sum()))
+            stacked.add(np.concatenate(self.cells), 1 + int(self.cells[0].max()))
+            stacked.add(tables.stacked(name), tables.column(name).size)
+            parts = tables.parts(stacked.dense())
+            if tables.corresponds.all() or _all_equal(parts, stacked.size):
+                self.kept.append(name)
+                self.cells = parts
+        self.made = [c for c in self.names if c not in self.kept]
+
+    def _varies(self, name: str) -> bool:
+        return all((codes != codes[0]).any() for codes in self.tables.column(name).codes[: self.m1])
+
+    @property
+    def m1(self) -> int:
+        """The original and its files."""
+        return self.tables.m + 1
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether every file has the original's values, in its rows where these correspond."""
+        column, there = self.tables.column(name), self.tables.corresponds
+        y, *files = column.codes[: self.m1]
+        if self.tables.made is not None and name in self.tables.made:
+            return False
+        if there.all():
+            return not any(bool((z != y).any()) for z in files)
+        return _all_equal(column.codes[: self.m1], column.size)
+
+    def rows(self, l: int) -> Flags | slice:
+        """Rows of table l that were replaced, where the release names them."""
+        replaced = self.tables.replaced
+        return slice(None) if replaced is None else replaced
+
+    def sets(self) -> Iterator[tuple[str, ...]]:
+        """All synthesised columns, and all but one of them."""
+        yield tuple(self.made)
+        if 2 < len(self.made) <= WIDE:
+            for name in self.made:
+                yield tuple(c for c in self.made if c != name)
+
+    def points(self, names: Sequence[str], l: int) -> tuple[Points, Points]:
+        """Records of the original and of file l: levels, ranks of numbers in both, kept cells."""
+        codes, numbers = [], [[c * APART for c in (self.cells[0], self.cells[l])]]
+        for name in names:
+            column = self.tables.column(name)
+            pair = [column.codes[0], column.codes[l]]
+            if self._is_amount(name):
+                values = np.concatenate([column.values[part] for part in pair])
+                ranks = _ranks(values)
+                numbers.append(np.split(ranks, [len(pair[0])]))
+            else:
+                codes.append(pair)
+        tables = []
+        for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l])):
+            kept = [pair[side].astype(np.int32) for pair in codes]
+            tables.append(
+                Points(
+                    np.column_stack([np.empty((n, 0), np.int32), *kept]),
+                    np.column_stack([pair[side].astype(float) for pair in numbers]),
+                ).only(np.arange(n)[self.rows(l)])
+            )
+        return tables[0], tables[1]
+
+    def _is_amount(self, name: str) -> bool:
+        column = self.tables.column(name)
+        return len(column.values) > FEW + 1 and column.kind in ("numbers", "dates")
+
+
+def _all_equal(parts: Sequence[Ints], size: int) -> bool:
+    """Whether all tables have the same values, in whatever order."""
+    first, *others = (np.bincount(part, minlength=size) for part in parts)
+    return all(np.array_equal(first, other) for other in others)
+
+
+def _ranks(values: Array) -> Array:
+    """Mid-ranks of numbers from 0 to 2, so that two of them differ like two levels; NaN stays."""
+    there = ~np.isnan(values)
+    found = np.full(len(values), np.nan)
+    found[there] = 2 * rankdata(values[there]) / max(there.sum(), 1)
+    return found
+
+
+# --- nearest pairs --------------------------------------------------------------------------------
+
+
+def _pairs(seen: _Seen, keys: Sequence[str]) -> Iterator[Link]:
+    """Pairs of equal records on many sets of columns, then those that are only nearest."""
+    single = [(c,) for c in seen.made if seen._is_amount(c)]
+    known = tuple(c for c in keys if c in seen.names)
+    sets = [*seen.sets(), *single, *([known] if set(known) & set(seen.made) else [])]
+    for names, l in product(dict.fromkeys(sets), range(1, seen.m1)):
+        if (one := _equal_pairs(seen, names, l)) is not None:
+            yield one
+    for names, l in product(seen.sets(), range(1, seen.m1)):
+        yield from _nearest_pairs(seen, names, l)
+
+
+def _equal_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Link | None:
+    """Cells of exactly two equal records: one of each table, or two of one."""
+    rows, tables = seen.rows(l), seen.tables
+    cell = [seen.cells[0][rows], seen.cells[l][rows]]
+    cells = Combinations(sum(map(len, cell)))
+    cells.add(np.concatenate(cell), int(seen.cells[0].max()) + 1)
+    for name in names:
+        column = tables.column(name)
+        cells.add(np.concatenate([column.codes[0][rows], column.codes[l][rows]]), column.size)
+    at = np.split(cells.dense(), [len(cell[0])])
+    counts = [np.bincount(part, minlength=cells.size) for part in at]
+    fold = int(np.gcd.reduce(counts[0]))  # everybody stands there so many times
+    own, shown = counts[0] // fold, -(-counts[1] // fold)
+    kept = np.zeros(cells.size, np.int64)
+    kept[np.concatenate(at)] = np.concatenate(cell)
+    pairs = np.flatnonzero(own + shown == 2)
+    return _tested("pairs", seen, names, l, kept[pairs], own[pairs] == 1, fold)
+
+
+def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
+    """Pairs of records that are each other's nearest by some factor, and not equal to others."""
+    y, z = seen.points(names, l)
+    n, both = len(y.codes), Points(*(np.concatenate(pair) for pair in zip(y, z, strict=True)))
+    N = len(both.codes)
+    rng = np.random.default_rng(0)  # the same records in every run
+    asked = np.arange(N) if N <= LOOKED_AT else np.sort(rng.choice(N, LOOKED_AT, replace=False))
+    there = two_nearest(both, both.only(asked), asked)
+    back = two_nearest(both, both.only(there.row), there.row)
+    mutual = (back.row == asked) & (there.first < APART**2)
+    if N <= LOOKED_AT:
+        mutual &= asked < there.row
+    next_one = np.minimum(there.second, back.second)
+    share = len(asked) / N
+    for times in TIMES:
+        pairs = np.flatnonzero(mutual & (next_one > times**2 * there.first))
+        a, b = asked[pairs], there.row[pairs]
+        kept = np.concatenate([y.numbers[:, 0], z.numbers[:, 0]])[a] / APART
+        mixed = (a < n) != (b < n)
+        found = _tested("pairs", seen, names, l, kept.astype(np.int64), mixed, 1)
+        if found is not None:
+            persons, low = (k / (2 * share if share < 1 else 1) for k in (found.persons, found.low))
+            yield found._replace(persons=persons, low=low)
+
+
+def _tested(
+    test: str, seen: _Seen, names: tuple[str, ...], l: int, kept: Ints, mixed: Flags, fold: int
+) -> Link | None:
+    """Pairs in cells of the kept columns, and which of them are mixed: one of a small cell."""
+    rows = seen.rows(l)
+    n, N = (
+        np.bincount(c[rows], minlength=1 + int(seen.cells[0].max()))
+        for c in (seen.cells[0], seen.cells[l])
+    )
+    n = n // fold
+    total = (n + N)[kept]
+    first = np.zeros(len(kept), bool)
+    first[np.unique(kept, return_index=True)[1]] = True
+    use = (total > 2) & (first | (total > SMALL)) & (N[kept] > 0)
+    kept, mixed, total = kept[use], mixed[use], total[use]
+    if len(kept) < LEAST:
+        return None
+    chance = np.maximum(2 * n[kept] * N[kept] / (total * (total - 1.0)), 0.5)
+    K, found, by = len(kept), int(mixed.sum()), float(chance.mean())
+    low = beta.ppf(SURE / 2, found, K - found + 1) if found else 0.0
+    persons, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
+    p = float(binom.sf(found - 1, K, by))
+    return Link(test, l, (*names,), K, found, by * K, p, max(persons, 0.0), max(least, 0.0))
+
+
+# --- own rows -------------------------------------------------------------------------------------
+
+
+def _own_rows(seen: _Seen) -> Iterator[Link]:
+    """Rows whose own record is nearest, in each file and in the mean of all."""
+    tables = seen.tables
+    files = [l for l in range(1, seen.m1) if tables.corresponds[l - 1]]
+    if not files:
+        return
+    rows = np.arange(tables.n)[seen.rows(1)]
+    cell, exact = seen.cells[0][rows], True
+    alone = np.bincount(cell)[cell] < 2
+    if 2 * alone.sum() > len(rows):
+        cell, exact = _alike(seen, files, rows), False
+    sets = [tuple(seen.made)] + [(c,) for c in seen.made if len(seen.made) > 1]
+    groups = [[l] for l in files] + ([files] if len(files) > 1 else [])
+    for names, group in product(sets, groups):
+        y, z = _features(seen, names, group, rows)
+        one = _own(y, z, cell)
+        if one is not None:
+            of, found, cells = one
+            low = gammaincinv(found, SURE / 2) if found else 0.0
+            chance = cells / of
+            persons, least = ((k - cells) / (1 - chance) for k in (found, low))
+            scale = len(rows) / of if of < len(rows) and len(rows) > LOOKED_AT else 1.0
+            yield Link(
+                "own rows" if exact else "own rows among alike",
+                group[0] if len(group) == 1 else 0,
+                names, of, found, cells,
+                float(poisson.sf(np.floor(found) - 1, cells)),
+                max(persons, 0.0) * scale, max(least, 0.0) * scale,
+            )  # fmt: skip
+
+
+def _features(
+    seen: _Seen, names: Sequence[str], files: Sequence[int], rows: Ints
+) -> tuple[Array, Array]:
+    """Columns of the original and the mean of some files: ranks, and shares of levels."""
+    y, z = [], []
+    for name in names:
+        column = seen.tables.column(name)
+        parts = [column.codes[l][rows] for l in (0, *files)]
+        if seen._is_amount(name):
+            ranks = np.split(_ranks(np.concatenate([column.values[p] for p in parts])), len(parts))
+            lost = np.isnan(ranks).astype(float)
+            full = [np.where(np.isnan(r), 1.0, r) for r in ranks]
+            pairs = [full, list(lost)] if lost.any() else [full]
+        else:
+            held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
+            pairs = [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
+        for first, *others in pairs:
+            y.append(first)
+            z.append(np.mean(others, axis=0))
+    return np.column_stack(y), np.column_stack(z)
+
+
+def _own(y: Array, z: Array, cell: Ints) -> tuple[int, float, float] | None:
+    """Rows looked at in cells of two or more, own ones that are nearest, and those by chance."""
+    size = np.bincount(cell)
+    of = np.flatnonzero(size[cell] > 1)
+    if len(of) < LEAST:
+        return None
+    if len(of) > LOOKED_AT:
+        of = np.sort(np.random.default_rng(0).choice(of, LOOKED_AT, replace=False))
+    sides = [
+        Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
+    ]
+    near = two_nearest(sides[1], sides[0].only(of))
+    own = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
+    found = float((1 / near.ties)[own <= near.first * (1 + 1e-12)].sum())
+    return len(of), found, float((1 / size[cell[of]]).sum())
+
+
+def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
+    """Groups of records for which the files' values, given kept columns, are predicted alike.
+
+    Predictions are those of trees grown on other records.
+    """
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.model_selection import KFold, cross_val_predict
+
+    tables = seen.tables
+    kept = []
+    for name in seen.kept:
+        column = tables.column(name)
+        codes = column.codes[0][rows]
+        kept.append(column.values[codes] if len(column.values) else codes.astype(float))
+    asked, known = _features(seen, seen.made, files, rows)[1], np.column_stack(kept)
+    known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
+    some = np.arange(len(rows))
+    if len(rows) > 10 * LOOKED_AT:
+        some = np.random.default_rng(0).choice(some, 10 * LOOKED_AT, replace=False)
+    trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
+    folds = KFold(5, shuffle=True, random_state=0)
+    group = np.arange(len(rows)) + len(rows)  # alone
+    group[some] = _halved(
+        cross_val_predict(trees, known[some], np.squeeze(asked[some]), cv=folds).reshape(len(some), -1)
+    )
+    return np.asarray(np.unique(group, return_inverse=True)[1])
+
+
+def _halved(scores: Array) -> Ints:
+    """Groups of at most eight records, halved by the score that differs most."""
+    group = np.zeros(len(scores), np.int64)
+    parts, done = [np.arange(len(scores))], 0
+    while parts:
+        rows = parts.pop()
+        if len(rows) <= GROUP:
+            group[rows] = done
+            done += 1
+            continue
+        half, widest = len(rows) // 2, int(np.argmax(scores[rows].std(axis=0)))
+        rows = rows[np.argpartition(scores[rows, widest], half)]
+        parts += [rows[half:], rows[:half]]
+    return group
