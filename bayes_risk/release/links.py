@@ -16,18 +16,20 @@ that is nearest to a record is its own in one case per cell, with a variance of 
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.special import gammaincinv
 from scipy.stats import beta, binom, poisson, rankdata
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.nearest import Points, two_nearest
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import FEW
 
-from .tables import Tables
+from .links_result import ALIKE, IDENTICAL, NEAREST, OWN, UNIQUES, VALUES, Link, Links
+from .tables import Released, Tables, tables_of
 
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
 LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
@@ -39,41 +41,78 @@ APART = 1_000.0  # distance of different kept cells, of which columns add up to 
 SURE = 0.05  # two-sided, of the limits of a number of persons
 
 
-class Link(NamedTuple):
-    """How many persons a test sees in a file beyond chance.
+def links(
+    original: pd.DataFrame | Microdata | Tables,
+    release: Released | pd.DataFrame | Sequence[pd.DataFrame] | None = None,
+    *,
+    keys: Sequence[str] = (),
+    corresponds: bool | None = None,
+) -> Links:
+    r"""Test whether released files show persons of the original beyond chance, without a model.
 
-    ``of`` pairs, or rows, ``found`` link a person to a released record where ``by_chance`` would
-    (pairs: at most). ``p``: that as many do by chance, times the number of tests. ``persons``
-    beyond chance, and ``low``, the lower end of their 95 % interval.
+    *Nearest pairs.* Put the n records of the original and the N of a file together. Two records
+    that are each other's nearest are one of each table with probability
+    :math:`2ab/(a+b)^2 \le 1/2`, if the file was drawn without knowledge of these persons at
+    density b where the original's is a. Equal records count where exactly two are equal.
+
+    *Own rows.* If row i is record i, and rows could as well stand in any order among those with
+    the same kept values, the released row that is nearest to a record is its own once a cell.
+
+    Parameters
+    ----------
+    original : DataFrame or Microdata, n records
+        The confidential file.
+    release : Release, DataFrame, or list of m DataFrames
+        The released files.
+    keys : list of str
+        Columns that an intruder knows: tested on their own besides.
+    corresponds : bool, optional
+        Whether row i of a file is record i; by default where it has as many and the same index.
+
+    Returns
+    -------
+    Links
+        Tests, with the number of persons that each sees beyond chance; facts of columns.
+
+    Raises
+    ------
+    InputError
+        As of `exposure`.
+
+    See Also
+    --------
+    exposure : Counts of equal records and values.
+
+    Notes
+    -----
+    *Assumptions.* Densities are about the same at the two records of a pair. Within cells of kept
+    columns, of n and N records, the bound is :math:`2nN/((n+N)(n+N-1))` where this is larger. Where
+    kept values are nearly all different, own rows are tested among eight records of which trees,
+    grown on other records, predict like values; ``by_chance`` is approximate there.
+
+    *Several tests.* Each is made on all columns, on all but one, on single amounts and on the keys;
+    p-values are multiplied by the number of tests (Bonferroni).
+
+    *Cost.* Time O(m p n log n) for p columns; nearest records are looked up for 2,000 records a
+    test at most. Memory O(n p).
+
+    References
+    ----------
+    Henze, N. (1988). A multivariate two-sample test based on the number of nearest neighbor type
+    coincidences. Annals of Statistics 16, 772-783.
     """
-
-    test: str
-    file: int  # counted from 1; 0: the mean of all
-    columns: tuple[str, ...]
-    of: int
-    found: float
-    by_chance: float
-    p: float
-    persons: float
-    low: float
-
-
-def links(tables: Tables, keys: Sequence[str] = ()) -> list[Link]:
-    """Every test of the two kinds on the files, those with the smallest probability first.
-
-    ``keys``: columns that an intruder knows, which are looked at on their own besides. Cost:
-    ``O((m p) n log n)`` for p columns, for exact pairs; nearest records are looked up for at most
-    2,000 records a test.
-    """
+    tables = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
     seen = _Seen(tables)
-    if not seen.made:
-        return []
-    found = [*_pairs(seen, keys), *_own_rows(seen)]
-    return sorted((one._replace(p=min(1.0, one.p * len(found))) for one in found), key=_order)
-
-
-def _order(link: Link) -> tuple[float, float]:
-    return link.p, -link.low
+    tests = [*_pairs(seen, keys), *_own_rows(seen)] if seen.made else []
+    adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
+    return Links(
+        n=tables.n,
+        m=tables.m,
+        made=tuple(seen.made),
+        tests=tuple(sorted(adjusted, key=lambda one: (one.p, -one.low))),
+        unchanged={name: seen.alone(name) for name in seen.kept},
+        outside=tables.outside(),
+    )
 
 
 class _Seen:
@@ -116,6 +155,11 @@ class _Seen:
         if there.all():
             return not any(bool((z != y).any()) for z in files)
         return _all_equal(column.codes[: self.m1], column.size)
+
+    def alone(self, name: str) -> int:
+        """Persons whose value of a column nobody else has."""
+        codes = self.tables.column(name).codes[0]
+        return int((np.bincount(codes[codes > 0]) == 1).sum())
 
     def rows(self, l: int) -> Flags | slice:
         """Rows of table l that were replaced, where the release names them."""
@@ -178,15 +222,19 @@ def _pairs(seen: _Seen, keys: Sequence[str]) -> Iterator[Link]:
     """Pairs of equal records on many sets of columns, then those that are only nearest."""
     single = [(c,) for c in seen.made if seen._is_amount(c)]
     known = tuple(c for c in keys if c in seen.names)
-    sets = [*seen.sets(), *single, *([known] if set(known) & set(seen.made) else [])]
-    for names, l in product(dict.fromkeys(sets), range(1, seen.m1)):
-        if (one := _equal_pairs(seen, names, l)) is not None:
+    sets = [(IDENTICAL, names) for names in seen.sets()] + [(VALUES, names) for names in single]
+    sets += [(UNIQUES, known)] if set(known) & set(seen.made) else []
+    for (test, names), l in product(sets, range(1, seen.m1)):
+        if (one := _equal_pairs(seen, test, names, l)) is not None:
             yield one
-    for names, l in product(seen.sets(), range(1, seen.m1)):
+    if sum(seen.tables.sizes[:2]) > 5 * LOOKED_AT:
+        sets = sets[:1]
+    near = [names for test, names in sets if test == IDENTICAL]
+    for names, l in product(near, range(1, seen.m1)):
         yield from _nearest_pairs(seen, names, l)
 
 
-def _equal_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Link | None:
+def _equal_pairs(seen: _Seen, test: str, names: tuple[str, ...], l: int) -> Link | None:
     """Cells of exactly two equal records: one of each table, or two of one."""
     rows, tables = seen.rows(l), seen.tables
     cell = [seen.cells[0][rows], seen.cells[l][rows]]
@@ -202,7 +250,7 @@ def _equal_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Link | None:
     kept = np.zeros(cells.size, np.int64)
     kept[np.concatenate(at)] = np.concatenate(cell)
     pairs = np.flatnonzero(own + shown == 2)
-    return _tested("pairs", seen, names, l, kept[pairs], own[pairs] == 1, fold)
+    return _tested(test, seen, names, l, kept[pairs], own[pairs] == 1, fold)
 
 
 def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
@@ -224,7 +272,7 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
         a, b = asked[pairs], there.row[pairs]
         kept = np.concatenate([y.numbers[:, 0], z.numbers[:, 0]])[a] / APART
         mixed = (a < n) != (b < n)
-        found = _tested("pairs", seen, names, l, kept.astype(np.int64), mixed, 1)
+        found = _tested(NEAREST, seen, names, l, kept.astype(np.int64), mixed, 1)
         if found is not None:
             persons, low = (k / (2 * share if share < 1 else 1) for k in (found.persons, found.low))
             yield found._replace(persons=persons, low=low)
@@ -281,7 +329,7 @@ def _own_rows(seen: _Seen) -> Iterator[Link]:
             persons, least = ((k - cells) / (1 - chance) for k in (found, low))
             scale = len(rows) / of if of < len(rows) and len(rows) > LOOKED_AT else 1.0
             yield Link(
-                "own rows" if exact else "own rows among alike",
+                OWN if exact else ALIKE,
                 group[0] if len(group) == 1 else 0,
                 names, of, found, cells,
                 float(poisson.sf(np.floor(found) - 1, cells)),
@@ -351,7 +399,9 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
     folds = KFold(5, shuffle=True, random_state=0)
     group = np.arange(len(rows)) + len(rows)  # alone
     group[some] = _halved(
-        cross_val_predict(trees, known[some], np.squeeze(asked[some]), cv=folds).reshape(len(some), -1)
+        cross_val_predict(trees, known[some], np.squeeze(asked[some]), cv=folds).reshape(
+            len(some), -1
+        )
     )
     return np.asarray(np.unique(group, return_inverse=True)[1])
 

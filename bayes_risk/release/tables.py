@@ -220,6 +220,11 @@ class Tables:
                 found[name] = why
         return found
 
+    def outside(self) -> tuple[str, ...]:
+        """Columns of files that the original does not have."""
+        frames = self.frames[1 : self.m + 1]
+        return tuple(dict.fromkeys(str(c) for f in frames for c in f if c not in self.names))
+
     def aligned(self, names: Sequence[str]) -> list[pd.DataFrame]:
         """These columns of the original and of each file, in the original's terms."""
         found = [self.frames[0][list(names)]]

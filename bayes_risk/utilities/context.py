@@ -8,6 +8,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
+from bayes_risk._core.nearest import Points, nearest
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import checked_table
@@ -17,7 +18,6 @@ from bayes_risk.release.release import Release
 from bayes_risk.release.tables import Tables
 
 from .context_result import COMPARED, ContextMeasures
-from bayes_risk._core.nearest import Points, nearest
 from .tables import compared_columns, floats, group_edges, group_of
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding

@@ -1,0 +1,151 @@
+"""Links: how many persons released files show beyond chance, test by test."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pandas as pd
+
+from bayes_risk._core.formats import begun, counted, number, percent
+from bayes_risk.data.base_result import Result, Table, count, value
+
+IDENTICAL, VALUES, UNIQUES = "identical records", "unique values", "replicated uniques"
+NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows among alike"
+LEVEL = 0.01  # probability of a false alarm, of all tests together
+CERTAIN = 0.95  # share of right claims from which a person counts as shown for certain
+WORDS = {
+    IDENTICAL: "pairs of equal records",
+    VALUES: "pairs of equal values",
+    UNIQUES: "pairs of equal keys",
+    NEAREST: "pairs of records that are each other's nearest",
+    OWN: "records",
+    ALIKE: "records",
+}
+LISTED = 3  # columns that a sentence names
+
+
+class Link(NamedTuple):
+    """How many persons one test sees in a file beyond chance.
+
+    Of ``of`` pairs, or records, ``found`` join a person and a released record; ``by_chance``:
+    expected (of pairs: at most). ``p``: probability that so many do by chance, times the number of
+    tests. ``persons``: estimated number beyond chance; ``low``: lower end of the 95 % interval.
+    """
+
+    test: str
+    file: int  # counted from 1; 0: the mean of all files
+    columns: tuple[str, ...]
+    of: int
+    found: float
+    by_chance: float
+    p: float
+    persons: float
+    low: float
+
+    @property
+    def seen(self) -> bool:
+        """Whether it is beyond chance."""
+        return self.p <= LEVEL
+
+    @property
+    def certain(self) -> bool:
+        """Whether nearly every such pair is a person that was shown."""
+        pairs = self.test in (IDENTICAL, VALUES, UNIQUES)
+        return self.seen and pairs and self.persons >= CERTAIN * self.found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Links(Result):
+    """How many persons of an original of n records m files show beyond chance; holds no value.
+
+    Attributes
+    ----------
+    n, m : int
+        Records of the original; files.
+    made : tuple of str
+        Synthesised columns that were tested.
+    tests : tuple of Link
+        Every test, that of the smallest probability first.
+    unchanged : dict of str to int
+        Columns that every file has unchanged, and the persons whose value nobody else has.
+    outside : tuple of str
+        Columns of the files that the original does not have.
+    """
+
+    n: int
+    m: int
+    made: tuple[str, ...]
+    tests: tuple[Link, ...]
+    unchanged: dict[str, int]
+    outside: tuple[str, ...]
+
+    def worst(self) -> dict[str, Link]:
+        """Of each kind of test that which sees most persons, of those beyond chance if any are."""
+        found: dict[str, Link] = {}
+        for one in sorted(self.tests, key=lambda t: (not t.seen, -t.persons)):
+            found.setdefault(one.test, one)
+        return {test: found[test] for test in WORDS if test in found}
+
+    def summary(self) -> pd.DataFrame:
+        """One row per kind of test, that which sees most: the fields of `Link`, and ``share``."""
+        rows = [one._asdict() | {"share": one.persons / self.n} for one in self.worst().values()]
+        return pd.DataFrame(rows, columns=[*Link._fields, "share"]).set_index("test")
+
+    def told(self, link: Link) -> str:
+        """A test in one sentence, without its full stop."""
+        named = ", ".join(link.columns[:LISTED])
+        but = [c for c in self.made if c not in link.columns]
+        if len(link.columns) > LISTED:
+            named = f"all {len(self.made)} synthesised columns{f' but {but[0]}' if but else ''}"
+        file = "the mean of all files" if not link.file else f"file {link.file}"
+        file = "the file" if self.m == 1 else file
+        joins = f"join a person of the original and a record of {file}"
+        by = f"at most {number(link.by_chance, 1)}"
+        if link.test in (OWN, ALIKE):
+            joins = f"are nearest to their own row in {file}"
+            by = ("about " if link.test == ALIKE else "") + number(link.by_chance, 1)
+        text = (
+            f"{number(link.found, 0 if link.found == int(link.found) else 1)} of {link.of:,} "
+            f"{WORDS[link.test]} ({named}) {joins}, by chance {by}"
+        )
+        if not link.seen:
+            return f"{text}: no more than chance explains"
+        return (
+            f"{text}: about {link.persons:,.0f} of {self.n:,} persons "
+            f"({percent(link.persons / self.n)}) are shown beyond chance, at least {link.low:,.0f}"
+        )
+
+    def sentence(self) -> str:
+        """What is beyond chance, in plain words."""
+        seen = [one for one in self.worst().values() if one.seen]
+        parts = [f"{begun(self.told(one))}." for one in seen]
+        if not seen and self.tests:
+            parts.append(f"None of {counted(len(self.tests), 'test')} sees a person beyond chance.")
+        if not self.tests:
+            parts.append("There are too few records or values to test.")
+        if self.unchanged:
+            facts = [f"{name} ({n:,} alone)" for name, n in self.unchanged.items()]
+            parts.append(f"Unchanged columns, with persons alone in them: {', '.join(facts)}.")
+        if self.outside:
+            parts.append(f"Columns that the original does not have: {', '.join(self.outside)}.")
+        return " ".join(parts)
+
+    def tables(self) -> dict[str, Table]:
+        """The tests, one row a kind."""
+        table = Table(
+            caption=f"{counted(self.m, 'file')}, {self.n:,} persons, {len(self.tests):,} tests. Of "
+            "each kind the test that sees most persons.",
+            note="Without a model. Equal or nearest pairs of two records are of both tables in at "
+            "most half of the cases by chance; of rows the number in a random order is given.",
+            frame=self.summary(),
+            head="Test",
+            labels=begun,
+            columns=[
+                ("Found", value("found", number)),
+                ("Of", count("of")),
+                ("By chance", value("by_chance", number)),
+                ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
+                ("Persons beyond chance", value("persons", number)),
+                ("At least", value("low", number)),
+            ],
+        )
+        return {"tests": table}
