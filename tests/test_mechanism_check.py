@@ -11,7 +11,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.evidence import mechanism_check
-from bayes_risk.evidence.mechanism_check import check_mechanism, decimals_of, stands_out
+from bayes_risk.evidence.mechanism_check import check_mechanism, stands_out
 from bayes_risk.reporting.verdicts.verdict import judge
 from tests.edge_results import attribute, identification
 from tests.fits import encoded, fit_of, offered, release_of
@@ -91,12 +91,6 @@ def test_a_measure_that_all_files_share_says_nothing():
     values = np.ones((40, 2))
     _, p = stands_out(values, np.full(2, 0.1), 1, rng=np.random.default_rng(1))
     assert (p == 1).all()
-
-
-def test_decimals_of_released_numbers():
-    assert decimals_of(np.array([1.0, 20.0])) == 0
-    assert decimals_of(np.array([1.25, 20.5])) == 2
-    assert decimals_of(np.array([math.pi])) is None
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -327,8 +327,8 @@ def identification_risk(
         must add up to 1 at most (to less, if ends are left out).
     closed : bool
         Whether the ends of the intervals belong to them, as Hornby & Hu (2021) define; their
-        package leaves them out. Decimals decide, ``|Z_j - y_i| <= r`` or ``< r``, and not their sums in
-        floating point. A value always matches itself.
+        package leaves them out. Decimals decide, ``|Z_j - y_i| <= r`` or ``< r``, and not their
+        sums in floating point. A value always matches itself.
     missing : {"level", "wildcard", "never"}, or dict of str to one of them
         Missing values of a key match missing ones only; match everything, theirs or the target's;
         or match nothing.

@@ -305,6 +305,17 @@ def read_rows(
     return found, corresponds
 
 
+def group_edges(y: Array, groups: int) -> Array:
+    """Where to cut a number: its quantiles in the original, missing values left out."""
+    seen = y[~np.isnan(y)]
+    return np.unique(np.quantile(seen, np.linspace(0, 1, groups + 1)[1:-1]))
+
+
+def group_of(values: Array, edges: Array) -> Ints:
+    """Group of each value, ``0 .. len(edges)``; one more for missing values."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
+
+
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
     """A column that was not synthesised is the original's in every release."""
     if n_changed:

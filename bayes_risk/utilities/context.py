@@ -14,11 +14,11 @@ from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.precision import SAME as ALIKE
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import Tables
+from bayes_risk.release.tables import Tables, group_edges, group_of
 
 from .context_result import COMPARED, ContextMeasures
 from .nearest import Points, nearest
-from .tables import compared_columns, floats, group_edges, group_of
+from .tables import compared_columns, floats
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
