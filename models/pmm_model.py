@@ -18,6 +18,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
@@ -169,7 +170,7 @@ class PMMFit(Fitted):
         rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
         tables = (self.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
         keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
-        every = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
+        _, every, _ = distinct_rows(np.vstack(keys))
         cell, guessed = every[:n], every[n:].reshape(rows.shape[:2])[alike]
         count = np.bincount(cell, minlength=int(every.max()) + 1)
         differ = (guessed != cell[targets.record]) & (count[guessed] >= model.threshold)

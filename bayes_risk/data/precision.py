@@ -115,12 +115,8 @@ def _at_digits(values: Array, n: int, how: str) -> Array:
     return found
 
 
-def _thinned(values: Numbers) -> Numbers:
-    return values[:: len(values) // SAMPLE + 1]
-
-
 def _first_that_holds(grids: Iterator[Grid], values: Numbers) -> Grid | None:
-    some = _thinned(values)
+    some = values[:: len(values) // SAMPLE + 1]
     return next((g for g in grids if g.holds(some).all() and g.holds(values).all()), None)
 
 

@@ -4,7 +4,7 @@ An intruder who does not know whether the target is in the file counts everyone 
 ``F_t`` people with key t. Mathematics, and what each source assumes: ``docs/population.md``.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -45,10 +45,13 @@ class KeyLevels:
     @classmethod
     def from_table(cls, df: pd.DataFrame, keys: Sequence[str]) -> "KeyLevels":
         """Read the levels of a table."""
-        found = {name: _present(df[name]) for name in keys}
-        for name, values in found.items():
+        found = []
+        for name in keys:
+            values = pd.Index(pd.factorize(df[name])[1])  # in the order of first appearance
             check_discrete(name, df[name], len(values), "")
-        return cls(variables=tuple(Variable(k, v, True, object) for k, v in found.items()))
+            levels = tuple(scalar(v) for v in values.astype(object))
+            found.append(Variable(name, levels, True, object))
+        return cls(variables=tuple(found))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -98,12 +101,6 @@ def found_in(table: Ints, codes: Ints) -> Ints:
         pd.MultiIndex.from_arrays([np.zeros(len(of)), *of.T]) for of in (table, codes)
     )
     return cells.get_indexer(rows)
-
-
-def _present(column: pd.Series) -> tuple[Hashable, ...]:
-    """Distinct values that are not missing, in the order of first appearance."""
-    _, values = pd.factorize(column)
-    return tuple(scalar(v) for v in pd.Index(values).astype(object))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import Tables, check_unchanged, group_edges, group_of, listed
+from bayes_risk.release.tables import Tables, group_edges, group_of, listed
 
 
 class Compared(NamedTuple):
@@ -74,8 +74,8 @@ def compared_columns(
     tables = Tables.of(original, release, own=bool(kept or part), others=others)
     for l, table in enumerate(given, start=1):
         require_columns(table, [c for c in wanted if c in table.columns], place_of(l))
-        for name in kept:
-            check_unchanged(name, tables.changed(name, l), len(original), place_of(l))
+    for name in kept:
+        tables.check_kept(name)
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
     return Compared(tables, tuple(wanted), tuple(made), tuple(kept), share, tuple(left_out))
 
