@@ -18,11 +18,11 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
-from bayes_risk._core.formats import NONE, error, number
+from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk._core.validate import number as checked_number
-from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
+from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value, with_error
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
 from bayes_risk.evidence.contract import Progress
@@ -232,8 +232,8 @@ class Reweighting(Drawn):
                 head="Round",
                 labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
                 columns=[
-                    ("Truth, mean", lambda row: _with_error(row, "mean_probability", "mcse")),
-                    ("Truth, worst", lambda row: _with_error(row, "max_probability", "mcse_max")),
+                    ("Truth, mean", with_error("mean_probability", "mcse")),
+                    ("Truth, worst", with_error("max_probability", "mcse_max")),
                     (f"Records {above}", count("above")),
                     ("Mean weight", value("mean_weight")),
                     ("Least weight", value("min_weight")),
@@ -248,11 +248,6 @@ class Reweighting(Drawn):
         """Sentence, why it stopped, and the rounds."""
         own = {"reason": self.reason, "until": self.until, "rounds": self.summary()}
         return {"sentence": self.sentence(), **own}
-
-
-def _with_error(row: Mapping[str, Any], column: str, mcse: str) -> str:
-    spread = error(float(row[mcse]), float(row[column]))
-    return number(float(row[column])) + ("" if spread in ("0", NONE) else f" ({spread})")
 
 
 def _standard_error(risk: AttributeRisk) -> Array:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import checked_table
@@ -147,10 +147,8 @@ def attribute(key: Coded, target: Coded, both: Coded, l: int) -> tuple[Counts, F
 def combined(columns: Sequence[Coded]) -> Coded:
     """Combinations of columns as one column."""
     ends = np.cumsum([len(codes) for codes in columns[0][0]])
-    cells = Combinations(ends[-1])
-    for codes, size in columns:
-        cells.add(np.concatenate(codes), size)
-    return np.split(cells.dense(), ends[:-1]), cells.size
+    first, row, _ = distinct_rows(np.column_stack([np.concatenate(codes) for codes, _ in columns]))
+    return np.split(row, ends[:-1]), len(first)
 
 
 def _counted(column: Coded, l: int) -> tuple[Array, Array]:
