@@ -19,8 +19,8 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, count, value
-from bayes_risk.data.equality import coded_numbers
 from bayes_risk.data.microdata import Codes
+from bayes_risk.data.precision import EXACT, grids_of
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import group_edges, group_of
@@ -282,11 +282,11 @@ def check_mechanism(
     Files with parameters of their own, or from one estimate, are simulated one by one; with shared
     parameters, or from one chain, m at a time, and one set is compared with R sets. log p(Z) is the
     mean over 40 posterior draws, none of which made a simulated file; left out where fewer than 10
-    are left. Numbers are equal as ``docs/files.md`` defines it: where released ones are rounded,
-    simulated ones are compared as rounded. The check can reject a model, never confirm it: a file
-    copied from the original differs in genuine values or tables, a small change of a few records in
-    nothing. Cost: R (or R m)
-    synthetic files, O(n) for each file and pair of columns, the density of 40 draws for each.
+    are left. Where released numbers were rounded (to decimals, digits, multiples of 10), simulated
+    ones are rounded alike. The check can reject a model, never confirm it: a file copied from the
+    original differs in genuine values or tables, a small change of a few records in nothing. Cost:
+    R (or R m) synthetic files, O(n) for each file and pair of columns, the density of 40 draws for
+    each.
 
     References
     ----------
@@ -420,10 +420,12 @@ class _Files:
         self.original = codes[release.replaced]  # the other records say nothing
         self.made = [j for j, c in enumerate(self.names) if c in release.synthesized]
         self.cells = [_Cells.of(self.original[:, j], int(d)) for j, d in enumerate(levels)]
-        self.numbers = {  # the original's, and the released ones beside it
-            j: [codes[:, j], release.codes[:, release.rows, j].ravel()]
-            for j in self.made
-            if not levels[j]
+        numbers = [j for j in self.made if not levels[j]]
+        released = [release.codes[:, release.rows, j].astype(float) for j in numbers]
+        grids = [next(iter(grids_of(np.unique(z))), EXACT) for z in released]
+        self.grids = dict(zip(numbers, grids, strict=True))  # a model's have more decimals
+        self.genuine = {
+            j: grid.rounded(codes[:, j].astype(float)) for j, grid in self.grids.items()
         }
         self.pairs = [
             (j, other)  # the later one of two that were both synthesised names the pair
@@ -432,7 +434,7 @@ class _Files:
             if other not in self.made[k:]
         ]
         self.tables: list[list[Ints]] = []
-        self.counts: list[Array] = []
+        self.counts: list[list[int]] = []
         self.scored = can.importance if "importance" in can.methods else None  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
@@ -444,8 +446,7 @@ class _Files:
         """Measure every file."""
         z = files.codes[:, self.rows]
         self.tables += map(self._tables_of, z)
-        counted = [self._counted(j, z[:, :, j]) for j in self.numbers]
-        self.counts.append(np.column_stack([np.empty((len(z), 0)), *counted]))
+        self.counts += [[x for j in self.grids for x in self._counted(j, of[:, j])] for of in z]
         if self.scored is not None and len(self.scoring):
             self.log_p.append(self.scored.log_release(files, self.scoring))
         self.used.update(files.source.draw_index or ())
@@ -461,10 +462,10 @@ class _Files:
         for j, other in [*((j, -1) for j in self.made), *self.pairs]:
             what = "values" if other < 0 else f"{WITH}{self.names[other]}"
             names += [Measure(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
-        for j in self.numbers:
+        for j in self.grids:
             for words in ("genuine values", "values that nobody has", "distinct values"):
                 names.append(Measure(self.names[j], words, "count"))
-        values += list(2 * np.sqrt(np.vstack(self.counts).T + 0.375))
+        values += list(2 * np.sqrt(np.array(self.counts).T + 0.375))
         free = ~np.isin(self.scoring, list(self.used))
         if free.sum() >= FEWEST:
             log_p = np.vstack(self.log_p)[:, free].mean(axis=1)
@@ -484,12 +485,8 @@ class _Files:
         ]
         return one + two
 
-    def _counted(self, j: int, files: Codes) -> Array:
-        """Of each file (m, N) how many numbers are genuine, are not, and are distinct, (m, 3).
-
-        At the precision of the original or of the released files: a model's have more decimals.
-        """
-        own, *_, shown = coded_numbers(self.names[j], [*self.numbers[j], files.ravel()]).codes
-        genuine = np.isin(shown, own).reshape(files.shape).sum(axis=1)
-        distinct = [len(np.unique(z)) for z in shown.reshape(files.shape)]
-        return np.column_stack([genuine, files.shape[1] - genuine, distinct]).astype(float)
+    def _counted(self, j: int, values: Codes) -> list[int]:
+        """Numbers of values that are genuine, or not, and of distinct ones; as released."""
+        numbers = self.grids[j].rounded(values.astype(float))
+        genuine = int(np.isin(numbers, self.genuine[j]).sum())
+        return [genuine, len(numbers) - genuine, len(np.unique(numbers))]
