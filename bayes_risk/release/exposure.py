@@ -101,10 +101,7 @@ def exposure(
     >>> shown.columns[["genuine", "unique"]].iloc[0].tolist()
     [3, 2]
     """
-    tables = tables_of(original, release, corresponds)
-    if isinstance(original, Microdata):
-        tables.categories = tuple(v.name for v in original.variables if v.n_levels)
-    return exposure_of_tables(tables, keys)
+    return exposure_of_tables(tables_of(original, release, corresponds), keys)
 
 
 def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exposure:

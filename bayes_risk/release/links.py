@@ -256,7 +256,8 @@ def _equal_pairs(seen: _Seen, test: str, names: tuple[str, ...], l: int) -> Link
 def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
     """Pairs of records that are each other's nearest by some factor, and not equal to others."""
     y, z = seen.points(names, l)
-    n, both = len(y.codes), Points(*(np.concatenate(pair) for pair in zip(y, z, strict=True)))
+    n = len(y.codes)
+    both = Points(np.concatenate([y.codes, z.codes]), np.concatenate([y.numbers, z.numbers]))
     N = len(both.codes)
     rng = np.random.default_rng(0)  # the same records in every run
     asked = np.arange(N) if N <= LOOKED_AT else np.sort(rng.choice(N, LOOKED_AT, replace=False))
@@ -270,7 +271,7 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
     for times in TIMES:
         pairs = np.flatnonzero(mutual & (next_one > times**2 * there.first))
         a, b = asked[pairs], there.row[pairs]
-        kept = np.concatenate([y.numbers[:, 0], z.numbers[:, 0]])[a] / APART
+        kept = both.numbers[a, 0] / APART
         mixed = (a < n) != (b < n)
         found = _tested(NEAREST, seen, names, l, kept.astype(np.int64), mixed, 1)
         if found is not None:
