@@ -39,6 +39,8 @@ from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness
 from .release.exposure import exposure as exposure
 from .release.exposure_result import Exposure as Exposure
+from .release.links import links as links
+from .release.links_result import Links as Links
 from .release.release import Release as Release
 from .release.synthpop import SynthpopRelease as SynthpopRelease
 from .release.synthpop import read_synthpop as read_synthpop

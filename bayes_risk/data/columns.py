@@ -34,8 +34,7 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
 
     ``first``: it is the first of its table, where programs put the numbers of rows.
     """
-    named = bool(NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower()))
-    named = named or name in ("", ROW_NAMES)
+    named = names_records(name)
     whole, n = _whole(column), len(column)
     if whole and (named or first) and n > 1 and column.notna().all() and column.iloc[0] in (0, 1):
         if (np.diff(column.to_numpy(dtype=float, na_value=np.nan)) == 1).all():
@@ -50,6 +49,12 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
     if named and whole and distinct > max(FEW, n // 20):
         return f"by its name, {distinct:,} numbers that name something"
     return ""
+
+
+def names_records(name: str) -> bool:
+    """Whether a column's name says that it names or numbers records."""
+    like = NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower())
+    return bool(like) or name in ("", ROW_NAMES)
 
 
 def _whole(column: pd.Series) -> bool:

@@ -18,6 +18,7 @@ from bayes_risk.data.columns import ROW_NUMBERS
 from bayes_risk.data.microdata import Microdata
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
+from .links import links
 from .tables import Released, Tables, tables_of
 
 
@@ -165,6 +166,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         columns=pd.DataFrame(
             [values[name][l - 1] for l, name in rows], index=rows, columns=list(OF_VALUES)
         ),
+        links=links(tables, keys=asked or chosen),
     )
 
 

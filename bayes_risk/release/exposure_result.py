@@ -10,6 +10,8 @@ from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
+from .links_result import Links
+
 COUNTED = {  # of how many, and words of those that the report shows
     "identical": ("records", "Records identical to the original, same row"),
     "identical_any_row": ("records", "Records identical to the original, any row"),
@@ -81,6 +83,8 @@ class Exposure(Result):
         file shows (``uniques_shown``); ``original_values`` and ``original_distinct``;
         ``expected_genuine_share`` and ``expected_unique_share``, of a fresh sample of the same
         population (see Notes of `exposure`); ``judged``.
+    links : Links
+        How many persons the files show beyond chance, as `links` counts them.
     """
 
     index: pd.Index
@@ -103,6 +107,7 @@ class Exposure(Result):
     unique: Flags
     replicated: Flags
     columns: pd.DataFrame
+    links: Links
 
     @property
     def n(self) -> int:
@@ -304,7 +309,7 @@ class Exposure(Result):
         )
         cut = {name: getattr(self, name)[..., :m] for name in by_file}
         rows = self.columns.index.get_level_values("release") <= m
-        return replace(self, columns=self.columns[rows], **cut)
+        return replace(self, columns=self.columns[rows], links=self.links.first(m), **cut)
 
     def sentence(self) -> str:
         """Say the counts in plain words."""

@@ -16,6 +16,7 @@ that is nearest to a record is its own in one case per cell, with a variance of 
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,12 @@ from scipy.special import gammaincinv
 from scipy.stats import beta, binom, poisson, rankdata
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.nearest import Points, two_nearest
+from bayes_risk.data.columns import ROW_NUMBERS, names_records, why_identifier
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.data.variables import FEW
+from bayes_risk.data.variables import FEW, holds_text
 
 from .links_result import ALIKE, IDENTICAL, NEAREST, OWN, UNIQUES, VALUES, Link, Links
 from .tables import Released, Tables, tables_of
@@ -103,40 +106,74 @@ def links(
     """
     tables = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
     seen = _Seen(tables)
-    tests = [*_pairs(seen, keys), *_own_rows(seen)] if seen.made else []
+    tests = [*_pairs(seen, keys), *_own_rows(seen)] if seen.made or seen.ranks else []
     adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     return Links(
         n=tables.n,
         m=tables.m,
-        made=tuple(seen.made),
+        made=(*seen.made, *seen.ranks),
         tests=tuple(sorted(adjusted, key=lambda one: (one.p, -one.low))),
         unchanged={name: seen.alone(name) for name in seen.kept},
         outside=tables.outside(),
+        identifiers=seen.named,
     )
 
 
 class _Seen:
     """Columns that are compared, those that were synthesised, and cells of those kept.
 
-    Identifiers, and columns with one value in the original, in a file, or in all files that no
-    record of the original has, say nothing of nearness.
+    Identifiers, and columns with one value in the original or in a file, say nothing of nearness.
+    Numbers in another unit than the original's are compared by their ranks in each table.
     """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        skipped = tables.identifiers()
-        names = [c for c in tables.names if c not in skipped and tables.compared(c) is not None]
-        self.names = [c for c in names if self._varies(c)]
-        self.kept, self.cells = list[str](), [np.zeros(n, np.int64) for n in tables.sizes]
-        for name in filter(self._is_kept, self.names):
+        skipped = {c: w for c, w in tables.identifiers().items() if self._names(c, w)}
+        named = [c for c, why in skipped.items() if why != ROW_NUMBERS]
+        self.named = {c: self._shown(c) for c in named}
+        asked = [c for c in tables.names if c not in skipped]
+        self.names = [c for c in asked if tables.compared(c) is not None and self._varies(c)]
+        self.ranks = {c: found for c in asked if c in tables.left_out and (found := self._own(c))}
+        self.kept, self.cells = self._kept(self.names)
+        self.made = [c for c in self.names if c not in self.kept]
+        self.fold = self._fold()
+
+    def _names(self, name: str, why: str) -> bool:
+        """Whether a column names or numbers records; numbers of another name may be amounts."""
+        if name in (self.tables.made or ()):
+            return False
+        text = holds_text(self.tables.frames[0][name])
+        return text or why == ROW_NUMBERS or names_records(str(name))
+
+    def _kept(self, names: Sequence[str]) -> tuple[list[str], list[Ints]]:
+        """Those that were kept, and their cells; where rows moved, those kept together."""
+        tables = self.tables
+        kept, cells = list[str](), [np.zeros(n, np.int64) for n in tables.sizes]
+        for name in filter(self._is_kept, names):
             stacked = Combinations(int(tables.sizes.sum()))
-            stacked.add(np.concatenate(self.cells), 1 + int(self.cells[0].max()))
+            stacked.add(np.concatenate(cells), 1 + int(cells[0].max()))
             stacked.add(tables.stacked(name), tables.column(name).size)
             parts = tables.parts(stacked.dense())
             if tables.corresponds.all() or _all_equal(parts, stacked.size):
-                self.kept.append(name)
-                self.cells = parts
-        self.made = [c for c in self.names if c not in self.kept]
+                kept.append(name)
+                cells = parts
+        return kept, cells
+
+    def _fold(self) -> int:
+        """How many times everybody stands in the original, in all columns."""
+        records = Combinations(self.tables.n)
+        for name in self.names:
+            column = self.tables.column(name)
+            records.add(column.codes[0], column.size)
+        return int(np.gcd.reduce(np.bincount(records.dense()))) if self.names else 1
+
+    def _own(self, name: str) -> list[Array]:
+        """Ranks of a column in each table; empty: it holds no numbers of different values."""
+        try:
+            numbers = self.tables.numbers(name)[: self.m1]
+        except InputError:
+            return []
+        return [_ranks(v) for v in numbers] if all(np.ptp(v) > 0 for v in numbers) else []
 
     def _varies(self, name: str) -> bool:
         return all((codes != codes[0]).any() for codes in self.tables.column(name).codes[: self.m1])
@@ -156,6 +193,17 @@ class _Seen:
             return not any(bool((z != y).any()) for z in files)
         return _all_equal(column.codes[: self.m1], column.size)
 
+    def _shown(self, name: str) -> int:
+        """Persons whose value of a column some file has."""
+        column = self.tables.compared(name)
+        if column is None:
+            return 0
+        frames = self.tables.frames[1 : self.m1]
+        if any(name in f and why_identifier(f[name], "id") == ROW_NUMBERS for f in frames):
+            return 0
+        y, *files = column.codes[: self.m1]
+        return int((np.isin(y, np.concatenate(files)) & (y > 0)).sum())
+
     def alone(self, name: str) -> int:
         """Persons whose value of a column nobody else has."""
         codes = self.tables.column(name).codes[0]
@@ -173,32 +221,36 @@ class _Seen:
             for name in self.made:
                 yield tuple(c for c in self.made if c != name)
 
-    def points(self, names: Sequence[str], l: int) -> tuple[Points, Points]:
-        """Records of the original and of file l: levels, ranks of numbers in both, kept cells."""
-        codes, numbers = [], [[c * APART for c in (self.cells[0], self.cells[l])]]
-        for name in names:
-            column = self.tables.column(name)
-            pair = [column.codes[0], column.codes[l]]
-            if self._is_amount(name):
-                values = np.concatenate([column.values[part] for part in pair])
-                ranks = _ranks(values)
-                numbers.append(np.split(ranks, [len(pair[0])]))
-            else:
-                codes.append(pair)
-        tables = []
-        for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l])):
-            kept = [pair[side].astype(np.int32) for pair in codes]
-            tables.append(
-                Points(
-                    np.column_stack([np.empty((n, 0), np.int32), *kept]),
-                    np.column_stack([pair[side].astype(float) for pair in numbers]),
-                ).only(np.arange(n)[self.rows(l)])
-            )
-        return tables[0], tables[1]
-
-    def _is_amount(self, name: str) -> bool:
+    def amounts(self, name: str, tables: Sequence[int]) -> list[Array] | None:
+        """Ranks of a column among some tables, the same for equal values; None: of categories."""
+        if name in self.ranks:
+            return [self.ranks[name][l] for l in tables]
         column = self.tables.column(name)
-        return len(column.values) > FEW + 1 and column.kind in ("numbers", "dates")
+        if column.kind not in ("numbers", "dates") or len(column.values) <= FEW + 1:
+            return None
+        parts = [column.values[column.codes[l]] for l in tables]
+        return np.split(_ranks(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
+
+    def points(self, names: Sequence[str], l: int) -> tuple[Points, Points]:
+        """Records of the original and of file l: levels, ranks of numbers, kept cells."""
+        codes: list[Any] = []
+        numbers: list[Any] = [[c * APART for c in (self.cells[0], self.cells[l])]]
+        for name in names:
+            amounts = self.amounts(name, (0, l))
+            if amounts is not None:
+                numbers.append(amounts)
+            else:
+                column = self.tables.column(name)
+                codes.append([column.codes[0], column.codes[l]])
+        y, z = (
+            Points(
+                np.column_stack([np.empty((n, 0), np.int32), *[p[side] for p in codes]]),
+                np.column_stack([p[side].astype(float) for p in numbers]),
+            )
+            for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l]))
+        )
+        rows = np.arange(self.tables.n)[self.rows(l)]
+        return (y, z) if self.tables.replaced is None else (y.only(rows), z.only(rows))
 
 
 def _all_equal(parts: Sequence[Ints], size: int) -> bool:
@@ -220,37 +272,48 @@ def _ranks(values: Array) -> Array:
 
 def _pairs(seen: _Seen, keys: Sequence[str]) -> Iterator[Link]:
     """Pairs of equal records on many sets of columns, then those that are only nearest."""
-    single = [(c,) for c in seen.made if seen._is_amount(c)]
-    known = tuple(c for c in keys if c in seen.names)
-    sets = [(IDENTICAL, names) for names in seen.sets()] + [(VALUES, names) for names in single]
-    sets += [(UNIQUES, known)] if set(known) & set(seen.made) else []
-    for (test, names), l in product(sets, range(1, seen.m1)):
-        if (one := _equal_pairs(seen, test, names, l)) is not None:
+    known = [c for c in keys if c in seen.names]
+    of_keys = seen._kept([c for c in known if c in seen.kept])[1]
+    nothing = [np.zeros(n, np.int64) for n in seen.tables.sizes]
+    near = list(seen.sets())
+    sets = [(IDENTICAL, names, seen.cells) for names in near]
+    sets += [(VALUES, (c,), nothing) for c in seen.made if seen.amounts(c, (0,)) is not None]
+    sets += [(UNIQUES, tuple(known), of_keys)] if {*known} & {*seen.made} else []
+    for (test, names, cells), l in product(sets, range(1, seen.m1)):
+        if (one := _equal_pairs(seen, test, names, cells, l)) is not None:
             yield one
     if sum(seen.tables.sizes[:2]) > 5 * LOOKED_AT:
-        sets = sets[:1]
-    near = [names for test, names in sets if test == IDENTICAL]
+        near = near[:1]
     for names, l in product(near, range(1, seen.m1)):
-        yield from _nearest_pairs(seen, names, l)
+        yield from _nearest_pairs(seen, (*names, *seen.ranks), l)
 
 
-def _equal_pairs(seen: _Seen, test: str, names: tuple[str, ...], l: int) -> Link | None:
-    """Cells of exactly two equal records: one of each table, or two of one."""
+def _equal_pairs(
+    seen: _Seen, test: str, names: tuple[str, ...], kept: Sequence[Ints], l: int
+) -> Link | None:
+    """Cells of exactly two equal records: one of each table, or two of one.
+
+    Of single values a row and its own record are left out where columns were kept: these may
+    foretell both.
+    """
     rows, tables = seen.rows(l), seen.tables
-    cell = [seen.cells[0][rows], seen.cells[l][rows]]
+    cell = [kept[0][rows], kept[l][rows]]
     cells = Combinations(sum(map(len, cell)))
-    cells.add(np.concatenate(cell), int(seen.cells[0].max()) + 1)
+    cells.add(np.concatenate(cell), int(kept[0].max()) + 1)
     for name in names:
         column = tables.column(name)
         cells.add(np.concatenate([column.codes[0][rows], column.codes[l][rows]]), column.size)
     at = np.split(cells.dense(), [len(cell[0])])
     counts = [np.bincount(part, minlength=cells.size) for part in at]
-    fold = int(np.gcd.reduce(counts[0]))  # everybody stands there so many times
-    own, shown = counts[0] // fold, -(-counts[1] // fold)
-    kept = np.zeros(cells.size, np.int64)
-    kept[np.concatenate(at)] = np.concatenate(cell)
-    pairs = np.flatnonzero(own + shown == 2)
-    return _tested(test, seen, names, l, kept[pairs], own[pairs] == 1, fold)
+    own, shown = counts[0] // seen.fold, -(-counts[1] // seen.fold)
+    of_cell = np.zeros(cells.size, np.int64)
+    of_cell[np.concatenate(at)] = np.concatenate(cell)
+    two = own + shown == 2
+    if test == VALUES and seen.kept and tables.corresponds[l - 1]:
+        two[at[0][at[0] == at[1]]] = False
+    pairs = np.flatnonzero(two)
+    sizes = [np.bincount(c, minlength=1 + int(kept[0].max())) for c in cell]
+    return _tested(test, names, l, (of_cell[pairs], own[pairs] == 1), sizes, seen.fold)
 
 
 def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
@@ -268,27 +331,32 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
         mutual &= asked < there.row
     next_one = np.minimum(there.second, back.second)
     share = len(asked) / N
+    cell = [(side.numbers[:, 0] / APART).astype(np.int64) for side in (y, z)]
+    cells, most = np.concatenate(cell), 1 + int(cell[0].max())
+    sizes = [np.bincount(c, minlength=most) for c in cell]
     for times in TIMES:
         pairs = np.flatnonzero(mutual & (next_one > times**2 * there.first))
-        a, b = asked[pairs], there.row[pairs]
-        kept = both.numbers[a, 0] / APART
-        mixed = (a < n) != (b < n)
-        found = _tested(NEAREST, seen, names, l, kept.astype(np.int64), mixed, 1)
+        mixed = (asked[pairs] < n) != (there.row[pairs] < n)
+        found = _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, 1)
         if found is not None:
             persons, low = (k / (2 * share if share < 1 else 1) for k in (found.persons, found.low))
             yield found._replace(persons=persons, low=low)
 
 
 def _tested(
-    test: str, seen: _Seen, names: tuple[str, ...], l: int, kept: Ints, mixed: Flags, fold: int
+    test: str,
+    names: tuple[str, ...],
+    l: int,
+    pairs: tuple[Ints, Flags],
+    sizes: Sequence[Ints],
+    fold: int,
 ) -> Link | None:
-    """Pairs in cells of the kept columns, and which of them are mixed: one of a small cell."""
-    rows = seen.rows(l)
-    n, N = (
-        np.bincount(c[rows], minlength=1 + int(seen.cells[0].max()))
-        for c in (seen.cells[0], seen.cells[l])
-    )
-    n = n // fold
+    """Pairs by kept cell, and which are mixed; of a small cell one counts.
+
+    ``sizes``: records of the original and of the file in each cell.
+    """
+    kept, mixed = pairs
+    n, N = sizes[0] // fold, sizes[1] // fold
     total = (n + N)[kept]
     first = np.zeros(len(kept), bool)
     first[np.unique(kept, return_index=True)[1]] = True
@@ -298,10 +366,10 @@ def _tested(
         return None
     chance = np.maximum(2 * n[kept] * N[kept] / (total * (total - 1.0)), 0.5)
     K, found, by = len(kept), int(mixed.sum()), float(chance.mean())
-    low = beta.ppf(SURE / 2, found, K - found + 1) if found else 0.0
+    low = float(beta.ppf(SURE / 2, found, K - found + 1)) if found else 0.0
     persons, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
     p = float(binom.sf(found - 1, K, by))
-    return Link(test, l, (*names,), K, found, by * K, p, max(persons, 0.0), max(least, 0.0))
+    return Link(test, l, names, K, found, by * K, p, max(persons, 0.0), max(least, 0.0))
 
 
 # --- own rows -------------------------------------------------------------------------------------
@@ -318,7 +386,8 @@ def _own_rows(seen: _Seen) -> Iterator[Link]:
     alone = np.bincount(cell)[cell] < 2
     if 2 * alone.sum() > len(rows):
         cell, exact = _alike(seen, files, rows), False
-    sets = [tuple(seen.made)] + [(c,) for c in seen.made if len(seen.made) > 1]
+    made = (*seen.made, *seen.ranks)
+    sets = [made] + [(c,) for c in made if len(made) > 1]
     groups = [[l] for l in files] + ([files] if len(files) > 1 else [])
     for names, group in product(sets, groups):
         y, z = _features(seen, names, group, rows)
@@ -344,14 +413,15 @@ def _features(
     """Columns of the original and the mean of some files: ranks, and shares of levels."""
     y, z = [], []
     for name in names:
-        column = seen.tables.column(name)
-        parts = [column.codes[l][rows] for l in (0, *files)]
-        if seen._is_amount(name):
-            ranks = np.split(_ranks(np.concatenate([column.values[p] for p in parts])), len(parts))
-            lost = np.isnan(ranks).astype(float)
-            full = [np.where(np.isnan(r), 1.0, r) for r in ranks]
-            pairs = [full, list(lost)] if lost.any() else [full]
+        amounts = seen.amounts(name, (0, *files))
+        if amounts is not None:
+            ranks = [part[rows] for part in amounts]
+            lost = [np.isnan(part).astype(float) for part in ranks]
+            full = [np.where(np.isnan(part), 1.0, part) for part in ranks]
+            pairs = [full, lost] if np.any(lost) else [full]
         else:
+            column = seen.tables.column(name)
+            parts = [column.codes[l][rows] for l in (0, *files)]
             held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
             pairs = [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
         for first, *others in pairs:
@@ -391,7 +461,8 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
         column = tables.column(name)
         codes = column.codes[0][rows]
         kept.append(column.values[codes] if len(column.values) else codes.astype(float))
-    asked, known = _features(seen, seen.made, files, rows)[1], np.column_stack(kept)
+    made = (*seen.made, *seen.ranks)
+    asked, known = _features(seen, made, files, rows)[1], np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     some = np.arange(len(rows))
     if len(rows) > 10 * LOOKED_AT:

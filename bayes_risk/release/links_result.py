@@ -1,6 +1,6 @@
 """Links: how many persons released files show beyond chance, test by test."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -69,6 +69,8 @@ class Links(Result):
         Columns that every file has unchanged, and the persons whose value nobody else has.
     outside : tuple of str
         Columns of the files that the original does not have.
+    identifiers : dict of str to int
+        Columns that name records, and the persons whose name some file has.
     """
 
     n: int
@@ -77,6 +79,12 @@ class Links(Result):
     tests: tuple[Link, ...]
     unchanged: dict[str, int]
     outside: tuple[str, ...]
+    identifiers: dict[str, int]
+
+    def first(self, m: int) -> "Links":
+        """The same of the first m files alone."""
+        tests = tuple(one for one in self.tests if 0 < one.file <= m or m == self.m)
+        return replace(self, m=m, tests=tests)
 
     def worst(self) -> dict[str, Link]:
         """Of each kind of test that which sees most persons, of those beyond chance if any are."""

@@ -124,6 +124,7 @@ HEADS = {
     "MatchCounts": ("match-counts", "Match counts: how many rows have what the intruder knows"),
     "MechanismCheck": ("mechanism", "Assumed model: whether it made the files"),
     "Exposure": ("exposure", "Without a model: what the files show by themselves"),
+    "Links": ("links", "Beyond chance: whether the files know persons"),
     "FileRisk": (
         "identification-of-files",
         "Identification risk of files: whether the intruder finds the record",
@@ -185,10 +186,12 @@ def in_order(parts: Iterable[Any]) -> list[Any]:
 
 def parts_of(result: Any) -> dict[str, Any]:
     """What a study found beside the two risks, by name; None: not asked for."""
+    shown = exposure_of(result.identification, result.attribute)
     names = ("privacy_loss", "membership", "full_table", "utility", "bounds", "context")
     return {
         "mechanism": None if result.attribute is None else result.attribute.check,
-        "exposure": exposure_of(result.identification, result.attribute),
+        "exposure": shown,
+        "links": None if shown is None else shown.links,
         **{name: getattr(result, name) for name in (*names, "reweighting")},
     }
 

@@ -27,6 +27,7 @@ FROM = {  # thresholds that are no shares, and the least that they can be
     "attribute_odds_factor": 1,
     "attribute_log_bayes_factor": 0,
     "membership_log_bayes_factor": 0,
+    "certain_persons": 0,
     "rhat": 1,
 }
 
@@ -42,16 +43,21 @@ class Thresholds:
     attribute_odds_factor: float = 1.5
     # the release should not raise the log odds of any record's truth by more than this
     attribute_log_bayes_factor: float = 3.0
-    # share of all records that may be matched uniquely and correctly, pooled or per release
+    # share of all records that may be matched uniquely and correctly, pooled or per release, beyond
+    # those that the unsynthesised keys lead to by chance
     true_match_rate: float = 0.05
-    # share of a file's records that may equal the original's record of the same row, where nobody
-    # else in the original does
+    # share of the original's persons that files may show beyond chance, by equal records on all
+    # synthesised columns, or on all but one
     identical_records: float = 0.05
-    # share of the released values of a number that may be genuine values of a single record, beyond
-    # the share that a fresh sample would show
+    # the same by values of one column, by records unique on the keys
     unique_values: float = 0.05
-    # share of all records that may be unique on the keys in the original and in a file alike
     replicated_uniques: float = 0.1
+    # the same by nearest records, or by rows that are nearest to their own record
+    linked_records: float = 0.05
+    # persons who may be shown for certain: nearly all pairs of equal records or values are theirs
+    certain_persons: float = 0
+    # columns that are public anyway, and why; None: no column is
+    public: Mapping[str, str] | None = None
     # share of targets whose number the diagnostics may reject before the verdict is inconclusive
     share_unreliable: float = 0.01
     # largest R-hat of the fit that needs no explanation; None: not judged
@@ -67,7 +73,9 @@ class Thresholds:
 
     def __post_init__(self) -> None:
         limits = {f.name: getattr(self, f.name) for f in fields(self)}
-        utility = limits.pop("utility") or {}
+        utility, public = limits.pop("utility") or {}, limits.pop("public") or {}
+        if not all(isinstance(why, str) and why.strip() for why in public.values()):
+            raise InputError("public names a column without a reason; say why it is public")
         for name, limit in {**limits, **utility}.items():
             if limit is None or (number(f"threshold {name}", limit) and name in utility):
                 continue
@@ -90,9 +98,9 @@ class Reason:
     cure: str = ""  # the setting that would settle or lower it, where there is one
 
 
-def against(measure: str, sentence: str) -> Reason:
+def against(measure: str, sentence: str, cure: str = "") -> Reason:
     """A risk is too high."""
-    return Reason(measure=measure, outcome=RISK[0], sentence=sentence)
+    return Reason(measure=measure, outcome=RISK[0], sentence=sentence, cure=cure)
 
 
 def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
@@ -196,6 +204,11 @@ CURES = {  # settings have one name in study files and in Python
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
     ),
+    "public": (
+        "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
+        "public of [thresholds], with the reason"
+    ),
+    "outside": "files without these columns; or, if they are public, public of [thresholds]",
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),

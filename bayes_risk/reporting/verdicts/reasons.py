@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
-from bayes_risk.matching.result import NOBODYS, MatchCounts
+from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.links_result import ALIKE, IDENTICAL, LEVEL, NEAREST, OWN, UNIQUES, VALUES
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
@@ -36,6 +38,15 @@ from .reason import (
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
 SHOWN = 3  # columns that were not compared and are named
+ROUNDING = 1e-12  # of shares: 5 % are not above 5 %
+LIMITS = {  # thresholds of the tests of `links`
+    IDENTICAL: "identical_records",
+    VALUES: "unique_values",
+    UNIQUES: "replicated_uniques",
+    NEAREST: "linked_records",
+    OWN: "linked_records",
+    ALIKE: "linked_records",
+}
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
@@ -219,13 +230,34 @@ def _identification(case: Case) -> Iterator[Reason]:
     if isinstance(risk, MatchCounts):
         yield no_objection("true match rate", f"{NOBODYS} There is no true match rate to judge.")
         return
-    rate = float(risk.summary()["true_match_rate"].max())
+    rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
     text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     alone = risk.baseline_true_matches
     kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
-    text = f"{text}{'' if rate > limit else ' at most'}; {percent(limit)} are allowed{kept}"
-    found = compared("true match rate", (rate, 0.0), limit, text)
+    chance = f" ({percent(by_chance)} by chance among records with the same unsynthesised keys)"
+    more = " beyond them" if by_chance else ""
+    excess = rate - by_chance if p <= LEVEL or not by_chance else 0.0
+    text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
+    found = compared("true match rate", (excess, 0.0), limit + ROUNDING, text)
     yield replace(found, cure="keys") if min(rate, (alone or 0) / risk.n) > limit else found
+
+
+def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
+    """Share of unique true matches, pooled and by file; that by chance, and its probability.
+
+    Of records with the same unsynthesised keys each may be the one row that matches. Who is alone
+    with these keys is known without the release: such matches are no excess, nor chance.
+    """
+    if not isinstance(risk, IdentificationRisk):
+        for rate in risk.summary()["true_match_rate"].dropna():
+            yield float(rate), 0.0, 0.0
+        return
+    for true, false in ((risk.pooled_K, risk.pooled_F), *zip(risk.K.T, risk.F.T, strict=True)):
+        chance = risk.baseline[true | false]
+        expected, several = float(chance.sum()), chance < 1
+        found = int(true.sum()) - int((~several).sum())
+        p = float(poisson.sf(found - 1, chance[several].sum())) if several.any() else 1.0
+        yield float(true.mean()), expected / risk.n, p
 
 
 def _rows(case: Case) -> Iterator[Reason]:
@@ -434,68 +466,49 @@ def _compared(case: Case) -> Iterator[Reason]:
         yield doubt(measure, text, "not compared")
 
 
-def _identical(case: Case) -> Iterator[Reason]:
-    """Records equal to that of their own row which nobody else equals; doubles say nothing.
-
-    Records that were not replaced are known to be equal: they are left out of both numbers.
-    """
-    found = case.exposure
-    if found is None or not found.corresponds.any():
-        return
-    alone = (found.identical & found.alone[:, None]).sum(axis=0) - found.not_replaced
-    counts = np.where(found.corresponds, np.maximum(alone, 0), -1)
-    l, among = int(counts.argmax()), found.n - found.not_replaced
-    equal, share = int(found.identical[:, l].sum()) - found.not_replaced, counts[l] / max(among, 1)
-    text = (
-        f"{int(counts[l]):,} of the {among:,} replaced records of {_file(found, l).lower()} are "
-        f"identical to the original's record of their row, which nobody else there equals "
-        f"({percent(share)}; with doubles {equal:,} are)"
-    )
-    yield _within("identical records", share, case.limits.identical_records, text)
-
-
-def _unique_values(case: Case) -> Iterator[Reason]:
-    """Released values that a single record of the original has, beyond those of a fresh sample.
-
-    Columns that were kept and stand in another order are left out.
-    """
+def _facts(case: Case) -> Iterator[Reason]:
+    """Columns that go out unchanged, name persons, or that the original does not have."""
     if (found := case.exposure) is None:
         return
-    table, moved = found.columns, () if case.rows is None else case.rows.elsewhere
-    table = table[table["judged"].astype(bool) & (table["values"] > 0)]
-    table = table.drop(index=[at for at in moved if at in table.index])
-    for name, rows in table.groupby(level="column", sort=False):
-        beyond = rows["unique_share"] - rows["expected_unique_share"]
-        at = int(np.argmax(beyond.to_numpy()))
-        row, l = rows.iloc[at], int(rows.index[at][0]) - 1
-        fresh = f"a fresh sample would show {percent(row['expected_unique_share'])}"
-        text = (
-            f"{int(row['unique']):,} of the {int(row['values']):,} released values of {name} in "
-            f"{_file(found, l).lower()} are genuine values of a single record "
-            f"({percent(row['unique_share'])}; {fresh})"
-        )
-        measure, limit = f"unique values of {name}", case.limits.unique_values
-        yield _within(measure, float(beyond.iloc[at]), limit, text, " more than a fresh sample")
+    facts, public = found.links, case.limits.public or {}
+    known = () if case.identification is None else case.identification.known
+    for name, alone in facts.unchanged.items():
+        if 2 * alone > facts.n and name not in public:
+            key = "" if name in known else ", and is no key"
+            text = (
+                f"Column {name} is released unchanged{key}: {alone:,} of the {facts.n:,} persons "
+                "are alone with their value."
+            )
+            yield against("unchanged columns", text, "public")
+    for name, shown in facts.identifiers.items():
+        if shown and name not in public:
+            text = f"Column {name} names persons: {shown:,} of its values stand in a file."
+            yield against("identifiers", text, "public")
+    if outside := [name for name in facts.outside if name not in public]:
+        more = f" and {len(outside) - SHOWN:,} more" if len(outside) > SHOWN else ""
+        text = f"The original does not have {', '.join(outside[:SHOWN])}{more}: what "
+        text += "these columns show of persons cannot be judged."
+        yield doubt("columns outside the original", text, "outside")
 
 
-def _replicated(case: Case) -> Iterator[Reason]:
-    """Uniques on the keys that stay so; by design all of them where no key was synthesised."""
-    found = case.exposure
-    if found is None or not found.keys_synthesized:
+def _linked(case: Case) -> Iterator[Reason]:
+    """Persons whom files show beyond chance, by the test of each kind that sees most."""
+    if (found := case.exposure) is None:
         return
-    counts = found.replicated.sum(axis=0)
-    l = int(counts.argmax())
-    text = (
-        f"{int(counts[l]):,} of the {int(found.unique.sum()):,} records that are unique on "
-        f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
-        f"{percent(counts[l] / found.n)} of all {found.n:,} records"
-    )
-    yield _within("replicated uniques", counts[l] / found.n, case.limits.replicated_uniques, text)
-
-
-def _within(measure: str, share: float, limit: float, text: str, more: str = "") -> Reason:
-    """An exact share against the most that is allowed."""
-    return compared(measure, (share, 0.0), limit, f"{text}; {percent(limit)}{more} are allowed")
+    shown, limits = found.links, case.limits
+    for test, one in shown.worst().items():
+        limit = getattr(limits, LIMITS[test])
+        share = one.persons / shown.n if one.seen else 0.0
+        text = f"{begun(shown.told(one))}; {percent(limit)} are allowed"
+        yield compared(test, (share, 0.0), limit + ROUNDING, text)
+    sure = [one for one in shown.tests if one.certain and one.persons > limits.certain_persons]
+    if sure:
+        one = max(sure, key=lambda test: test.persons)
+        text = (
+            f"About {one.persons:,.0f} persons are shown for certain: {shown.told(one)}; "
+            f"{limits.certain_persons:,.0f} are allowed."
+        )
+        yield against("certain persons", text)
 
 
 def _file(found: Exposure, l: int) -> str:
@@ -507,6 +520,6 @@ Rule = Callable[[Case], Iterator[Reason]]
 OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
 RULES: tuple[Rule, ...] = (
     *(_attribute, _mechanism, _balance, _identification),
-    *(_originals, _compared, _identical, _unique_values, _replicated),
+    *(_originals, _compared, _facts, _linked),
     *(_modes, _chains, _rows, _membership, _usefulness),
 )
