@@ -27,6 +27,8 @@ KINDS = ("text", "whole", "real", "date")
 
 def in_nanoseconds(table):
     """Dates as pyreadstat writes them: it takes those of any other unit for nanoseconds."""
+    if len(table.select_dtypes("datetimetz").columns):
+        raise TypeError("such files have no zones, and other instants would be written")
     return table.astype({c: "datetime64[ns]" for c in table.select_dtypes("datetime")})
 
 

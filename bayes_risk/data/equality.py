@@ -374,7 +374,7 @@ def _is_multiple(known: Array, shown: Array) -> bool:
         gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
         for factor in np.unique(far[1][:, None] / far[0][None, :]):
             half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
-            within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-6 * np.abs(some)
+            within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)
             hits.append(int((new & _near(np.sort(factor * y), some, within)).sum()))
             wide = 2 * np.median(within) / abs(factor)
             covered.append(float(np.minimum(gaps, wide).sum() / gaps.sum()))
