@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_risk.app.cli import app
-from tests.spellings import WAYS, frame
+from tests.spellings import WAYS, Plain, frame
 from tests.test_equal_files import CANNOT, WRITERS
 
 n = 60
 RNG = np.random.default_rng(3)
-PEOPLE = {
+PEOPLE: Plain = {
     "sex": [str(v) for v in RNG.choice(["f", "m"], n)],
     "text": [str(v) for v in RNG.choice(["Köln", "Paris", "new york", "Zürich"], n)],
     "code": [str(v) for v in RNG.choice(["007", "012", "A1"], n)],

@@ -41,8 +41,8 @@ WRITERS = {
     "sav": lambda table, path: pyreadstat.write_sav(in_nanoseconds(table), str(path)),
     "xpt": lambda table, path: pyreadstat.write_xport(in_nanoseconds(table), str(path)),
 }
-CANNOT = (TypeError, ValueError, ArithmeticError, NotImplementedError, AttributeError)
-CANNOT = (*CANNOT, pyreadstat.PyreadstatError)
+CANNOT: tuple[type[Exception], ...] = (TypeError, ValueError, ArithmeticError, AttributeError)
+CANNOT += (NotImplementedError, pyreadstat.PyreadstatError)
 
 
 def numbers_of(original, release, folder):

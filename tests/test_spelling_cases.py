@@ -173,6 +173,20 @@ def test_large_whole_numbers_are_equal_exactly(store):
     assert found.files.loc[1, "identical"] == 0 and found.files.loc[1, "uniques"] == n
 
 
+def test_large_whole_numbers_beside_doubles_are_compared_as_these_and_it_is_said():
+    ids = 10**16 + np.arange(n)
+    found = br.exposure(PEOPLE.assign(x=ids), PEOPLE.assign(x=ids.astype(float)))
+    assert found.notes == ("x is compared at double precision, as release 1 has it",)
+
+
+def test_moved_rows_and_noise_that_keeps_the_order_are_not_another_unit():
+    y = np.arange(40.0) * 3
+    for z in (y[::-1], np.roll(y, 3), y + 7, y + np.linspace(0, 2, 40)):
+        assert not coded("x", [pd.Series(y), pd.Series(z)]).apart
+    sexes = pd.Series(list("fm") * 30)
+    assert not coded("x", [sexes, sexes[::-1].reset_index(drop=True)]).apart
+
+
 def test_columns_that_are_not_compared_leave_the_verdict_open(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = PEOPLE.assign(pay=AMOUNT)

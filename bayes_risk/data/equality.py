@@ -27,6 +27,7 @@ from .spelling import Values, missing_words, respelled, values_of
 FEW_LEVELS = 100  # of a category
 ENOUGH = 20  # records that tell whether a table has the original's values
 EXTREMES, SAMPLE = 8, 500  # numbers that say which multiple they are, and whether they are
+ELSEWHERE = 0.1  # at most this share of numbers in other units lies between the quartiles
 DENSE = 0.25  # of their range numbers cover, at most, for their multiples to be told
 
 
@@ -175,12 +176,17 @@ def _levels(
     known = [held[some] for held, some in zip(tables, there, strict=True)]
     grid, numbers = None, np.zeros(0)
     if kind in ("numbers", "dates"):
-        known = _one_kind([_numeric(h) for h in known])
+        stored = [_numeric(h) for h in known]
+        known = _one_kind(stored)
         times = [count[some] for count, some in zip(counts, there, strict=True)]
         common = common_grid(known, times, units_of if kind == "dates" else grids_of)
         if common.grid != EXACT:
             known = [common.grid.rounded(h) for h in known]
             grid = common.table, common.grid.in_words()
+        elif known[0].dtype == float:
+            whole = [h for h in stored if h.dtype != float]
+            if any((np.abs(h.astype(float)) > WHOLE).any() for h in whole):
+                grid = next(t for t, h in enumerate(stored) if h.dtype == float), "double precision"
         every = np.concatenate(known)
         distinct, first = pd.factorize(every)
         rank = joined(np.asarray(first))[distinct]
@@ -306,7 +312,7 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
 
     The chance is that of an order of these records which pairs values one to one, or, of those
     that are `ordered`, in their order: ``prod c! prod s! / n!`` (s values have equally many
-    records), ``2 prod c! / n!``.
+    records), ``2 prod c! / n!``. In order, but near the original's, they are not renamed: moved.
     """
     if original.rows is None or file.rows is None or len(original.rows) != len(file.rows):
         return False
@@ -324,14 +330,20 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
     n = int(count.sum())
     if n < ENOUGH:
         return False
+    same = (np.sort(code[one.rows]) for code, one in zip(codes, (original, file), strict=True))
+    if (next(same) == next(same)).all():  # the same values in another order of the rows
+        return False
     ties = np.unique(count, return_counts=True)[1]
     among = gammaln(count + 1).sum() - gammaln(n + 1)
     if among + gammaln(ties + 1).sum() < np.log(CHANCE):
         return True
     if not ordered or min(own.min(), their.min()) < 0 or among + np.log(2) >= np.log(CHANCE):
         return False
-    steps = np.diff(file.held[their][np.argsort(original.held[own])])
-    return bool((steps > 0).all() or (steps < 0).all())
+    known, shown = original.held[own], file.held[their]
+    low, high = np.quantile(known, [0.25, 0.75])
+    steps = np.diff(shown[np.argsort(known)])
+    elsewhere = ((low <= shown) & (shown <= high)).mean() < ELSEWHERE
+    return bool(elsewhere and ((steps > 0).all() or (steps < 0).all()))
 
 
 def _unit(own: Array, shown: Array) -> str:
