@@ -259,7 +259,9 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
         known, stored = _one_kind([_numeric(original.held), _numeric(held[there])])
         if 2 * int(times[there][~np.isin(stored, known)].sum()) > n:
             real = known.astype(np.float64), stored.astype(np.float64)
-            unit = _unit(*real) or "in another unit than" * (2 * new > n and _is_multiple(*real))
+            unit = _unit(*real) or "in another unit than" * (
+                2 * new > n and _is_multiple(*real, moved=kind == "dates")
+            )
             if unit:
                 return (
                     f"{kind} of column {name!r} of {place} seem to be {unit} those of the "
@@ -367,11 +369,12 @@ def _near(known: Array, values: Array, within: Array) -> Flags:
     return np.asarray(np.abs(known[place] - values) <= within)
 
 
-def _is_multiple(known: Array, shown: Array) -> bool:
+def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
     """Whether most of some numbers are one multiple of known ones, as they are or from the middle.
 
     The extremes of both tables say which. By chance as many fall near the multiples of known
-    numbers as these cover, or as other multiples explain.
+    numbers as these cover, or as other multiples explain. ``moved``: numbers of the same unit from
+    another zero count too, as instants of another zone.
     """
     known, shown = (np.unique(v[np.isfinite(v)]) for v in (known, shown))
     if min(len(known), len(shown)) < ENOUGH:
@@ -384,14 +387,15 @@ def _is_multiple(known: Array, shown: Array) -> bool:
         few = slice(None, None, len(z) // SAMPLE + 1)
         some, new, hits, covered = z[few], ~np.isin(shown[few], known), [], []
         gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
-        for factor in np.unique(far[1][:, None] / far[0][None, :]):
+        factors = np.unique(far[1][:, None] / far[0][None, :])
+        for factor in factors if moved else factors[np.abs(factors - 1) > 0.01]:
             half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
             within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)
             hits.append(int((new & _near(np.sort(factor * y), some, within)).sum()))
             wide = 2 * np.median(within) / abs(factor)
             covered.append(float(np.minimum(gaps, wide).sum() / gaps.sum()))
         count, n = np.array(hits), len(some)
-        chance = np.maximum(covered, np.median(count) / n)
+        chance = np.maximum(covered, np.median(hits or 0) / n)
         sure = bdtrc(count - 1, n, np.clip(chance, 1 / n, 1)) * len(count) <= CHANCE
         if (sure & (2 * count > n) & (chance <= DENSE)).any():
             return True
