@@ -3,27 +3,264 @@
 Hawala (2008): records in small cells of a cross-classification of identifying variables have those
 values deleted, and take them from donors among the other records, whose predicted means are
 nearest to theirs. All other records are released as they are.
+
+The evidence of a release is exact: it needs no draws, for the chance of what was released is known.
+See `docs/pmm.md`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.models.fits.synthesis import Declaration
-from bayes_risk.models.pmm.fit import PMMFit
-from bayes_risk.models.pmm.mechanism import KINDS, allowed_rows, cell_keys, fit_mechanism, sensitive
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
+from bayes_risk.models.pmm.mechanism import (
+    KINDS,
+    Mechanism,
+    allowed_rows,
+    cell_keys,
+    fit_mechanism,
+    sensitive,
+)
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .cart import column_order, microdata
+
+ROWS = 2**17  # of guessed tables at a time
+MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
+# A guess g of target u under which other records (n,) would have been synthesised, the table as it
+# has it (n, p + e), and the data sets that it could have made
+_Other = tuple[int, int, Flags, Codes, list[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PMMFit(Fitted):
+    """Predictive mean matching, ready to synthesise."""
+
+    n_draws: ClassVar[int] = 0
+    parameters: ClassVar[tuple[str, ...]] = ("plug-in",)
+    weights: ClassVar[None] = None
+    model: Any
+    microdata: Microdata
+    # shape (n, p + e): codes, those of further predictors included; ``variables`` are those of the
+    # columns
+    rows: Codes
+    variables: Sequence[Variable | Number]
+    kinds: dict[int, str]  # in the order of synthesis
+    chosen: Flags  # shape (n,): the sensitive records
+    base: Mechanism  # given the records that are kept
+    # ``vulnerable`` and ``kept`` records, ``sensitive_cells``, ``notes`` of the fits, and, after
+    # each `synthesize`, ``redraws``: how often a constraint refused the nearest donors
+    diagnostics: dict[str, float]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the fits of the prediction models had to say: divergence, warnings."""
+        return self.base.notes
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        self._check(release)
+        ways = frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
+        return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        chosen = {
+            "known": "which records were synthesised is known",
+            "hidden": "which records were synthesised is not known, only the rule",
+        }[self.model.selection]
+        later = "their own values" if self.model.later == "genuine" else "random values"
+        return (
+            f"predictive mean matching of records in cells of {', '.join(self.model.identifying)} "
+            f"with at most {self.model.threshold}, in the order {', '.join(self.model.order)}, "
+            f"later columns showing {later}, donors: {self.model.donors} nearest; {chosen}"
+        )
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets: other fill-ins and ties, the same models and donors.
+
+        More than one lets anybody see which records differ. ``columns`` are the model's order, or
+        left out; ``parameters`` are "plug-in" alone, donors being found by estimated means. The
+        release's ``records`` are the sensitive ones.
+        """
+        order = list(self.model.order)
+        if columns is not None and set(known_columns("columns", columns, order)) != set(order):
+            raise InputError(
+                f"columns={list(columns)} leaves out some of {order}, which are synthesised "
+                "together; declare a model with order= the columns wanted"
+            )
+        chosen = self.chosen.copy()
+        how: Any = {"parameters": parameters, "random_seed": random_seed}
+        request = Request.of(self, order, m, None, chosen, **how)
+        tables, redraws = [], 0
+        for rng in request.rngs:
+            rows, refused = self.base.synthesize(self.rows[chosen], rng)
+            codes = self.microdata.codes.copy()
+            codes[chosen] = rows[:, : codes.shape[1]]
+            tables.append(codes)
+            redraws += refused
+        self.diagnostics["redraws"] = float(redraws)
+        # classes "own": the evidence looks at the target's own synthetic values
+        return request.release(tables, classes="own")
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        Guesses that leave the same records sensitive keep all donors: what counts is the chance of
+        the target's own synthetic values. Other guesses are impossible if the selection is known;
+        if it is hidden, those that agree with everything they leave unchanged are fitted anew. How
+        many such fits there are, and about how long they take, is told through progress first.
+        """
+        z = list(release.codes)
+        own = self._own(targets, z)
+        differ, chosen = self._selections(targets)
+        if self.model.selection == "known":
+            for factor in own:
+                factor[:, differ] = -np.inf  # whatever the column
+            return Simulated.product(own)
+        record, each = np.flatnonzero(self.chosen), np.zeros((len(z), len(self.chosen)))
+        each[:, record] = [_chances(self.base, self.rows, record, codes) for codes in z]
+        others = each.sum(axis=1)[:, None] - each[:, targets.record]
+        out: Array = own.sum(axis=0)
+        out += others[:, None]
+        out[:, differ] = -np.inf
+        # by the records that they keep, the same for the same records in any order
+        found: dict[bytes, list[_Other]] = {}
+        for g, u in np.argwhere(differ).tolist():
+            synthesised, rows = chosen(g, u), with_guess(self.rows, targets, g, u)
+            kept = rows[~synthesised]
+            shown = kept[:, : len(self.microdata.columns)]  # released as the guess has them
+            possible = [l for l, codes in enumerate(z) if (shown == codes[~synthesised]).all()]
+            if possible:
+                unique, count = np.unique(kept, axis=0, return_counts=True)
+                same = found.setdefault(unique.tobytes() + count.tobytes(), [])
+                same.append((g, u, synthesised, rows, possible))
+        self._refit(found, z, how["progress"], out)
+        return Simulated.exact(out)
+
+    def _selections(self, targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
+        """Which guesses (G, U) make other records sensitive than the truth does, and which records.
+
+        Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
+        sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just
+        so many is small no more, and its records are kept; in a larger one it is kept itself.
+        """
+        data, model, n = self.microdata, self.model, len(self.rows)
+        rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
+        tables = (self.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
+        keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
+        _, every, _ = distinct_rows(np.vstack(keys))
+        cell, guessed = every[:n], every[n:].reshape(rows.shape[:2])[alike]
+        count = np.bincount(cell, minlength=int(every.max()) + 1)
+        differ = (guessed != cell[targets.record]) & (count[guessed] >= model.threshold)
+
+        def chosen(g: int, u: int) -> Flags:
+            out = self.chosen.copy()
+            out[targets.record[u]] = False
+            out[cell == guessed[g, u]] = False
+            return out
+
+        return differ & self.chosen[targets.record], chosen
+
+    def _own(self, targets: Targets, z: Sequence[Codes]) -> Array:
+        """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
+        m, G, U = len(z), *targets.guesses.codes.shape[:2]
+        out = np.zeros((len(self.base.steps), m, G, U))
+        hit = np.flatnonzero(self.chosen[targets.record])
+        step = max(1, ROWS // (m * G))
+        for start in range(0, len(hit), step):
+            which = hit[start : start + step]
+            record = targets.record[which]
+            rows = np.repeat(self.rows[record][None], G, axis=0)  # shape (G, block, p + e)
+            rows[:, :, targets.columns] = targets.guesses.codes[:, which]
+            released = np.stack([codes[record][:, self.base.columns] for codes in z])
+            released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, block, q)
+            flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
+            chance = self.base.log_chances(flat, released.reshape(len(flat), -1))
+            out[..., which] = chance.reshape(len(chance), m, G, -1)
+        truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
+        if not np.isfinite(truth).all():
+            raise InputError(
+                "the release has synthetic values that this fit cannot draw; audit it with the fit "
+                "that made it"
+            )
+        return out
+
+    def _refit(
+        self, found: dict[bytes, list[_Other]], z: Sequence[Codes], progress: Any, out: Array
+    ) -> None:
+        """The mechanism fitted to the records that such guesses keep, one fit for equal sets."""
+        if len(found) > MAX_REFITS:
+            raise InputError(
+                f"these targets and guesses need the models fitted to {len(found):,} sets of "
+                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
+                'assume selection="known"'
+            )
+        stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
+        tick = Ticker(progress, stage, len(found))
+        if found:
+            tick(0)
+        for same in found.values():
+            kept = same[0][3][~same[0][2]]
+            made = fit_mechanism(self.microdata, self.variables, kept, self.kinds, self.model)
+            tick(1)
+            for g, u, synthesised, rows, possible in same:
+                record = np.flatnonzero(synthesised)
+                for l in possible:
+                    out[l, g, u] = _chances(made, rows, record, z[l]).sum()
+
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
+        """The columns in their order, where it is known which records were synthesised."""
+        if self.model.selection == "known":
+            return tuple(self.microdata.columns[j] for j in self.base.columns)
+        return "which records were synthesised is not known, and all columns tell of it together"
+
+    def _check(self, release: EncodedRelease) -> None:
+        same = set(release.synthesized) == set(self.model.order)
+        if not same or (release.replaced != self.chosen).any():
+            raise InputError(
+                f"the release has {list(release.synthesized)} of {int(release.replaced.sum())} "
+                f"records synthesised, and this fit synthesises {list(self.model.order)} of "
+                f"{int(self.chosen.sum())} records, those in sensitive cells; audit a release with "
+                "the fit that made it"
+            )
+
+    def __repr__(self) -> str:
+        notes = "".join(f"\n  {note}" for note in self.notes)
+        return (
+            f"PMMFit: {int(self.chosen.sum()):,} of {len(self.chosen):,} records in "
+            f"{int(self.diagnostics['sensitive_cells'])} sensitive cells{notes}"
+        )
+
+
+def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
+    """log of the chance of the synthetic values of some records."""
+    if not len(record):
+        return np.zeros(0)
+    return np.asarray(made.log_chances(rows[record], z[record][:, made.columns]).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ from scipy.stats import binom
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.models.mixture import posterior as level_predictive
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.families import draw_parameters
-from bayes_risk.models.mixture.levels import predictive as level_predictive
-from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 from bayes_risk.models.mixture.mixed_predictive import Cases
-from bayes_risk.models.mixture.posterior import log_masses
+from bayes_risk.models.mixture.posterior import LatentPredictive, log_masses
 from bayes_risk.models.mixture.sampler import Sums, collapse
 from bayes_risk.models.mixture.sweep import class_masses, class_weights, draw_classes, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta, rows_of, units_of

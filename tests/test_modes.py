@@ -19,10 +19,9 @@ from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
-from bayes_risk.models.fits.lengths import FOUND_ON, Lengths
 from bayes_risk.models.mixture import led
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.led import draws_beside, lengthened, scores
+from bayes_risk.models.mixture.led import FOUND_ON, Lengths, draws_beside, lengthened, scores
 from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, error_over_modes, reliable, weigh

@@ -17,9 +17,9 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_compare, run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import candidate_study, parse_study, read_study
+from bayes_risk.data.base_result import with_error
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_comparison
-from bayes_risk.studies.comparison import _with_error
 
 TREES = {"kind": "CART", "order": ["edu", "job"]}
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
@@ -246,7 +246,8 @@ def test_the_screen_says_who_is_on_the_front(written):
     ],
 )
 def test_numbers_are_shown_to_their_error(value, mcse, said):
-    assert _with_error({"risk": value, "risk_mcse": mcse}, "risk") == said
+    cell = with_error("risk", "risk_mcse", " {}")
+    assert cell({"risk": value, "risk_mcse": mcse}) == said
 
 
 @pytest.mark.parametrize("stage", ["result_of", "write_run"])

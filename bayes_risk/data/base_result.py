@@ -105,6 +105,16 @@ def spread(column: str = "mcse", beside: str = "", digits: int | None = None) ->
     return lambda row: error(float(row[column]), float(row[beside]) if beside else 0.0, digits)
 
 
+def with_error(column: str, mcse: str, beside: str = " ({})") -> Form:
+    """A column as real numbers, and two standard errors where there are any."""
+
+    def cell(row: Any) -> str:
+        errors = error(float(row[mcse]), float(row[column]))
+        return number(float(row[column])) + beside.format(errors) * (errors not in ("0", NONE))
+
+    return cell
+
+
 def span(low: str, high: str, form: Callable[..., str] = number) -> Form:
     """From one column to the other."""
     return lambda row: f"{form(float(row[low]))} to {form(float(row[high]))}"

@@ -76,8 +76,9 @@ def coded(
         t = next(l for l, one in enumerate(read.parts) if one[0] is distinct[grid[0]][0])
         notes.append(f"{name} is compared at {grid[1]}, as {places[t]} has it")
     of = {id(one[0]): level for one, level in zip(distinct, levels, strict=True)}
-    codes = tuple(np.append(of[id(one[0])], 0)[one[0]] for one in read.parts)
     size = 1 + max(int(level.max(initial=0)) for level in levels)
+    kept: Any = np.int32 if size < 2**31 else np.int64  # half the memory
+    codes = tuple(np.append(of[id(one[0])], 0).astype(kept)[one[0]] for one in read.parts)
     n_values = tuple(len(one[1]) for one in read.parts)
     found = Coded(codes, size, read.kind, numbers, tuple(notes), "", n_values)
     if read.shares_levels:

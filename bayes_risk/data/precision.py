@@ -49,6 +49,8 @@ class Grid(NamedTuple):
             return self._rounded(values)
 
     def _rounded(self, values: Numbers) -> Numbers:
+        if self.kind == "exact":
+            return values
         if self.kind in STORED:
             return np.asarray(values.astype(STORED[self.kind]).astype(np.float64))
         if self.kind == "unit":
@@ -118,12 +120,8 @@ def _at_digits(values: Array, n: int, how: str) -> Array:
     return found
 
 
-def _thinned(values: Numbers) -> Numbers:
-    return values[:: len(values) // SAMPLE + 1]
-
-
 def _first_that_holds(grids: Iterator[Grid], values: Numbers) -> Grid | None:
-    some = _thinned(values)
+    some = values[:: len(values) // SAMPLE + 1]
     return next((g for g in grids if g.holds(some).all() and g.holds(values).all()), None)
 
 
@@ -203,13 +201,12 @@ def _tells(grid: Grid, values: Numbers, tables: Sequence[Numbers]) -> bool:
 
 def _shared(tables: Sequence[Numbers], counts: Sequence[Ints], grid: Grid) -> tuple[float, float]:
     """Of the files' distinct values the share among the original's, on a grid; of records alike."""
-    at = grid.rounded if grid.kind != "exact" else lambda values: values
     shares, alike = [], []
-    levels, place = np.unique(at(tables[0]), return_inverse=True)
+    levels, place = np.unique(grid.rounded(tables[0]), return_inverse=True)
     own = np.bincount(place, counts[0]) / max(counts[0].sum(), 1)
     for values, count in zip(tables[1:], counts[1:], strict=True):
         step = len(values) // SAMPLE + 1
-        some, times = at(values[::step]), count[::step]
+        some, times = grid.rounded(values[::step]), count[::step]
         where = np.minimum(np.searchsorted(levels, some), len(levels) - 1)
         there = levels[where] == some
         shares.append(float(there.mean()) if len(some) else 1.0)

@@ -100,7 +100,10 @@ def _of_objects(found: list[Any]) -> Values:
         return Values("truth values", np.array(found, dtype=bool))
     if all(isinstance(v, dt.date) for v in found):
         with suppress(ValueError, OverflowError, TypeError):
-            stamps = [v if isinstance(v, dt.datetime) else _midnight(v) for v in found]
+            stamps = [
+                v if isinstance(v, dt.datetime) else dt.datetime.combine(v, dt.time())
+                for v in found
+            ]
             return Values("dates", _instants(stamps))
     if all(isinstance(v, Real | Decimal) for v in found):
         whole = all(isinstance(v, Integral) or float(v).is_integer() for v in found)
@@ -139,10 +142,6 @@ def _microseconds(index: pd.DatetimeIndex) -> Held:
             else index.tz_convert("UTC").tz_localize(None)
         )
     return index.to_numpy().astype("datetime64[us]").astype(np.int64)
-
-
-def _midnight(day: dt.date) -> dt.datetime:
-    return dt.datetime(day.year, day.month, day.day)
 
 
 def _instants(stamps: Sequence[dt.datetime]) -> Held:
@@ -234,24 +233,26 @@ def _truths(original: Values, file: Values) -> Respelled | None:
 
 def _numbers(original: Values, file: Values) -> Respelled | None:
     """Numbers from text, with the decimal mark under which most are the original's."""
-    best: tuple[float, Respelled] | None = None
-    known = {float(v) for v in original.known}
+    ways = []
     for mark in ".,":
         texts = [_number(v, mark) for v in file.held]
         if any(t is None for t in texts) or len({t[0] for t in texts if t}) > 1:
             continue
         found = [t[1] for t in texts if t]
-        share = float(np.mean([float(v) in known for v in found]))
-        if best is None or share > best[0]:
-            whole = all(isinstance(v, int) for v in found)
-            held = np.array(found, dtype=None if whole else float)
-            how = "numbers written as text" + " with a decimal comma" * (mark == ",")
-            best = share, Respelled(_plain_numbers(held), how)
-    if best is None:
-        every = (_all_dates(file.held, form) for form in DATE_FORMS[:-1])
-        dates = next((found for found in every if found is not None), None)
-        return None if dates is None else _as_days(original, Values("dates", dates))
-    return best[1]
+        whole = all(isinstance(v, int) for v in found)
+        held = np.array(found, dtype=None if whole else float)
+        how = "numbers written as text" + " with a decimal comma" * (mark == ",")
+        ways.append(Respelled(_plain_numbers(held), how))
+    if ways:
+        return _best_known(ways, original)
+    dates = next(_as_dates(file.held), None)
+    return None if dates is None else _as_days(original, Values("dates", dates))
+
+
+def _best_known(ways: Sequence[Respelled], original: Values) -> Respelled | None:
+    """The first of those of which most values are the original's."""
+    known = original.known.astype(float)
+    return max(ways, key=lambda way: np.isin(way.held.astype(float), known).mean(), default=None)
 
 
 def _as_days(original: Values, file: Values) -> Respelled | None:
@@ -284,22 +285,16 @@ def _number(text: str, mark: str) -> tuple[tuple[str, str], int | float] | None:
 
 def _dates(original: Values, file: Values) -> Respelled | None:
     """Instants from text, in the form under which most are the original's."""
-    best: tuple[float, Respelled] | None = None
+    ways = [Respelled(found, "dates written as text") for found in _as_dates(file.held)]
+    return _best_known(ways, original)
+
+
+def _as_dates(texts: Held) -> Iterator[Held]:
+    """Microseconds of texts, by each form of which all of them are dates."""
     for form in DATE_FORMS[:-1]:
-        found = _all_dates(file.held, form)
-        if found is not None:
-            share = float(pd.Index(found).isin(original.known).mean())
-            if best is None or share > best[0]:
-                best = share, Respelled(found, "dates written as text")
-    return None if best is None else best[1]
-
-
-def _all_dates(texts: Held, form: str) -> Held | None:
-    """Microseconds of texts that are all dates of a form."""
-    stamps = [_date(text, form) for text in texts]
-    return (
-        None if any(s is None for s in stamps) else _instants([s for s in stamps if s is not None])
-    )
+        stamps = [stamp for text in texts if (stamp := _date(text, form)) is not None]
+        if len(stamps) == len(texts):
+            yield _instants(stamps)
 
 
 def _date(text: str, form: str) -> dt.datetime | None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Progress as Progress
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import GuessSet
@@ -74,14 +75,12 @@ class Targets:
         """
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
-        _, first, cell = np.unique(
-            guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
-        )
+        first, cell, _ = distinct_rows(guesses.cells[:, seen])
         dtype = np.result_type(profiles, guesses.codes)
         codes = np.repeat(profiles.astype(dtype, copy=False)[None], len(first), axis=0)
         for q in seen:
             codes[:, :, self.columns[q]] = guesses.codes[:, block, q][first]
-        return codes, cell.reshape(-1).astype(np.int64)
+        return codes, cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)

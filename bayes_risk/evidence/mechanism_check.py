@@ -20,14 +20,14 @@ from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, count, value
 from bayes_risk.data.microdata import Codes
-from bayes_risk.data.precision import SAME
+from bayes_risk.data.precision import EXACT, grids_of
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.release.tables import group_edges, group_of
 
 from .contract import Capabilities, Fit, drawn
 
 GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
-DECIMALS = 6  # to which released numbers may have been rounded
 SMALLEST_SD = {"count": 1.0, "distance": 0.1, "density": 0.1}  # of the variance-stabilised measures
 PERMUTATIONS = 1999
 TIES = 1e-9
@@ -42,39 +42,26 @@ class Measure(NamedTuple):
     kind: str
 
 
-class _Cutter(NamedTuple):
+class _Cells(NamedTuple):
     """Cells of a column: all its levels, or tenths of a number; and at most `GROUPS` of them."""
 
     edges: Array | None
-    group: Ints
-    n_fine: int
-    n_coarse: int
+    group: Ints  # of each cell, the rarest levels together
 
     @classmethod
-    def of(cls, y: Codes, levels: int) -> "_Cutter":
+    def of(cls, y: Codes, levels: int) -> "_Cells":
         if not levels:
-            edges = np.unique(np.quantile(y.astype(float), np.arange(1, GROUPS) / GROUPS))
-            return cls(edges, np.arange(len(edges) + 1), len(edges) + 1, len(edges) + 1)
+            edges = group_edges(y.astype(float), GROUPS)
+            return cls(edges, np.arange(len(edges) + 1))
         counts = np.bincount(y.astype(np.int64), minlength=levels)
-        rank = np.empty(levels, dtype=np.int64)
-        rank[np.argsort(-counts, kind="stable")] = np.arange(levels)
-        return cls(None, np.minimum(rank, GROUPS - 1), levels, min(levels, GROUPS))
+        rank = np.argsort(np.argsort(-counts, kind="stable"))
+        return cls(None, np.minimum(rank, GROUPS - 1))
 
-    def fine(self, values: Codes) -> Ints:
+    def at(self, values: Codes) -> Ints:
         """Cell of each value."""
         if self.edges is None:
             return values.astype(np.int64)
-        return np.searchsorted(self.edges, values.astype(float))
-
-    def coarse(self, values: Codes) -> Ints:
-        """Group of each value, the rarest levels together."""
-        return self.group[self.fine(values)]
-
-
-def decimals_of(numbers: Array) -> int | None:
-    """The fewest decimals that numbers are written with; None: more than `DECIMALS`."""
-    enough = (d for d in range(DECIMALS + 1) if np.array_equal(np.round(numbers, d), numbers))
-    return next(enough, None)
+        return group_of(values.astype(float), self.edges)
 
 
 def stands_out(
@@ -295,10 +282,11 @@ def check_mechanism(
     Files with parameters of their own, or from one estimate, are simulated one by one; with shared
     parameters, or from one chain, m at a time, and one set is compared with R sets. log p(Z) is the
     mean over 40 posterior draws, none of which made a simulated file; left out where fewer than 10
-    are left. Where released numbers are rounded to d <= 6 decimals, simulated ones are rounded
-    alike. The check can reject a model, never confirm it: a file copied from the original differs
-    in genuine values or tables, a small change of a few records in nothing. Cost: R (or R m)
-    synthetic files, O(n) for each file and pair of columns, the density of 40 draws for each.
+    are left. Where released numbers were rounded (to decimals, digits, multiples of 10), simulated
+    ones are rounded alike. The check can reject a model, never confirm it: a file copied from the
+    original differs in genuine values or tables, a small change of a few records in nothing. Cost:
+    R (or R m) synthetic files, O(n) for each file and pair of columns, the density of 40 draws for
+    each.
 
     References
     ----------
@@ -431,23 +419,22 @@ class _Files:
         self.rows = release.rows
         self.original = codes[release.replaced]  # the other records say nothing
         self.made = [j for j, c in enumerate(self.names) if c in release.synthesized]
-        self.cutters = [_Cutter.of(self.original[:, j], int(d)) for j, d in enumerate(levels)]
+        self.cells = [_Cells.of(self.original[:, j], int(d)) for j, d in enumerate(levels)]
+        numbers = [j for j in self.made if not levels[j]]
+        released = [release.codes[:, release.rows, j].astype(float) for j in numbers]
+        grids = [next(iter(grids_of(np.unique(z))), EXACT) for z in released]
+        self.grids = dict(zip(numbers, grids, strict=True))  # a model's have more decimals
+        self.genuine = {
+            j: grid.rounded(codes[:, j].astype(float)) for j, grid in self.grids.items()
+        }
         self.pairs = [
             (j, other)  # the later one of two that were both synthesised names the pair
             for k, j in enumerate(self.made)
             for other in range(len(levels))
             if other not in self.made[k:]
         ]
-        self.decimals = {
-            j: decimals_of(release.codes[:, release.rows, j].astype(float))
-            for j in self.made
-            if not levels[j]
-        }
-        self.genuine = {
-            j: np.unique(self._rounded(j, codes[:, j].astype(float))) for j in self.decimals
-        }
         self.tables: list[list[Ints]] = []
-        self.counts: list[list[float]] = []
+        self.counts: list[list[int]] = []
         self.scored = can.importance if "importance" in can.methods else None  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
@@ -457,9 +444,9 @@ class _Files:
 
     def add(self, files: EncodedRelease) -> None:
         """Measure every file."""
-        for z in files.codes[:, self.rows]:
-            self.tables.append(self._tables_of(z))
-            self.counts.append([x for j in self.genuine for x in self._counted(j, z[:, j])])
+        z = files.codes[:, self.rows]
+        self.tables += map(self._tables_of, z)
+        self.counts += [[x for j in self.grids for x in self._counted(j, of[:, j])] for of in z]
         if self.scored is not None and len(self.scoring):
             self.log_p.append(self.scored.log_release(files, self.scoring))
         self.used.update(files.source.draw_index or ())
@@ -475,11 +462,10 @@ class _Files:
         for j, other in [*((j, -1) for j in self.made), *self.pairs]:
             what = "values" if other < 0 else f"{WITH}{self.names[other]}"
             names += [Measure(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
-        for j in self.genuine:
+        for j in self.grids:
             for words in ("genuine values", "values that nobody has", "distinct values"):
                 names.append(Measure(self.names[j], words, "count"))
-        counts = np.array(self.counts).reshape(len(self.tables), -1)
-        values += list(2 * np.sqrt(counts.T + 0.375))
+        values += list(2 * np.sqrt(np.array(self.counts).T + 0.375))
         free = ~np.isin(self.scoring, list(self.used))
         if free.sum() >= FEWEST:
             log_p = np.vstack(self.log_p)[:, free].mean(axis=1)
@@ -489,27 +475,18 @@ class _Files:
         return names, np.column_stack(values)
 
     def _tables_of(self, codes: Codes) -> list[Ints]:
-        coarse = [cutter.coarse(codes[:, j]) for j, cutter in enumerate(self.cutters)]
-        size = [cutter.n_coarse for cutter in self.cutters]
-        one = [
-            np.bincount(cutter.fine(codes[:, j]), minlength=cutter.n_fine)
-            for j, cutter in ((j, self.cutters[j]) for j in self.made)
-        ]
+        fine = [cells.at(z) for cells, z in zip(self.cells, codes.T, strict=True)]
+        coarse = [cells.group[at] for cells, at in zip(self.cells, fine, strict=True)]
+        size = [int(cells.group.max()) + 1 for cells in self.cells]
+        one = [np.bincount(fine[j], minlength=len(self.cells[j].group)) for j in self.made]
         two = [
             np.bincount(coarse[a] * size[b] + coarse[b], minlength=size[a] * size[b])
             for a, b in self.pairs
         ]
         return one + two
 
-    def _counted(self, j: int, values: Codes) -> list[float]:
-        """Numbers of values that are genuine, or not, but for what a text file may lose."""
-        numbers, genuine = self._rounded(j, values.astype(float)), self.genuine[j]
-        at = np.searchsorted(genuine, numbers)
-        near = np.stack([genuine[np.maximum(at - 1, 0)], genuine[np.minimum(at, len(genuine) - 1)]])
-        same = (np.abs(near - numbers) <= SAME * np.abs(numbers)).any(axis=0)
-        return [int(same.sum()), int((~same).sum()), len(np.unique(numbers))]
-
-    def _rounded(self, j: int, numbers: Array) -> Array:
-        """As released: a model's numbers have more decimals than a file that was written."""
-        decimals = self.decimals[j]
-        return numbers if decimals is None else np.round(numbers, decimals)
+    def _counted(self, j: int, values: Codes) -> list[int]:
+        """Numbers of values that are genuine, or not, and of distinct ones; as released."""
+        numbers = self.grids[j].rounded(values.astype(float))
+        genuine = int(np.isin(numbers, self.genuine[j]).sum())
+        return [genuine, len(numbers) - genuine, len(np.unique(numbers))]

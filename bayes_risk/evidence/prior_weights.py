@@ -16,6 +16,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.grids import edges, log_widths
 from bayes_risk.intruder.priors import NAMED, Density, Interval, Mixture, Prior, TruthFactor
@@ -186,8 +187,8 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
         )
     # how many records of a released file show all the guessed values, on average
     rows = np.concatenate([z.reshape(-1, d), guessed.reshape(-1, d)]).astype(np.int64)
-    cell = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    counts = np.bincount(cell[: m * n], minlength=int(cell.max()) + 1)
+    first, cell, _ = distinct_rows(rows)
+    counts = np.bincount(cell[: m * n], minlength=len(first))
     return np.asarray(np.log(np.exp(raw) + counts[cell[m * n :]].reshape(raw.shape) / m))
 
 

@@ -227,7 +227,6 @@ def release_tables(
             )
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
-    require_columns(original, known + synthesized, place_of(0))
     cure = ". If every column was drawn afresh, and rows are nobody's, say corresponds=False"
     others = {} if targets is None else {"the targets": targets}
     tables = Tables.of(original, releases, own=own, others=others, cure=cure)

@@ -4,7 +4,7 @@ An intruder who does not know whether the target is in the file counts everyone 
 ``F_t`` people with key t. Mathematics, and what each source assumes: ``docs/population.md``.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -45,10 +45,13 @@ class KeyLevels:
     @classmethod
     def from_table(cls, df: pd.DataFrame, keys: Sequence[str]) -> "KeyLevels":
         """Read the levels of a table."""
-        found = {name: _present(df[name]) for name in keys}
-        for name, values in found.items():
+        found = []
+        for name in keys:
+            values = pd.Index(pd.factorize(df[name])[1])  # in the order of first appearance
             check_discrete(name, df[name], len(values), "")
-        return cls(variables=tuple(Variable(k, v, True, object) for k, v in found.items()))
+            levels = tuple(scalar(v) for v in values.astype(object))
+            found.append(Variable(name, levels, True, object))
+        return cls(variables=tuple(found))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -82,7 +85,7 @@ class KeyLevels:
         return codes, np.bincount(cell, amount, len(first)).astype(np.float64)
 
 
-def checked_table(df: Any, keys: Any, what: str) -> list[str]:
+def keys_of_table(df: Any, keys: Any, what: str) -> list[str]:
     """Return the keys as a list of columns that a table of at least one record has, each once."""
     require_columns(df, (), what)
     names = known_columns("keys", keys, list(df.columns), least=1)
@@ -98,12 +101,6 @@ def found_in(table: Ints, codes: Ints) -> Ints:
         pd.MultiIndex.from_arrays([np.zeros(len(of)), *of.T]) for of in (table, codes)
     )
     return cells.get_indexer(rows)
-
-
-def _present(column: pd.Series) -> tuple[Hashable, ...]:
-    """Distinct values that are not missing, in the order of first appearance."""
-    _, values = pd.factorize(column)
-    return tuple(scalar(v) for v in pd.Index(values).astype(object))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -265,7 +262,7 @@ class Population(Shown):
             No key, no record; a column that is missing, repeated or looks continuous (more than
             1,000 distinct numbers).
         """
-        keys = checked_table(df, keys, "the population")
+        keys = keys_of_table(df, keys, "the population")
         words = f"a population file of {len(df):,} people"
         return cls._summed(df, keys, np.ones(len(df)), "counted", words)
 
@@ -299,7 +296,7 @@ class Population(Shown):
                 "DataFrame with key columns and a column 'count'"
             )
         require_columns(df, ["count"], what)
-        keys = checked_table(df, [c for c in df.columns if c != "count"], what)
+        keys = keys_of_table(df, [c for c in df.columns if c != "count"], what)
         count = positive_numbers(df, "count", what, zero=True)
         if not count.sum():
             raise InputError("column 'count' of the population table sums to 0; give its counts")
@@ -324,7 +321,7 @@ class Population(Shown):
         weights : str
             Column of weights: how many people each record stands for.
         """
-        keys = checked_table(df, keys, "the sample")
+        keys = keys_of_table(df, keys, "the sample")
         require_columns(df, [weights], "the sample")
         if weights in keys:
             raise InputError(f"weights={weights!r} is one of the keys; name another column")
@@ -397,7 +394,7 @@ class Population(Shown):
         Elamir, E. A. H. and Skinner, C. J. (2006). Record level measures of disclosure risk for
         survey microdata. Journal of Official Statistics 22, 525-539.
         """
-        keys = checked_table(df, keys, "the sample")
+        keys = keys_of_table(df, keys, "the sample")
         n = len(df)
         if (size is None) == (fraction is None):
             raise InputError(

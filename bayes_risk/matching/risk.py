@@ -17,11 +17,10 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
-from bayes_risk.data.equality import place_of
 from bayes_risk.data.precision import SAME, shortest
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
-from bayes_risk.release.tables import Released, Tables, check_unchanged
+from bayes_risk.release.tables import Released, Tables
 
 from .boxes import BOX, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
 from .input import (
@@ -70,8 +69,7 @@ def compared(
     """
     within, missing = rules.radius.get(name), rules.missing[name]
     if unsynthesized:
-        for l in range(1, tables.m + 1):
-            check_unchanged(name, tables.changed(name, l), tables.n, place_of(l))
+        tables.check_kept(name)
     if within is None:
         codes = tables.column(name)
         for l, frame in enumerate(tables.frames):
@@ -327,8 +325,8 @@ def identification_risk(
         must add up to 1 at most (to less, if ends are left out).
     closed : bool
         Whether the ends of the intervals belong to them, as Hornby & Hu (2021) define; their
-        package leaves them out. Decimals decide, ``|Z_j - y_i| <= r`` or ``< r``, and not their sums in
-        floating point. A value always matches itself.
+        package leaves them out. Decimals decide, ``|Z_j - y_i| <= r`` or ``< r``, and not their
+        sums in floating point. A value always matches itself.
     missing : {"level", "wildcard", "never"}, or dict of str to one of them
         Missing values of a key match missing ones only; match everything, theirs or the target's;
         or match nothing.

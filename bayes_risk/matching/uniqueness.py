@@ -18,7 +18,7 @@ from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
-from .population import KeyLevels, Population, checked_table
+from .population import KeyLevels, Population, keys_of_table
 
 COLUMNS = ("value", "share", "error", "low", "high", "without")
 TOTALS = ("population_uniques", "unique_matches", "expected_matches")
@@ -275,7 +275,7 @@ def uniqueness(
     >>> found.summary()["value"].round(3).to_dict()["sample_uniques"], found.sample_uniques
     (2.0, 2)
     """
-    keys = checked_table(df, keys, "the table")
+    keys = keys_of_table(df, keys, "the table")
     given = {"population": population, "fraction": fraction, "weights": weights}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from bayes_risk._core.arrays import Ints
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.base_result import Result
 
 from .tables import Tables
@@ -147,11 +147,10 @@ def _kept(tables: Tables, found: Mapping[str, _Agreement], l: int) -> tuple[str,
     sure = [c for c in near if found[c].log_p + math.log(len(found)) < LUCK]
     if sure or not near:
         return tuple(sure)
-    rows = Combinations(2 * tables.n)
-    for name in near:
-        column = tables.column(name)
-        rows.add(np.concatenate([column.codes[0], column.codes[l]]), column.size)
-    y, z = np.split(rows.dense(), 2)
-    together = _agreement(y, z, rows.size)
+    codes = [tables.column(name).codes for name in near]
+    both = [np.concatenate([of[0], of[l]]) for of in codes]
+    first, row, _ = distinct_rows(np.column_stack(both))
+    y, z = np.split(row, 2)
+    together = _agreement(y, z, len(first))
     sets = len(found) * math.log(2)
     return tuple(near) if together.log_p + sets < LUCK else ()

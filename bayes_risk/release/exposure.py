@@ -18,7 +18,8 @@ from bayes_risk.data.columns import ROW_NUMBERS
 from bayes_risk.data.microdata import Microdata
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
-from .tables import Released, Tables, tables_of
+from .release import Release
+from .tables import Released, Tables, declared_columns, listed
 
 
 def exposure(
@@ -101,9 +102,18 @@ def exposure(
     >>> shown.columns[["genuine", "unique"]].iloc[0].tolist()
     [3, 2]
     """
-    tables = tables_of(original, release, corresponds)
+    categories = None
     if isinstance(original, Microdata):
-        tables.categories = tuple(v.name for v in original.variables if v.n_levels)
+        categories = tuple(v.name for v in original.variables if v.n_levels)
+        original = original.decode(original.codes)
+    declared = declared_columns(release)
+    part = isinstance(release, Release) and release.records is not None
+    lacks = declared is not None and any(
+        set(original) - {*declared, *table} for table in listed(release)
+    )
+    # what was kept, of columns or records, is the original's
+    tables = Tables.of(original, release, own=True if lacks or part else corresponds)
+    tables.categories = categories
     return exposure_of_tables(tables, keys)
 
 

@@ -1,6 +1,6 @@
 """The released data sets Z: what was synthesised, of whom, and by which mechanism."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
 from bayes_risk.data.precision import SAME, snapped
 
@@ -162,14 +163,14 @@ class Release(Shown):
 
         Unsynthesised columns and records are the original's, or refused where they differ from it.
         """
-        columns = known_columns("synthesized", self.synthesized, microdata.columns)
-        fresh, found = not self.corresponds(microdata), []
-        for k in range(self.m) if l is None else [l]:
-            source = f"release {k + 1}"
-            if fresh:
-                found.append(_encoded(self.datasets[k], source, microdata.columns, microdata))
-            else:
-                found.append(self._codes_of(self.datasets[k], source, columns, microdata))
+        known_columns("synthesized", self.synthesized, microdata.columns)
+        tables, there = self._read(microdata)
+        found = [
+            self._codes_of(tables[k], place_of(k + 1), microdata)
+            if there
+            else _encoded(tables[k], place_of(k + 1), microdata.columns, microdata)
+            for k in (range(self.m) if l is None else [l])
+        ]
         return np.stack(found) if l is None else found[0]
 
     def corresponds(self, microdata: Microdata) -> bool:
@@ -180,22 +181,19 @@ class Release(Shown):
         InputError
             They are not the original's records, and ought to be: something was not drawn afresh.
         """
-        rows, n = len(self.datasets[0]), len(microdata.index)
-        tied = self._tied(microdata)
+        return self._read(microdata)[1]
+
+    def _read(self, microdata: Microdata) -> tuple[list[pd.DataFrame], bool]:
+        """The tables, in the original's order where rows are its records, and whether they are."""
+        rows, n, tied = len(self.datasets[0]), len(microdata.index), self._tied(microdata)
         if tied and rows != n:
             raise InputError(
                 f"release 1 has {rows} records and the original {n}; any number will do only where "
                 f"every column of the fit was synthesised afresh for everybody, and {tied}: give "
                 "the original's records, one row each, or leave out of the fit what stays"
             )
-        try:
-            for l, table in enumerate(self.datasets, start=1):
-                same_records(microdata.index, table, f"release {l}")
-        except InputError:
-            if tied:
-                raise
-            return False
-        return True
+        tables, there = read_rows(microdata.index, self.datasets, True if tied else None)
+        return tables, all(there)
 
     def _tied(self, microdata: Microdata) -> str:
         """What of a row is that of a record; empty: nothing."""
@@ -218,13 +216,10 @@ class Release(Shown):
             )
         return np.asarray(self.records, dtype=bool)
 
-    def _codes_of(
-        self, table: pd.DataFrame, source: str, columns: list[str], microdata: Microdata
-    ) -> Codes:
+    def _codes_of(self, rows: pd.DataFrame, source: str, microdata: Microdata) -> Codes:
         """Codes of a table of the original's records, which differs from it where it may."""
-        rows = same_records(microdata.index, table, source)
-        there = [c for c in microdata.columns if c in columns or c in rows.columns]
-        codes, made = microdata.codes.copy(), np.isin(microdata.columns, columns)
+        there = [c for c in microdata.columns if c in rows.columns]
+        codes, made = microdata.codes.copy(), np.isin(microdata.columns, list(self.synthesized))
         codes[:, np.isin(microdata.columns, there)] = _encoded(rows, source, there, microdata)
         kept = ~self.replaced(len(codes))
         differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
@@ -237,6 +232,26 @@ class Release(Shown):
                 raise InputError(f"column {name!r} of {source} differs from the original{what}")
         codes[:, ~made] = microdata.codes[:, ~made]
         return codes
+
+
+def read_rows(
+    original: pd.Index, tables: Iterable[pd.DataFrame], own: bool | None, cure: str = ""
+) -> tuple[list[pd.DataFrame], list[bool]]:
+    """The released tables, and whether rows are the original's records, then in its order."""
+    found, corresponds = [], []
+    for l, table in enumerate(tables, start=1):
+        if not len(table):
+            raise InputError(f"release {l} has no records; give files with at least one")
+        there = own is not False
+        try:
+            found.append(same_records(original, table, place_of(l)) if there else table)
+        except InputError as error:
+            if own:
+                raise InputError(f"{error}{cure}") from None
+            there = False
+            found.append(table)
+        corresponds.append(there)
+    return found, corresponds
 
 
 def _encoded(table: pd.DataFrame, source: str, columns: list[str], microdata: Microdata) -> Codes:

@@ -5,7 +5,7 @@ utility and context measures. Columns are coded on demand, once, by `data.equali
 when two values are equal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,11 +16,11 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.columns import why_identifier
 from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
-from bayes_risk.data.microdata import Microdata, require_columns, same_records
+from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import FEW, is_numeric
 
 from .alike import aligned
-from .release import EncodedRelease, Release
+from .release import EncodedRelease, Release, read_rows
 
 
 @runtime_checkable
@@ -96,7 +96,7 @@ class Tables:
         """
         tables, declared = listed(release), declared_columns(release)
         part = isinstance(release, Release) and release.records is not None
-        tables, corresponds = read_rows(original, tables, own, cure)
+        tables, corresponds = read_rows(original.index, tables, own, cure)
         more, made = others or {}, None if declared is None else frozenset(declared)
         frames = (original, *tables, *more.values())
         places = [place_of(l) for l in range(len(tables) + 1)] + [*more]
@@ -228,10 +228,11 @@ class Tables:
             found.append(aligned(frame.assign(**kept)[list(names)], found[0], self.places[l]))
         return found
 
-    def changed(self, name: str, l: int) -> int:
-        """Rows of file l, counted from 1, that differ from the original's in a column."""
-        codes = self.column(name).codes
-        return int((codes[l] != codes[0]).sum())
+    def check_kept(self, name: str) -> None:
+        """A column that was not synthesised is the original's in every file."""
+        y, *files = self.column(name).codes[: self.m + 1]
+        for z, place in zip(files, self.places[1:], strict=False):
+            check_unchanged(name, int((z != y).sum()), self.n, place)
 
 
 def _absent(name: str, frame: pd.DataFrame, place: str, times: int) -> str:
@@ -245,21 +246,6 @@ def _absent(name: str, frame: pd.DataFrame, place: str, times: int) -> str:
 
 def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
-
-
-def tables_of(original: pd.DataFrame | Microdata, release: Any, own: bool | None) -> Tables:
-    """Tables of an original and a release, of which columns or records may have been kept.
-
-    Where these were, rows must be the original's.
-    """
-    if isinstance(original, Microdata):
-        original = original.decode(original.codes)
-    declared = declared_columns(release)
-    lacks = declared is not None and any(
-        set(original) - {*declared, *table} for table in listed(release)
-    )
-    part = isinstance(release, Release) and release.records is not None
-    return Tables.of(original, release, own=True if lacks or part else own)
 
 
 def listed(releases: Any) -> list[pd.DataFrame]:
@@ -285,24 +271,15 @@ def declared_columns(releases: Any) -> list[str] | None:
     return list(releases.synthesized)
 
 
-def read_rows(
-    original: pd.DataFrame, tables: Iterable[pd.DataFrame], own: bool | None, cure: str = ""
-) -> tuple[list[pd.DataFrame], list[bool]]:
-    """The released tables, and whether rows are the original's records, then in its order."""
-    found, corresponds = [], []
-    for l, table in enumerate(tables, start=1):
-        if not len(table):
-            raise InputError(f"release {l} has no records; give files with at least one")
-        there = own is not False
-        try:
-            found.append(same_records(original.index, table, place_of(l)) if there else table)
-        except InputError as error:
-            if own:
-                raise InputError(f"{error}{cure}") from None
-            there = False
-            found.append(table)
-        corresponds.append(there)
-    return found, corresponds
+def group_edges(y: Array, groups: int) -> Array:
+    """Where to cut a number: its quantiles in the original, missing values left out."""
+    seen = y[~np.isnan(y)]
+    return np.unique(np.quantile(seen, np.linspace(0, 1, groups + 1)[1:-1]))
+
+
+def group_of(values: Array, edges: Array) -> Ints:
+    """Group of each value, ``0 .. len(edges)``; one more for missing values."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
 
 
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:

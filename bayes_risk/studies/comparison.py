@@ -12,7 +12,6 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
-    NONE,
     PLUS_MINUS,
     counted,
     error,
@@ -22,7 +21,7 @@ from bayes_risk._core.formats import (
     plain,
 )
 from bayes_risk._core.validate import one_of
-from bayes_risk.data.base_result import Result, Table, draw
+from bayes_risk.data.base_result import Result, Table, draw, with_error
 from bayes_risk.utilities.result import WORDS
 
 if TYPE_CHECKING:
@@ -403,9 +402,9 @@ class Comparison(Result):
             frame=rows.assign(baseline=baseline.reindex(rows.index)),
             head=f"{most} replicates" if most > 1 else "Candidate",
             columns=[
-                (f"risk {PLUS_MINUS} 2 s.e.", lambda row: _with_error(row, "risk")),
+                (f"risk {PLUS_MINUS} 2 s.e.", with_error("risk", "risk_mcse", " {}")),
                 ("without", lambda row: number(float(row["baseline"]))),
-                (f"utility {PLUS_MINUS} 2 s.e.", lambda row: _with_error(row, "utility")),
+                (f"utility {PLUS_MINUS} 2 s.e.", with_error("utility", "utility_mcse", " {}")),
                 ("front", _placed),
             ],
         )
@@ -444,12 +443,6 @@ def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[...
     """How a measure and its error are written: rates as per cent."""
     rate = row["label"][1].endswith("_rate")
     return (percent, lambda mcse, _: percent_error(mcse)) if rate else (number, error)
-
-
-def _with_error(row: Mapping[str, Any], which: str) -> str:
-    """A number, and two standard errors beside it where there are any."""
-    spread = error(float(row[f"{which}_mcse"]), float(row[which]))
-    return number(float(row[which])) + ("" if spread in ("0", NONE) else f" {spread}")
 
 
 def _placed(row: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, 
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.table import in_days, read_table
-from bayes_risk.data.variables import FEW, holds_text
+from bayes_risk.data.variables import FEW, are_whole, holds_text
 
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
@@ -199,7 +199,7 @@ class _Draft:
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         families = {c: _family(self.told[c]) for c in mixed}
-        whole = [c for c in mixed if self.kinds[c].missing and _whole(self.told[c])]
+        whole = [c for c in mixed if self.kinds[c].missing and are_whole(self.told[c])]
         grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -263,14 +263,10 @@ def _named(words: str, name: str) -> bool:
 
 
 def _family(x: pd.Series) -> str:
-    if _whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
+    if are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
         return "count"
     skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
     return "lognormal" if x.min() > 0 and skewed else "normal"
-
-
-def _whole(x: pd.Series) -> bool:
-    return bool((x % 1 == 0).all())
 
 
 def _grid(x: pd.Series) -> tuple[str, float]:
@@ -279,7 +275,7 @@ def _grid(x: pd.Series) -> tuple[str, float]:
     low, high = (low, high) if high > low else (x.min(), x.max())
     step = 10.0 ** np.floor(np.log10((high - low) / STEPS))
     step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= high - low)
-    step = max(step, 1.0) if _whole(x) else step
+    step = max(step, 1.0) if are_whole(x) else step
     first, last = np.floor(low / step), np.ceil(high / step)
     first = max(first, 1.0) if x.min() > 0 else first
     n, ends = int(last - first) + 1, (first * step, last * step)

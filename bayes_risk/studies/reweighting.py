@@ -10,28 +10,33 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
-from bayes_risk._core.formats import NONE, error, number
+from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk._core.validate import number as checked_number
-from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
-from bayes_risk.data.microdata import Codes, Microdata, checked_table
+from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value, with_error
+from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk, measures
 from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.utilities.tables import group_edges, group_of, total_variation
+from bayes_risk.utilities.tables import (
+    MARGIN_MEASURES,
+    columns_of,
+    compared_columns,
+    margins,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -227,8 +232,8 @@ class Reweighting(Drawn):
                 head="Round",
                 labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
                 columns=[
-                    ("Truth, mean", lambda row: _with_error(row, "mean_probability", "mcse")),
-                    ("Truth, worst", lambda row: _with_error(row, "max_probability", "mcse_max")),
+                    ("Truth, mean", with_error("mean_probability", "mcse")),
+                    ("Truth, worst", with_error("max_probability", "mcse_max")),
                     (f"Records {above}", count("above")),
                     ("Mean weight", value("mean_weight")),
                     ("Least weight", value("min_weight")),
@@ -243,11 +248,6 @@ class Reweighting(Drawn):
         """Sentence, why it stopped, and the rounds."""
         own = {"reason": self.reason, "until": self.until, "rounds": self.summary()}
         return {"sentence": self.sentence(), **own}
-
-
-def _with_error(row: Mapping[str, Any], column: str, mcse: str) -> str:
-    spread = error(float(row[mcse]), float(row[column]))
-    return number(float(row[column])) + ("" if spread in ("0", NONE) else f" ({spread})")
 
 
 def _standard_error(risk: AttributeRisk) -> Array:
@@ -282,28 +282,14 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     nothing in common; of synthesised columns, and of pairs of which one at least was synthesised
     (NaN where there is one column). Numbers are cut at the original's deciles.
     """
-    made = [j for j, c in enumerate(data.columns) if c in list(release.synthesized)]
-    levels = [int(n) for n in data.n_levels]  # 0: numbers
-    edges = {j: group_edges(data.codes[:, j], PARTS) for j, n in enumerate(levels) if not n}
-    sizes = [n or len(edges[j]) + 1 for j, n in enumerate(levels)]
-
-    def cells(codes: Codes) -> list[Ints]:
-        """A cell number of every record, column by column."""
-        return [
-            group_of(column, edges[j]) if j in edges else column.astype(np.int64)
-            for j, column in enumerate(codes.T)
-        ]
-
-    pairs = [p for p in combinations(range(len(sizes)), 2) if set(p) & set(made)]
-    found: dict[str, list[float]] = {"margins": [], "pairs": []}
-    y = cells(data.codes)
-    for l in range(release.m):
-        z = cells(release.codes(data, l))
-        found["margins"] += [total_variation(y[j], z[j], sizes[j]) for j in made]
-        for j, k in pairs:
-            old, new = (x[j] * sizes[k] + x[k] for x in (y, z))
-            found["pairs"].append(total_variation(old, new, sizes[j] * sizes[k]))
-    return {name: float(np.mean(values)) if values else np.nan for name, values in found.items()}
+    compared = compared_columns(data.decode(data.codes), release, None, None)
+    columns = columns_of(compared, data.numbers, PARTS, "level")
+    found = {"margins": margins(columns, 1.0)[1], "pairs": pairs(columns, 1.0, 1)[1]}
+    at = MARGIN_MEASURES.index("total_variation")
+    return {
+        name: float(table[..., at].mean()) if table.size else np.nan
+        for name, table in found.items()
+    }
 
 
 Rule = Callable[[AttributeRisk, Array], Array]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
@@ -159,11 +159,8 @@ def release_bounds(
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     for_minimum, for_maximum = rng.spawn(2)
-    cells = Combinations(len(original))
-    for name in by:
-        codes, levels = pd.factorize(original[name], use_na_sentinel=False)
-        cells.add(codes, len(levels))
-    where = cells.dense()
+    codes = [pd.factorize(original[name], use_na_sentinel=False)[0] for name in by]
+    _, where, _ = distinct_rows(np.column_stack([np.zeros(len(original), np.int64), *codes]))
 
     def released(tables: Sequence[Mapping[str, Any]]) -> Release:
         datasets = [original.assign(**table) for table in tables]

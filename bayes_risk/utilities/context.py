@@ -7,18 +7,18 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.precision import SAME as ALIKE
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import Tables
+from bayes_risk.release.tables import Tables, group_edges, group_of
 
 from .context_result import COMPARED, ContextMeasures
 from .nearest import Points, nearest
-from .tables import compared_columns, floats, group_edges, group_of
+from .tables import compared_columns, floats
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
@@ -147,10 +147,8 @@ def attribute(key: Coded, target: Coded, both: Coded, l: int) -> tuple[Counts, F
 def combined(columns: Sequence[Coded]) -> Coded:
     """Combinations of columns as one column."""
     ends = np.cumsum([len(codes) for codes in columns[0][0]])
-    cells = Combinations(ends[-1])
-    for codes, size in columns:
-        cells.add(np.concatenate(codes), size)
-    return np.split(cells.dense(), ends[:-1]), cells.size
+    first, row, _ = distinct_rows(np.column_stack([np.concatenate(codes) for codes, _ in columns]))
+    return np.split(row, ends[:-1]), len(first)
 
 
 def _counted(column: Coded, l: int) -> tuple[Array, Array]:

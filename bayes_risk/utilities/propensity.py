@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.arrays import Array, Flags
-from bayes_risk._core.matching import Combinations
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.parallel import in_order
 
 from .tables import Column
@@ -42,15 +42,9 @@ Block = tuple[Array, bool]
 def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
     """Distinct rows of the original and release l, with their counts."""
     both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
-    n = len(columns[0].values[0])
-    cells = Combinations(len(both[0]))
-    for values in both:
-        levels, code = np.unique(values, return_inverse=True)
-        cells.add(code, len(levels))
-    number = cells.dense()
-    _, first = np.unique(number, return_index=True)
-    files = number[:n], number[n:]
-    counts = (np.bincount(part, minlength=cells.size).astype(float) for part in files)
+    first, row, _ = distinct_rows(np.column_stack(both))
+    files = np.split(row, [len(columns[0].values[0])])
+    counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
     return Profiles(tuple(values[first] for values in both), *counts)
 
 

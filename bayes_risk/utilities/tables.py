@@ -22,7 +22,7 @@ from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import Tables, check_unchanged, listed
+from bayes_risk.release.tables import Tables, group_edges, group_of, listed
 
 
 class Compared(NamedTuple):
@@ -74,8 +74,8 @@ def compared_columns(
     tables = Tables.of(original, release, own=bool(kept or part), others=others)
     for l, table in enumerate(given, start=1):
         require_columns(table, [c for c in wanted if c in table.columns], place_of(l))
-        for name in kept:
-            check_unchanged(name, tables.changed(name, l), len(original), place_of(l))
+    for name in kept:
+        tables.check_kept(name)
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
     return Compared(tables, tuple(wanted), tuple(made), tuple(kept), share, tuple(left_out))
 
@@ -203,17 +203,6 @@ def over_releases(values: Array) -> dict[str, Array]:
     return {"value": values.mean(axis=0), "sd": sd, **ends}
 
 
-def group_edges(y: Array, groups: int) -> Array:
-    """Where to cut a number: its quantiles in the original, missing values left out."""
-    seen = y[~np.isnan(y)]
-    return np.unique(np.quantile(seen, np.linspace(0, 1, groups + 1)[1:-1]))
-
-
-def group_of(values: Array, edges: Array) -> Ints:
-    """Group of each value, ``0 .. len(edges)``; one more for missing values."""
-    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
-
-
 def counts(y: Ints, z: Ints, size: int, width: int | None = None) -> Counts:
     """Occupied cells of codes below ``size``; with ``width`` levels of the last column.
 
@@ -230,12 +219,6 @@ def counts(y: Ints, z: Ints, size: int, width: int | None = None) -> Counts:
             for x in (where[: len(y)], where[len(y) :])
         )
     return Counts(o, s, None if width is None else cell // width)
-
-
-def total_variation(y: Ints, z: Ints, size: int) -> float:
-    """``1/2 sum |share in the original - share in the release|``: 0 the same, 1 nothing shared."""
-    table = counts(y, z, size)
-    return float(0.5 * np.abs(table.original / len(y) - table.release / len(z)).sum())
 
 
 def distance(table: Counts, replaced: float = 1.0) -> TableDistance:

@@ -25,13 +25,21 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.lengths import Lengths, warm_up, without
 from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
 from .families import draw_labels
-from .led import carried_on, draws_beside, led_by, lengthened, scores
+from .led import (
+    Lengths,
+    carried_on,
+    draws_beside,
+    led_by,
+    lengthened,
+    scores,
+    warm_up,
+    without,
+)
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
@@ -206,18 +207,18 @@ class Cases:
             every = x[:, v, None]
             if guesses and v in asked:
                 every = np.concatenate([every, guesses[1][:, asked.index(v)]], axis=1)
-            value, place = np.unique(every + 1j * e[:, v, None], return_inverse=True)
-            place = place.reshape(every.shape) + D
-            rows[:, v], constants = place[:, 0], np.zeros((len(value), 2))
+            both = np.column_stack([every.ravel(), np.repeat(e[:, v], every.shape[1])])
+            first, cell, _ = distinct_rows(both)
+            both, place = both[first], cell.reshape(every.shape) + D
+            rows[:, v], constants = place[:, 0], np.zeros((len(both), 2))
             if v in asked:
                 at[:, asked.index(v)] = place[:, 1:]
             if v < p:
-                count_constants(value.real, 1.0, constants)
+                count_constants(both[:, 0], 1.0, constants)
             elif v in self.columns:
-                constants[:, 0] = self.log_volume(value.real, v)
-            both = np.stack([value.real, value.imag], axis=1)
-            found.append((np.full(len(value), v), both, constants))
-            D += len(value)
+                constants[:, 0] = self.log_volume(both[:, 0], v)
+            found.append((np.full(len(both), v), both, constants))
+            D += len(both)
         return tuple(np.concatenate(part) for part in zip(*found, strict=True)), rows, at
 
 

@@ -26,6 +26,7 @@ from scipy.special import softmax
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.models.fits.sampling import blocks
@@ -230,8 +231,8 @@ def cell_keys(
 
 def sensitive(keys: Array, threshold: int) -> Flags:
     """Records in a cell of at most so many, shape (n,)."""
-    _, cell, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    return np.asarray(count[cell.ravel()] <= threshold)
+    _, cell, count = distinct_rows(keys)
+    return np.asarray(count[cell] <= threshold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

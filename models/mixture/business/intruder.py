@@ -417,7 +417,7 @@ def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
     pair, value, deviation = scene.pair(None), [], np.zeros(1)
     truth = scene.own.counts[scene.record, scene.columns]
     for l in range(scene.release.m):
-        groups = scene.groups_of_pair(l)
+        groups = np.stack([scene.groups(l, j)[scene.two] for j in scene.columns.tolist()], axis=1)
         columns, log_p = together(groups), np.zeros((len(base.draws), len(pair.guesses)))
         if columns.any():  # log p(y*, T - y* | known) where the two share a component
             own: Any = {"columns": pair.columns[columns], "totals": pair.totals[columns]}

@@ -95,7 +95,7 @@ class AttackScenario:
     def runner_up(self) -> int:
         """The record with the second largest value."""
         values = self.own.counts[:, self.j].copy()
-        values[[self.record] if self.other is None else self._two] = -1.0
+        values[[self.record] if self.other is None else self.two] = -1.0
         return int(np.argmax(values))
 
     @property
@@ -189,32 +189,29 @@ class AttackScenario:
     # --- all but two --------------------------------------------------------------------------
 
     @property
-    def _two(self) -> Ints:
+    def two(self) -> Ints:
+        """Rows of target and other."""
         assert self.other is not None
         return np.array([self.record, self.other])
 
-    def groups_of_pair(self, l: int) -> Ints:
-        """Of target and other, (2, q)."""
-        return np.stack([self.groups(l, j)[self._two] for j in self.columns.tolist()], axis=1)
-
     def known(self, l: int | None) -> Units:
         """Rows known without the two: of the table, and with l, of a data set by MP."""
-        rest = ~np.isin(np.arange(len(self.own.counts)), self._two)
+        rest = ~np.isin(np.arange(len(self.own.counts)), self.two)
         return self.own.take(rest).units() if l is None else self.hows[l].around(rest)[0]
 
     def pair(self, l: int | None) -> Pair:
         """What is asked of the two; with l, their own synthetic values beside what is known."""
-        each, how = np.split(self._two, 2), None if l is None else self.hows[l]
+        each, how = np.split(self.two, 2), None if l is None else self.hows[l]
         rows = [self.telling(self.own.take(i), self._known_of_target) for i in each]
         if how is not None and how.own:
             z, made = self.telling(how.z, self.synthesized), how.synthesized
             rows = [row.beside(z.take(i), made) for row, i in zip(rows, each, strict=True)]
-        counts = self.own.counts[self._two]
+        counts = self.own.counts[self.two]
         return Pair(
             columns=self.columns,
             guesses=self.guesses,
             totals=counts[:, self.columns].sum(axis=0),
-            exposure=self.own.exposure[self._two],
+            exposure=self.own.exposure[self.two],
             first=rows[0],
             second=rows[1],
         )

@@ -14,6 +14,11 @@ a changed level to the true one: a small symmetric product for each target and d
 the draws of a batch before any guess is looked up. Guesses with more changes share the product of
 their first ones with the guess before. The target's own class is one of the columns, with the
 target taken out.
+
+Of a whole table a *term* is a draw and a class in it, the target's own one a term like any other;
+classes that nobody is in are all alike and make one term. ``factor[place, t]`` is the probability
+of a level in term t, the target taken out of its own class; ``log_base[t]`` what is the same for
+every cell: the weight of the class, and the variables that are not guessed.
 """
 
 import math
@@ -463,3 +468,42 @@ def wide_sums(
     of_targets = *targets, np.ascontiguousarray(places[:, :, :most]), own
     predict_wide(tables, (fixed, columns, low, offset, later), of_targets, weights, batch, sums)
     return sums
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_of):
+    """Fill the terms of some draws for one target; how many there are.
+
+    A factor is the probability of a level, and of the linked one with it, without the target.
+    ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
+    """
+    Q, tau, weights = tables
+    fixed, place, starts = layout  # place[j]: first place of a guessed variable, else -1
+    label, truth, linked, held = target
+    t = 0
+    for i in range(draws.shape[0]):
+        h, k0 = draws[i], label[draws[i]]
+        for k in range(Q.shape[2]):
+            if weights[h, k0, k] == 0.0:
+                continue
+            log_base[t] = math.log(weights[h, k0, k])
+            log_truth[t] = 0.0
+            draw_of[t] = i
+            for j in range(truth.shape[0]):
+                z, guessed = linked[j], place[j] >= 0
+                logs = log_truth if guessed else log_base
+                first, last = (starts[j], starts[j + 1]) if guessed else (truth[j], truth[j] + 1)
+                for level in range(first, last):
+                    here = Q[h, level, k]
+                    if k == k0:
+                        here = own_class(Q[h], tau[h], fixed, j, held[j], z, k0, level)
+                    elif z >= 0:
+                        here *= linked_factor(Q[h], tau[h], fixed, j, z, level == z, k)
+                    if guessed:
+                        factor[place[j] + level - first, t] = here
+                    if level == truth[j]:
+                        logs[t] += math.log(max(here, TINY))
+            t += 1
+    for s in range(t):
+        log_truth[s] += log_base[s]
+    return t

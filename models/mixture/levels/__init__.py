@@ -1,1 +1,0 @@
-"""Mixtures of categorical columns: the DPMPM and its evidence."""
