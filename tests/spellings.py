@@ -159,6 +159,7 @@ WAYS: dict[str, tuple[tuple[str, ...], Callable[[Values], pd.Series | None]]] = 
     "ISO dates": (("date", "time"), each(lambda v: v.isoformat())),
     "ISO with time": (("date",), each(lambda v: f"{v.isoformat()} 00:00:00")),
     "31.12.1999": (("date",), each(lambda v: v.strftime("%d.%m.%Y"))),
+    "31/12/1999": (("date",), each(lambda v: v.strftime("%d/%m/%Y"))),
     "period": (("date",), days),
     "0 and 1": (("truth",), stored("int8")),
     "TRUE": (("truth",), each(lambda v: str(v).upper())),

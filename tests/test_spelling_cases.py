@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
+from bayes_risk.data.equality import coded
 from bayes_risk.matching.risk import MatchingOptions
 from bayes_risk.reporting.verdicts.verdict import judge
 
@@ -18,6 +19,7 @@ RNG = np.random.default_rng(5)
 PEOPLE = pd.DataFrame({"sex": RNG.choice(["f", "m"], n), "region": RNG.choice(list("abcdefgh"), n)})
 WHOLE, REAL = RNG.integers(100, 999, n), RNG.normal(0, 1, n) / 3
 AMOUNT = np.round(RNG.lognormal(6, 1, n), 2)
+TENTHS = np.abs(30 * REAL).round(1)
 DATES = pd.to_datetime("1950-01-01") + pd.to_timedelta(RNG.integers(0, 20_000, n), "D")
 JOB = pd.Series(RNG.choice([f"job {i}" for i in range(40)], n))
 SOME = RNG.random(n) < 0.1
@@ -55,6 +57,8 @@ SAME = {
     "a decimal comma": ([str(v).replace(".", ",") for v in AMOUNT], AMOUNT),
     "truth values as words": (SOME, np.where(SOME, "yes", "no")),
     "multiples of 10": (WHOLE, (WHOLE / 10).round() * 10),
+    "half precision": (REAL, REAL.astype("float16")),
+    "hyphens that do not show": (JOB, JOB.str[:2] + "\u00ad" + JOB.str[2:] + "\u200e"),
     "categories of text": (pd.Categorical(WHOLE), pd.Categorical(WHOLE.astype(str))),
 }
 NEVER = {
@@ -68,6 +72,33 @@ NEVER = {
     ),
     "other codes": (WHOLE % 5 + 1, WHOLE % 5 + 101, "no value of column 'x' of release 1"),
     "cents": (AMOUNT, (AMOUNT * 100).round(), "seem to be 100 times"),
+    "shares for percent": (TENTHS, TENTHS / 100, "seem to be 0.01 times"),
+    "a year's": (AMOUNT, (AMOUNT * 12).round(2), "seem to be in another unit"),
+    "a week's": (AMOUNT, (AMOUNT / 52).round(2), "seem to be in another unit"),
+    "other money, in another order": (
+        AMOUNT,
+        RNG.permutation((AMOUNT / 1.95583).round(2)),
+        "seem to be in another unit",
+    ),
+    "degrees, in another order": (
+        AMOUNT.round(1),
+        RNG.permutation((1.8 * AMOUNT.round(1) + 32).round(2)),
+        "seem to be in another unit",
+    ),
+    "logarithms": (AMOUNT, np.log(AMOUNT), "another value for each of the original's"),
+    "a day later": (DATES, DATES + pd.Timedelta("1D"), "seem to be in another unit"),
+    "codes from 0": (WHOLE % 2 + 1, WHOLE % 2, "others, which the original never has"),
+    "a code for missing": (
+        pd.Series(AMOUNT).mask(SOME),
+        pd.Series(AMOUNT).mask(SOME, -9),
+        "others, which the original never has",
+    ),
+    "a word for missing": (
+        JOB.mask(SOME),
+        JOB.mask(SOME, "keine Angabe"),
+        "others, which the original never has",
+    ),
+    "codes the other way round": (WHOLE % 5, 4 - WHOLE % 5, "another value for each"),
     "thousands": (AMOUNT, AMOUNT / 1000, "seem to be 0.001 times"),
     "two digits of the year": (
         DATES.strftime("%d.%m.%Y"),
@@ -103,6 +134,32 @@ def test_what_can_never_match_is_a_named_error(case):
     assert list(seen.why_left_out) == ["x"]
 
 
+def test_sound_synthetic_numbers_are_not_another_unit():
+    """Drawn afresh, with noise, by kernels, rounded or half copied: nothing is said."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        y = np.round(
+            [
+                rng.lognormal(7, 1, n),
+                rng.lognormal(10, 0.5, n) // 100 * 100,
+                rng.normal(170, 10, n),
+                rng.gamma(2, 900, n),
+                rng.integers(0, 5_000, n),
+            ][seed % 5],
+            int(rng.integers(0, 3)),
+        )
+        drawn = rng.choice(y, n)
+        z = [
+            drawn,
+            drawn * np.exp(rng.normal(0, 0.02, n)),
+            np.round(drawn + rng.normal(0, y.std() / 5, n), 1),
+            np.where(rng.random(n) < 0.5, drawn, rng.normal(y.mean(), y.std(), n)),
+            np.exp(rng.normal(np.log(y + 1).mean(), np.log(y + 1).std(), n)),
+            np.round(rng.normal(y.mean(), y.std(), n) / 10) * 10,
+        ][seed % 6]
+        assert not coded("x", [pd.Series(y), pd.Series(z)]).apart, seed
+
+
 @pytest.mark.parametrize("store", ["Int64", "object", "uint64"])
 def test_large_whole_numbers_are_equal_exactly(store):
     """17 digits, exchanged: nobody has their own, but by chance of the exchange."""
@@ -114,6 +171,20 @@ def test_large_whole_numbers_are_equal_exactly(store):
         keys=["x"],
     )
     assert found.files.loc[1, "identical"] == 0 and found.files.loc[1, "uniques"] == n
+
+
+def test_large_whole_numbers_beside_doubles_are_compared_as_these_and_it_is_said():
+    ids = 10**16 + np.arange(n)
+    found = br.exposure(PEOPLE.assign(x=ids), PEOPLE.assign(x=ids.astype(float)))
+    assert found.notes == ("x is compared at double precision, as release 1 has it",)
+
+
+def test_moved_rows_and_noise_that_keeps_the_order_are_not_another_unit():
+    y = np.arange(40.0) * 3
+    for z in (y[::-1], np.roll(y, 3), y + 7, y + np.linspace(0, 2, 40)):
+        assert not coded("x", [pd.Series(y), pd.Series(z)]).apart
+    sexes = pd.Series(list("fm") * 30)
+    assert not coded("x", [sexes, sexes[::-1].reset_index(drop=True)]).apart
 
 
 def test_columns_that_are_not_compared_leave_the_verdict_open(tmp_path, monkeypatch):

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import bdtrc
+from scipy.special import bdtrc, gammaln
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 
 from .precision import CHANCE, EXACT, SAME, WHOLE, common_grid, grids_of, joined, snapped, units_of
@@ -26,6 +26,9 @@ from .spelling import Values, missing_words, respelled, values_of
 
 FEW_LEVELS = 100  # of a category
 ENOUGH = 20  # records that tell whether a table has the original's values
+EXTREMES, SAMPLE = 8, 500  # numbers that say which multiple they are, and whether they are
+ELSEWHERE = 0.1  # at most this share of numbers in other units lies between the quartiles
+DENSE = 0.25  # of their range numbers cover, at most, for their multiples to be told
 
 
 class Coded(NamedTuple):
@@ -80,7 +83,9 @@ def coded(
     found = Coded(codes, size, read.kind, numbers, tuple(notes), "", n_values)
     if read.shares_levels:
         return found
-    shown = [(of[id(one[0])], *one[1:]) for one in read.parts]
+    shown = [
+        _Shown(of[id(one[0])], one[0] if times is None else None, *one[1:]) for one in read.parts
+    ]
     apart = (
         _apart(name, read.kind, shown[0], one, l) for l, one in zip(places, shown, strict=True)
     )
@@ -172,12 +177,17 @@ def _levels(
     known = [held[some] for held, some in zip(tables, there, strict=True)]
     grid, numbers = None, np.zeros(0)
     if kind in ("numbers", "dates"):
-        known = _one_kind([_numeric(h) for h in known])
+        stored = [_numeric(h) for h in known]
+        known = _one_kind(stored)
         times = [count[some] for count, some in zip(counts, there, strict=True)]
         common = common_grid(known, times, units_of if kind == "dates" else grids_of)
         if common.grid != EXACT:
             known = [common.grid.rounded(h) for h in known]
             grid = common.table, common.grid.in_words()
+        elif known[0].dtype == float:
+            whole = [h for h in stored if h.dtype != float]
+            if any((np.abs(h.astype(float)) > WHOLE).any() for h in whole):
+                grid = next(t for t, h in enumerate(stored) if h.dtype == float), "double precision"
         every = np.concatenate(known)
         distinct, first = pd.factorize(every)
         rank = joined(np.asarray(first))[distinct]
@@ -216,53 +226,182 @@ def _one_kind(held: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     return [h.astype(np.float64) for h in held]
 
 
-def _apart(
-    name: str,
-    kind: str,
-    original: tuple[Ints, npt.NDArray[Any], Ints],
-    file: tuple[Ints, npt.NDArray[Any], Ints],
-    place: str,
-) -> str:
+class _Shown(NamedTuple):
+    """A column of one table: codes of its distinct values, these, and their records.
+
+    ``rows``: the place of each record's value, -1: missing; None: not known.
+    """
+
+    codes: Ints
+    rows: Ints | None
+    held: npt.NDArray[Any]
+    times: Ints
+
+    def levels(self, n: int) -> Ints:
+        """Records of each code, the first: of missing values; there are ``n`` records."""
+        found = np.bincount(self.codes, self.times, self.codes.max(initial=0) + 1)
+        found[0] += n - self.times.sum()
+        return np.asarray(found.astype(np.int64))
+
+
+def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> str:
     """Say that values of a table can hardly be the original's, in the same unit and spelling.
 
-    ``original``, ``file``: codes of the distinct values, these, and their records. By chance a
-    record has a value that is not among the original's with probability ``N_1 / n`` (Good 1953).
-    A number may well be new, but for those of few values; and text of many levels.
+    By chance a record has a value that is not among the original's with probability ``N_1 / n``
+    (Good 1953). A number may well be new, but for those of few values; and text of many levels.
     """
-    (own, known, records), (shown, held, times) = original, file
+    own, shown, held, times = original.codes, file.codes, file.held, file.times
     there = shown > 0
-    strange = there & ~np.isin(shown, own)
-    new, n = int(times[strange].sum()), int(times[there].sum())
+    new, n = int(times[there & ~np.isin(shown, own)].sum()), int(times[there].sum())
     text, few = kind == "text", 1 < len(own) <= FEW_LEVELS
     most = new == n or (text and 2 * new > n)
-    if new and kind == "numbers" and 2 * new > n:
-        if unit := _unit(known.astype(np.float64), held[there].astype(np.float64)):
-            return (
-                f"numbers of column {name!r} of {place} seem to be {unit} those of the original; "
-                "write them in the same unit"
+    if kind in ("numbers", "dates") and 0 < n:
+        known, stored = _one_kind([_numeric(original.held), _numeric(held[there])])
+        if 2 * int(times[there][~np.isin(stored, known)].sum()) > n:
+            real = known.astype(np.float64), stored.astype(np.float64)
+            unit = _unit(*real) or "in another unit than" * (
+                2 * new > n and _is_multiple(*real, moved=kind == "dates")
             )
-    chance = ((records == 1).sum() + 1) / (records.sum() + 1)
+            if unit:
+                return (
+                    f"{kind} of column {name!r} of {place} seem to be {unit} those of the "
+                    "original; write them in the same unit"
+                )
+    cure = "write it with the same codes, labels or unit, or leave the column out"
+    chance = ((original.times == 1).sum() + 1) / (original.times.sum() + 1)
     by_chance = bdtrc(new - 1, n, chance) if new else 1.0
-    if not most or not (few and by_chance <= CHANCE or text and n >= ENOUGH and new == n):
-        return ""
-    return (
-        f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
-        f"{'is' if new == n else 'are'} among the {len(own):,} values of the original; write it "
-        "with the same codes, labels or unit, or leave the column out"
-    )
+    if most and (few and by_chance <= CHANCE or text and n >= ENOUGH and new == n):
+        return (
+            f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
+            f"{'is' if new == n else 'are'} among the {len(own):,} values of the original; {cure}"
+        )
+    if _recoded(original, file, text or few):
+        return (
+            f"values that many records of the original have in column {name!r} are missing from "
+            f"{place}, and many there have others, which the original never has; {cure}; levels "
+            "that were joined on purpose are joined in the original, too"
+        )
+    if _renamed(original, file, kind in ("numbers", "dates")):
+        return (
+            f"column {name!r} of {place} has another value for each of the original's, record by "
+            f"record, as if it were the original's in another unit or other codes; {cure}"
+        )
+    return ""
+
+
+def _recoded(original: _Shown, file: _Shown, every: bool) -> bool:
+    """Whether a common level of each table is absent in the other, beyond chance.
+
+    Missing is a level; without `every` one of the two must be this: numbers may be new.
+    """
+    if original.rows is None or file.rows is None:
+        n, m = int(original.times.sum()), int(file.times.sum())
+    else:
+        n, m = len(original.rows), len(file.rows)
+    if not min(n, m):
+        return False
+    both = original.levels(n), file.levels(m)
+    size = max(map(len, both))
+    y, z = (np.pad(levels, (0, size - len(levels))) for levels in both)
+    level = CHANCE / size
+    gone = (z == 0) & (y * np.log1p(m / n) > -np.log(level))  # (n / (n + m))^y: all fell to one
+    come = (y == 0) & (z * np.log1p(n / m) > -np.log(level))
+    return bool(gone.any() and come.any() and (every or gone[0] or come[0]))
+
+
+def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
+    """Whether another value stands for each of the original's, where records differ.
+
+    The chance is that of an order of these records which pairs values one to one, or, of those
+    that are `ordered`, in their order: ``prod c! prod s! / n!`` (s values have equally many
+    records), ``2 prod c! / n!``. In order, but near the original's, they are not renamed: moved.
+    """
+    if original.rows is None or file.rows is None or len(original.rows) != len(file.rows):
+        return False
+    codes = [np.append(one.codes, 0) for one in (original, file)]
+    y, z = (code[one.rows] for code, one in zip(codes, (original, file), strict=True))
+    if ordered:
+        y, z = np.where(y, original.rows, -1), np.where(z, file.rows, -1)
+    size = max(z.max(initial=0), 0) + 2
+    pairs, count = np.unique((y + 1) * size + z + 1, return_counts=True)
+    own, their = (found - 1 for found in np.divmod(pairs, size))
+    if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
+        return False
+    some = codes[0][own] != codes[1][their] if ordered else own != their
+    own, their, count = own[some], their[some], count[some]
+    n = int(count.sum())
+    if n < ENOUGH:
+        return False
+    same = (np.sort(code[one.rows]) for code, one in zip(codes, (original, file), strict=True))
+    if (next(same) == next(same)).all():  # the same values in another order of the rows
+        return False
+    ties = np.unique(count, return_counts=True)[1]
+    among = gammaln(count + 1).sum() - gammaln(n + 1)
+    if among + gammaln(ties + 1).sum() < np.log(CHANCE):
+        return True
+    if not ordered or min(own.min(), their.min()) < 0 or among + np.log(2) >= np.log(CHANCE):
+        return False
+    known, shown = original.held[own], file.held[their]
+    low, high = np.quantile(known, [0.25, 0.75])
+    steps = np.diff(shown[np.argsort(known)])
+    elsewhere = ((low <= shown) & (shown <= high)).mean() < ELSEWHERE
+    return bool(elsewhere and ((steps > 0).all() or (steps < 0).all()))
 
 
 def _unit(own: Array, shown: Array) -> str:
     """Of which power of ten a table's numbers are times the original's; empty: of none."""
-    known = np.sort(own[np.isfinite(own) & (own != 0)])
-    some = shown[np.isfinite(shown) & (shown != 0)]
+    known = np.unique(own[np.isfinite(own) & (own != 0)])
+    some = np.unique(shown[np.isfinite(shown) & (shown != 0)])
     if len(known) < 2 or len(some) < ENOUGH:
         return ""
     best, most = "", 0.5 * len(some)
     for power in (-6, -3, -2, -1, 1, 2, 3, 6):
         scaled = some / 10.0**power
-        place = np.minimum(np.searchsorted(known, scaled * (1 - SAME)), len(known) - 1)
-        count = int((np.abs(known[place] - scaled) <= SAME * np.abs(scaled)).sum())
+        count = int(_near(known, scaled, SAME * np.abs(scaled)).sum())
         if count > most:
             best, most = f"{10.0**power:,.12g} times", count
     return best
+
+
+def _near(known: Array, values: Array, within: Array) -> Flags:
+    """Which values have a known one near, of those in order."""
+    place = np.minimum(np.searchsorted(known, values - within), len(known) - 1)
+    return np.asarray(np.abs(known[place] - values) <= within)
+
+
+def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
+    """Whether most of some numbers are one multiple of known ones, as they are or from the middle.
+
+    The extremes of both tables say which. By chance as many fall near the multiples of known
+    numbers as these cover, or as other multiples explain. ``moved``: numbers of the same unit from
+    another zero count too, as instants of another zone.
+    """
+    known, shown = (np.unique(v[np.isfinite(v)]) for v in (known, shown))
+    if min(len(known), len(shown)) < ENOUGH:
+        return False
+    own_step, step = _step(known), _step(shown)
+    for middle in (False, True):
+        y, z = (v - middle * v[len(v) // 2] for v in (known, shown))
+        far = [v[np.argsort(-np.abs(v))[:EXTREMES]] for v in (y, z)]
+        far = [v[v != 0] for v in far]
+        few = slice(None, None, len(z) // SAMPLE + 1)
+        some, new, hits, covered = z[few], ~np.isin(shown[few], known), [], []
+        gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
+        factors = np.unique(far[1][:, None] / far[0][None, :])
+        for factor in factors if moved else factors[np.abs(factors - 1) > 0.01]:
+            half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
+            within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)
+            hits.append(int((new & _near(np.sort(factor * y), some, within)).sum()))
+            wide = 2 * np.median(within) / abs(factor)
+            covered.append(float(np.minimum(gaps, wide).sum() / gaps.sum()))
+        count, n = np.array(hits), len(some)
+        chance = np.maximum(covered, np.median(hits or 0) / n)
+        sure = bdtrc(count - 1, n, np.clip(chance, 1 / n, 1)) * len(count) <= CHANCE
+        if (sure & (2 * count > n) & (chance <= DENSE)).any():
+            return True
+    return False
+
+
+def _step(values: Array) -> float:
+    """The last decimal that numbers have; 0: they have all."""
+    return next((10.0**-g.n for g in grids_of(values) if g.kind == "decimals"), 0.0)

@@ -38,6 +38,7 @@ MISREAD = (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("cp1252", "cp1250"), ("cp
 NUMBER = re.compile(
     r"([^\d+\-.,]*)([+-]?(?:\d[\d., '\u00a0\u202f’]*|[.,]\d+)(?:[eE][+-]?\d+)?)(\D*)"
 )
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 Held = npt.NDArray[Any]
 
@@ -326,7 +327,7 @@ class Form(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", re.sub("[\u200b-\u200d\ufeff]", "", text)).strip().strip("\"'")
+    return re.sub(r"\s+", " ", INVISIBLE.sub("", text)).strip().strip("\"'")
 
 
 def _composed(text: str) -> str:

@@ -186,6 +186,8 @@ def _levels(plan: Plan) -> list[Levels]:
         for column, name in zip(columns, names, strict=True):
             check_discrete(key, column, len(column), f" of {name}")
         found_in = coded(key, columns, names, times)
+        if found_in.apart:
+            raise InputError(found_in.apart)
         levels.append(
             Levels(values, [code.astype(np.int64) for code in found_in.codes], found_in.size)
         )
