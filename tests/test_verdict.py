@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk import InputError
+from bayes_risk.release.links_result import Link
 from bayes_risk.reporting.verdicts.reason import CURES, settings_that_settle
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import attribute, identification
@@ -292,41 +294,89 @@ def test_the_original_is_called_the_original_in_whatever_order():
         assert "File 2 of 2 is the original itself: all of its 40 records" in verdict.sentence()
 
 
-def test_identical_records_count_where_nobody_else_has_them():
+def test_rows_that_stay_near_their_own_record_are_above():
     df = people()
-    file = df.assign(income=df["income"] + 1)
-    file.loc[:2, "income"] = df["income"]
-    verdict = exposed(file, keys=["age"])
-    assert decided(verdict) == {"identical records", "unique values of income"}
-    assert "3 of the 40 replaced records of the file are identical" in verdict.sentence()
-    allowed = Thresholds(identical_records=3 / 40, unique_values=3 / 40)
-    assert not decided(judge(attribute([0.2]), CALM, allowed, exposure=br.exposure(df, file)))
+    verdict = exposed(df.assign(income=df["income"] + 1), keys=["age"])
+    assert "own rows" in decided(verdict)  # one step away, everybody's
+    assert "are nearest to their own row in the file, by chance 20" in verdict.sentence()
+    nobody = exposed(df.assign(income=np.roll(df["income"], 7) + 1), keys=["age"])
+    assert decided(nobody) == set()
 
 
-def test_doubles_are_told_and_not_judged():
+def test_doubles_are_no_persons():
     df = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 40})
     shown = br.exposure(df, df.assign(a=["x", "x", "x", "x"] * 10), keys=["a"])
     verdict = judge(attribute([0.2]), CALM, exposure=shown)
     assert verdict.outcome == "within your thresholds"
     assert "disclosed" not in {r.measure for r in verdict.reasons}  # all replaced, some the same
-    (said,) = [r.sentence for r in verdict.reasons if r.measure == "identical records"]
-    assert "0 of the 40 replaced records" in said and "with doubles 20 are" in said
 
 
 def test_genuine_values_of_single_records_count_in_any_row():
     df = people()
     verdict = exposed(df.assign(income=np.roll(df["income"], 1)), keys=["age"])
-    assert decided(verdict) == {"unique values of income"}
-    assert "of the 40 released values of income in the file are genuine" in verdict.sentence()
+    assert decided(verdict) == {"unique values", "certain persons"}
+    assert "40 of 40 pairs of equal values (income) join a person" in verdict.sentence()
+    limits = Thresholds(unique_values=1.0, certain_persons=40)
+    shown = br.exposure(df, df.assign(income=np.roll(df["income"], 1)), keys=["age"])
+    assert decided(judge(attribute([0.2]), CALM, limits, exposure=shown)) == set()
 
 
 def test_replicated_uniques_count_where_keys_were_synthesised():
     df = people()
     rolled = df.assign(income=np.roll(df["income"], 1))
-    limits = Thresholds(unique_values=1.0)
+    limits = Thresholds(unique_values=1, certain_persons=40, identical_records=1, linked_records=1)
     for keys, found in ((["income"], {"replicated uniques"}), (["age"], set())):
         shown = br.exposure(df, rolled, keys=keys)
         assert decided(judge(attribute([0.2]), CALM, limits, exposure=shown)) == found
+
+
+def test_shares_that_are_allowed_are_not_above_by_rounding():
+    """17 % less 12 % is more than 5 % in floating point."""
+    link = Link("own rows", 1, ("income",), 40, 9.0, 5.0, 0.0, 40 * (0.17 - 0.12), 0.0)
+    shown = br.exposure(people(), people().assign(income=np.arange(40) + 0.5))
+    shown = replace(shown, links=replace(shown.links, tests=(link,)))
+    assert not decided(judge(attribute([0.2]), CALM, exposure=shown)) & {link.test}
+
+
+def test_facts_of_columns_come_before_counts():
+    df = people().assign(wealth=np.arange(40) * 3.5, sex=["f", "m"] * 20)
+    file = df.assign(sex=["m", "m", "f", "f"] * 10)
+    verdict = exposed_of(df, file)
+    assert "unchanged columns" in decided(verdict)
+    assert "Column wealth is released unchanged, and is no key: 40 of the 40" in verdict.sentence()
+    public = Thresholds(public=dict.fromkeys(["wealth", "income"], "tax register"))
+    assert not decided(exposed_of(df, file, public))
+    for more, outcome in (
+        ({"truth": df["income"]}, "inconclusive"),
+        ({}, "within your thresholds"),
+    ):
+        assert exposed_of(df, file.assign(**more), public).outcome == outcome
+    named = df.assign(name=[f"person {i}" for i in range(40)])
+    ids = exposed_of(named, named.assign(sex=file["sex"]), public)
+    assert decided(ids) == {"identifiers"}
+    assert "Column name names persons: 40 of its values stand in a file." in ids.sentence()
+
+
+def exposed_of(df, file, limits=None):
+    return judge(attribute([0.2]), CALM, limits, exposure=br.exposure(df, file, keys=["sex"]))
+
+
+def test_a_column_is_public_for_a_reason():
+    with pytest.raises(InputError, match="public names a column without a reason"):
+        Thresholds(public={"wealth": " "})
+
+
+def test_rows_that_are_nobodys_are_not_judged_by_matching_alone():
+    df = people()
+    counts = br.identification_risk(
+        df, df.assign(income=np.arange(40) + 0.5), known=[], synthesized=["age"], corresponds=False
+    )
+    verdict = judge(None, replace(counts, exposure=CALM.exposure))
+    assert verdict.outcome == "not judged" and verdict.headline == "Not judged."
+    assert verdict.deciding[0].cure.startswith("an audit with the model that made the files")
+    assert judge(attribute([0.2]), replace(counts, exposure=CALM.exposure)).outcome.startswith(
+        "within"
+    )
 
 
 def test_files_of_synthpop_are_above_whatever_model_is_assumed(shared_data):
@@ -337,7 +387,7 @@ def test_files_of_synthpop_are_above_whatever_model_is_assumed(shared_data):
         risk = replace(attribute([0.2]), assumed=True)
         verdict = judge(risk, CALM, exposure=br.exposure(df, files))
         assert verdict.outcome == "above your thresholds"
-        assert "unique values of Income" in decided(verdict)
+        assert "unique values" in decided(verdict)
 
 
 def test_the_original_comes_before_all_other_reasons():

@@ -95,7 +95,10 @@ class Links(Result):
 
     def summary(self) -> pd.DataFrame:
         """One row per kind of test, that which sees most: the fields of `Link`, and ``share``."""
-        rows = [one._asdict() | {"share": one.persons / self.n} for one in self.worst().values()]
+        rows = [
+            one._asdict() | {"columns": ", ".join(one.columns), "share": one.persons / self.n}
+            for one in self.worst().values()
+        ]
         return pd.DataFrame(rows, columns=[*Link._fields, "share"]).set_index("test")
 
     def told(self, link: Link) -> str:
@@ -136,6 +139,10 @@ class Links(Result):
         if self.outside:
             parts.append(f"Columns that the original does not have: {', '.join(self.outside)}.")
         return " ".join(parts)
+
+    def line(self) -> str:
+        """What is beyond chance."""
+        return f"Beyond chance: {self.sentence()}"
 
     def tables(self) -> dict[str, Table]:
         """The tests, one row a kind."""

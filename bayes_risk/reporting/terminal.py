@@ -33,6 +33,7 @@ COLOURS = {
     "within your thresholds": "bold green",
     "above your thresholds": "bold red",
     "inconclusive": "bold yellow",
+    "not judged": "bold yellow",
 }
 FIRST, LEAST = 36, 10  # characters of the first column, and of the others
 TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow

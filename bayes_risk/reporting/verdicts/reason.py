@@ -13,10 +13,15 @@ from bayes_risk._core.formats import begun
 from bayes_risk._core.validate import number
 from bayes_risk.risk.result import AttributeRisk
 
-Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive"]
+Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive", "not judged"]
 Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inconclusive"]
 # the worst first
-RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
+RISK: tuple[Outcome, ...] = (
+    "above your thresholds",
+    "inconclusive",
+    "not judged",
+    "within your thresholds",
+)
 USE: tuple[Usefulness, ...] = (
     "less useful than wanted",
     "usefulness inconclusive",
@@ -110,7 +115,12 @@ def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
 
 def no_objection(measure: str, sentence: str) -> Reason:
     """A risk is low enough."""
-    return Reason(measure=measure, outcome=RISK[2], sentence=sentence)
+    return Reason(measure=measure, outcome=RISK[-1], sentence=sentence)
+
+
+def unjudged(measure: str, sentence: str, cure: str) -> Reason:
+    """Nothing that was run could show a risk."""
+    return Reason(measure=measure, outcome=RISK[2], sentence=sentence, cure=cure)
 
 
 def not_measured(measure: str, of: Scale = RISK) -> Reason:
@@ -153,7 +163,7 @@ def compared(
     value, error = found
     if not (surely := value - error > limit) and not value + error <= limit:
         return doubt(measure, f"{text}, and the error leaves it open.", cure, of)
-    return Reason(measure=measure, outcome=of[0 if surely else 2], sentence=f"{text}.")
+    return Reason(measure=measure, outcome=of[0 if surely else -1], sentence=f"{text}.")
 
 
 def out_of(count: int, all_of: int, what: str = "audited records") -> str:
@@ -190,6 +200,10 @@ CURES = {  # settings have one name in study files and in Python
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
     "membership": "measure membership",
+    "rows": (
+        "an audit with the model that made the files (attribute risk), or membership: matching "
+        "needs released rows that are the original's records"
+    ),
     "others": "others, people outside the data, or held_out = 0.5 of a study",
     "membership error": "more others, people outside the data, and draws = {draws} of the model",
     "utility": "measure utility",

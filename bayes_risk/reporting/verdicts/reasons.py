@@ -34,6 +34,7 @@ from .reason import (
     not_measured,
     out_of,
     times,
+    unjudged,
 )
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
@@ -228,15 +229,21 @@ def _identification(case: Case) -> Iterator[Reason]:
             yield not_measured("identification risk")
         return
     if isinstance(risk, MatchCounts):
-        yield no_objection("true match rate", f"{NOBODYS} There is no true match rate to judge.")
+        text = f"{NOBODYS} There is no true match rate to judge."
+        if case.attribute is None:
+            yield unjudged(
+                "identification risk", f"{text} Attribute risk was not measured.", "rows"
+            )
+        else:
+            yield no_objection("true match rate", text)
         return
     rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
-    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     alone = risk.baseline_true_matches
+    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
     chance = f" ({percent(by_chance)} by chance among records with the same unsynthesised keys)"
     more = " beyond them" if by_chance else ""
-    excess = rate - by_chance if p <= LEVEL or not by_chance else 0.0
+    excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / risk.n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared("true match rate", (excess, 0.0), limit + ROUNDING, text)
     yield replace(found, cure="keys") if min(rate, (alone or 0) / risk.n) > limit else found
@@ -245,18 +252,18 @@ def _identification(case: Case) -> Iterator[Reason]:
 def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
     """Share of unique true matches, pooled and by file; that by chance, and its probability.
 
-    Of records with the same unsynthesised keys each may be the one row that matches. Who is alone
-    with these keys is known without the release: such matches are no excess, nor chance.
+    Of several records with the same unsynthesised keys each may be the one row that matches. Who is
+    alone with these keys is found for certain, and counts.
     """
     if not isinstance(risk, IdentificationRisk):
         for rate in risk.summary()["true_match_rate"].dropna():
             yield float(rate), 0.0, 0.0
         return
     for true, false in ((risk.pooled_K, risk.pooled_F), *zip(risk.K.T, risk.F.T, strict=True)):
-        chance = risk.baseline[true | false]
-        expected, several = float(chance.sum()), chance < 1
-        found = int(true.sum()) - int((~several).sum())
-        p = float(poisson.sf(found - 1, chance[several].sum())) if several.any() else 1.0
+        chance = risk.baseline * (true | false)
+        several = chance < 1
+        expected = float(chance[several].sum())
+        p = float(poisson.sf((true & several).sum() - 1, expected))
         yield float(true.mean()), expected / risk.n, p
 
 

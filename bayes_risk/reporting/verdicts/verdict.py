@@ -24,18 +24,21 @@ __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 class Verdict(Shown):
     """The release against an agency's thresholds, conditional on stated knowledge and priors."""
 
-    # what the risk says: above if one reason says so, else inconclusive if one reason is
+    # what the risk says: that of the worst reason, in the order of `RISK`
     outcome: Outcome
     # What the utility says, likewise; None: no threshold was set for it. It changes no outcome
     usefulness: Usefulness | None = None
     reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
+    unmeasured: str = ""  # the risk of the two that nobody computed; empty: both were
 
     @property
     def headline(self) -> str:
         """Outcome, and usefulness if it was judged, as a sentence or two."""
         useful, risk = self.usefulness, begun(self.outcome)
+        if self.outcome == RISK[-1] and self.unmeasured:
+            risk = f"{risk}; {self.unmeasured} was not measured"
         if useful is None:
             return f"{risk}."
         if self.outcome == "within your thresholds" and useful != "useful enough":
@@ -105,7 +108,7 @@ def judge(
         replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
         for r in reasons_of(case)
     ]
-    found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
+    found, order = {r.outcome for r in reasons}, (*RISK[:3], *USE[:2], RISK[3], USE[2])
     return Verdict(
         outcome=next(outcome for outcome in RISK if outcome in found),
         usefulness=next((use for use in USE if use in found), None),
@@ -114,6 +117,7 @@ def judge(
         ),
         assumptions=_assumptions(attribute, identification),
         thresholds=case.limits,
+        unmeasured=_unmeasured(attribute, identification),
     )
 
 
@@ -127,9 +131,14 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
         parts.append(
             f"in matching the intruder holds exact keys{close} and {identification.presence()}"
         )
-    risks = {"attribute risk": attribute, "identification risk": identification}
-    absent = [name for name, risk in risks.items() if risk is None]
-    if len(absent) == 1:
-        parts.append(f"{absent[0]} was not measured, and nothing is said of it")
+    if absent := _unmeasured(attribute, identification):
+        parts.append(f"{absent} was not measured, and nothing is said of it")
     parts = [part.strip().rstrip(".") for part in parts]
     return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."
+
+
+def _unmeasured(attribute: AttributeRisk | None, identification: Matching | None) -> str:
+    """The one of the two risks that nobody computed; empty: both were, or neither."""
+    risks = {"attribute risk": attribute, "identification risk": identification}
+    absent = [name for name, risk in risks.items() if risk is None]
+    return absent[0] if len(absent) == 1 else ""
