@@ -324,10 +324,12 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
     if ordered:
         y, z = np.where(y, original.rows, -1), np.where(z, file.rows, -1)
     size = max(z.max(initial=0), 0) + 2
-    pairs, count = np.unique((y + 1) * size + z + 1, return_counts=True)
-    own, their = (found - 1 for found in np.divmod(pairs, size))
-    if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
-        return False
+    for rows in (slice(SAMPLE), slice(None)):  # few rows tell of most columns that they are not
+        both = (y[rows] + 1) * size + z[rows] + 1
+        pairs, count = np.unique(both, return_counts=True)
+        own, their = (found - 1 for found in np.divmod(pairs, size))
+        if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
+            return False
     some = codes[0][own] != codes[1][their] if ordered else own != their
     own, their, count = own[some], their[some], count[some]
     n = int(count.sum())
@@ -388,11 +390,14 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
         few = slice(None, None, len(z) // SAMPLE + 1)
         some, new, hits, covered = z[few], ~np.isin(shown[few], known), [], []
         gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
+        gaps = gaps[:: len(gaps) // SAMPLE + 1]
         factors = np.unique(far[1][:, None] / far[0][None, :])
         for factor in factors if moved else factors[np.abs(factors - 1) > 0.01]:
             half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
             within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)
-            hits.append(int((new & _near(np.sort(factor * y), some, within)).sum()))
+            hits.append(
+                int((new & _near((factor * y)[:: int(np.sign(factor))], some, within)).sum())
+            )
             wide = 2 * np.median(within) / abs(factor)
             covered.append(float(np.minimum(gaps, wide).sum() / gaps.sum()))
         count, n = np.array(hits), len(some)
