@@ -11,6 +11,7 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.data.equality import coded
+from bayes_risk.matching.file_risk import identification_risk_of_files
 from bayes_risk.matching.risk import MatchingOptions
 from bayes_risk.reporting.verdicts.verdict import judge
 
@@ -177,6 +178,15 @@ def test_large_whole_numbers_beside_doubles_are_compared_as_these_and_it_is_said
     ids = 10**16 + np.arange(n)
     found = br.exposure(PEOPLE.assign(x=ids), PEOPLE.assign(x=ids.astype(float)))
     assert found.notes == ("x is compared at double precision, as release 1 has it",)
+
+
+def test_files_counted_batch_by_batch_are_refused_alike(tmp_path):
+    for name, shift in (("o", 1), ("r", 0)):
+        PEOPLE.assign(x=WHOLE % 2 + shift).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match="others, which the original never has"):
+        identification_risk_of_files(
+            tmp_path / "o.parquet", tmp_path / "r.parquet", known=["sex"], synthesized=["x"]
+        )
 
 
 def test_moved_rows_and_noise_that_keeps_the_order_are_not_another_unit():

@@ -87,7 +87,9 @@ def coded(
         _Shown(of[id(one[0])], one[0] if times is None else None, *one[1:]) for one in read.parts
     ]
     apart = (
-        _apart(name, read.kind, shown[0], one, l) for l, one in zip(places, shown, strict=True)
+        _apart(name, read.kind, shown[0], one, l)
+        for l, one in zip(places, shown, strict=True)
+        if one.held is not shown[0].held
     )
     return found._replace(apart=next(filter(None, apart), ""))
 
@@ -319,14 +321,21 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
     if original.rows is None or file.rows is None or len(original.rows) != len(file.rows):
         return False
     codes = [np.append(one.codes, 0) for one in (original, file)]
-    y, z = (code[one.rows] for code, one in zip(codes, (original, file), strict=True))
-    if ordered:
-        y, z = np.where(y, original.rows, -1), np.where(z, file.rows, -1)
-    size = max(z.max(initial=0), 0) + 2
-    pairs, count = np.unique((y + 1) * size + z + 1, return_counts=True)
-    own, their = (found - 1 for found in np.divmod(pairs, size))
-    if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
-        return False
+    size = max(len(file.codes), int(file.codes.max(initial=0))) + 2
+    for rows in (slice(SAMPLE), slice(None)):  # few rows tell of most columns that they are not
+        places = original.rows[rows], file.rows[rows]
+        y, z = (code[place] for code, place in zip(codes, places, strict=True))
+        if ordered:
+            y, z = (np.where(v, place, -1) for v, place in zip((y, z), places, strict=True))
+        both = (y + 1) * size + z + 1
+        pairs, count = np.unique(both, return_counts=True)
+        own, their = (found - 1 for found in np.divmod(pairs, size))
+        if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
+            return False
+        if ordered and original.times.max(initial=0) == 1:  # no value twice: their order decides
+            steps = np.diff(file.held[their[own >= 0]][np.argsort(original.held[own[own >= 0]])])
+            if min(their, default=0) >= 0 and (steps > 0).any() and (steps < 0).any():
+                return False
     some = codes[0][own] != codes[1][their] if ordered else own != their
     own, their, count = own[some], their[some], count[some]
     n = int(count.sum())
@@ -350,10 +359,11 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
 
 def _unit(own: Array, shown: Array) -> str:
     """Of which power of ten a table's numbers are times the original's; empty: of none."""
-    known = np.unique(own[np.isfinite(own) & (own != 0)])
-    some = np.unique(shown[np.isfinite(shown) & (shown != 0)])
+    known = own[np.isfinite(own) & (own != 0)]
+    some = shown[np.isfinite(shown) & (shown != 0)]
     if len(known) < 2 or len(some) < ENOUGH:
         return ""
+    known, some = np.sort(known), some[:: len(some) // SAMPLE + 1]
     best, most = "", 0.5 * len(some)
     for power in (-6, -3, -2, -1, 1, 2, 3, 6):
         scaled = some / 10.0**power
@@ -376,7 +386,7 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
     numbers as these cover, or as other multiples explain. ``moved``: numbers of the same unit from
     another zero count too, as instants of another zone.
     """
-    known, shown = (np.unique(v[np.isfinite(v)]) for v in (known, shown))
+    known, shown = (np.sort(v[np.isfinite(v)]) for v in (known, shown))
     if min(len(known), len(shown)) < ENOUGH:
         return False
     own_step, step = _step(known), _step(shown)
@@ -385,13 +395,18 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
         far = [v[np.argsort(-np.abs(v))[:EXTREMES]] for v in (y, z)]
         far = [v[v != 0] for v in far]
         few = slice(None, None, len(z) // SAMPLE + 1)
-        some, new, hits, covered = z[few], ~np.isin(shown[few], known), [], []
+        some, hits, covered = z[few], [], []
+        place = np.minimum(np.searchsorted(known, shown[few]), len(known) - 1)
+        new = known[place] != shown[few]
         gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
+        gaps = gaps[:: len(gaps) // SAMPLE + 1]
         factors = np.unique(far[1][:, None] / far[0][None, :])
         for factor in factors if moved else factors[np.abs(factors - 1) > 0.01]:
             half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
             within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)
-            hits.append(int((new & _near(np.sort(factor * y), some, within)).sum()))
+            hits.append(
+                int((new & _near((factor * y)[:: int(np.sign(factor))], some, within)).sum())
+            )
             wide = 2 * np.median(within) / abs(factor)
             covered.append(float(np.minimum(gaps, wide).sum() / gaps.sum()))
         count, n = np.array(hits), len(some)
