@@ -36,9 +36,10 @@ from .tables import Released, Tables, tables_of
 
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
 LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
+MANY = 20_000  # records whose own rows are compared
 LEAST = 5  # pairs or rows below which nothing can be seen
 SMALL = 12  # records of a kept cell of which one pair counts
-GROUP = 8  # records of like predictions where kept values are all different
+GROUP = 2  # records of like predictions where kept values are all different
 WIDE = 20  # columns of which each is left out in turn
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 SURE = 0.05  # two-sided, of the limits of a number of persons
@@ -90,7 +91,7 @@ def links(
     -----
     *Assumptions.* Densities are about the same at the two records of a pair. Within cells of kept
     columns, of n and N records, the bound is :math:`2nN/((n+N)(n+N-1))` where this is larger. Where
-    kept values are nearly all different, own rows are tested among eight records of which trees,
+    kept values are nearly all different, own rows are tested in pairs of records of which trees,
     grown on other records, predict like values; ``by_chance`` is approximate there.
 
     *Several tests.* Each is made on all columns, on all but one, on single amounts and on the keys;
@@ -213,6 +214,14 @@ class _Seen:
         """Rows of table l that were replaced, where the release names them."""
         replaced = self.tables.replaced
         return slice(None) if replaced is None else replaced
+
+    def row_of(self, l: int, rows: Ints) -> Ints:
+        """Rows of file l of some records: their own; of moved rows those of the same kept cell."""
+        if self.tables.corresponds[l - 1]:
+            return rows
+        of_cell = np.empty(1 + int(self.cells[0].max()), np.int64)
+        of_cell[self.cells[l]] = np.arange(len(self.cells[l]))
+        return np.asarray(of_cell[self.cells[0][rows]])
 
     def sets(self) -> Iterator[tuple[str, ...]]:
         """All synthesised columns, and all but one of them."""
@@ -376,35 +385,40 @@ def _tested(
 
 
 def _own_rows(seen: _Seen) -> Iterator[Link]:
-    """Rows whose own record is nearest, in each file and in the mean of all."""
-    tables = seen.tables
-    files = [l for l in range(1, seen.m1) if tables.corresponds[l - 1]]
-    if not files:
-        return
-    rows = np.arange(tables.n)[seen.rows(1)]
-    cell, exact = seen.cells[0][rows], True
-    alone = np.bincount(cell)[cell] < 2
-    if 2 * alone.sum() > len(rows):
-        cell, exact = _alike(seen, files, rows), False
+    """Rows whose own record is nearest, in each file and in the mean of all.
+
+    Who is alone with the kept values has a row of their own also where rows were moved, and is
+    compared with whom trees predict alike.
+    """
+    there = seen.tables.corresponds
+    rows = np.arange(seen.tables.n)[seen.rows(1)]
+    cell = seen.cells[0][rows]
+    alone = np.bincount(cell)[cell] == 1
+    files = [l for l in range(1, seen.m1) if there[l - 1]]
+    if len(files) and not alone.all():
+        yield from _own_rows_of(seen, OWN, files, rows[~alone], cell[~alone])
+    files = [l for l in range(1, seen.m1) if there.all() or seen.kept]
+    if len(files) and seen.kept and alone.sum() >= LEAST:
+        alike = _alike(seen, files, rows[alone])
+        yield from _own_rows_of(seen, ALIKE, files, rows[alone], alike)
+
+
+def _own_rows_of(
+    seen: _Seen, test: str, files: Sequence[int], rows: Ints, cell: Ints
+) -> Iterator[Link]:
     made = (*seen.made, *seen.ranks)
     sets = [made] + [(c,) for c in made if len(made) > 1]
     groups = [[l] for l in files] + ([files] if len(files) > 1 else [])
     for names, group in product(sets, groups):
-        y, z = _features(seen, names, group, rows)
-        one = _own(y, z, cell)
+        one = _own(*_features(seen, names, group, rows), cell)
         if one is not None:
             of, found, cells = one
-            low = gammaincinv(found, SURE / 2) if found else 0.0
-            chance = cells / of
-            persons, least = ((k - cells) / (1 - chance) for k in (found, low))
-            scale = len(rows) / of if of < len(rows) and len(rows) > LOOKED_AT else 1.0
-            yield Link(
-                OWN if exact else ALIKE,
-                group[0] if len(group) == 1 else 0,
-                names, of, found, cells,
-                float(poisson.sf(np.floor(found) - 1, cells)),
-                max(persons, 0.0) * scale, max(least, 0.0) * scale,
-            )  # fmt: skip
+            low = float(gammaincinv(found, SURE / 2)) if found else 0.0
+            persons, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
+            scale = max(1.0, len(rows) / of) if len(rows) > MANY else 1.0
+            p = float(poisson.sf(np.floor(found) - 1, cells))
+            file = group[0] if len(group) == 1 else 0
+            yield Link(test, file, names, of, found, cells, p, persons * scale, least * scale)
 
 
 def _features(
@@ -412,16 +426,17 @@ def _features(
 ) -> tuple[Array, Array]:
     """Columns of the original and the mean of some files: ranks, and shares of levels."""
     y, z = [], []
+    places = [rows, *(seen.row_of(l, rows) for l in files)]
     for name in names:
         amounts = seen.amounts(name, (0, *files))
         if amounts is not None:
-            ranks = [part[rows] for part in amounts]
+            ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
             lost = [np.isnan(part).astype(float) for part in ranks]
             full = [np.where(np.isnan(part), 1.0, part) for part in ranks]
             pairs = [full, lost] if np.any(lost) else [full]
         else:
             column = seen.tables.column(name)
-            parts = [column.codes[l][rows] for l in (0, *files)]
+            parts = [column.codes[l][at] for l, at in zip((0, *files), places, strict=True)]
             held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
             pairs = [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
         for first, *others in pairs:
@@ -436,8 +451,8 @@ def _own(y: Array, z: Array, cell: Ints) -> tuple[int, float, float] | None:
     of = np.flatnonzero(size[cell] > 1)
     if len(of) < LEAST:
         return None
-    if len(of) > LOOKED_AT:
-        of = np.sort(np.random.default_rng(0).choice(of, LOOKED_AT, replace=False))
+    if len(of) > MANY:
+        of = np.sort(np.random.default_rng(0).choice(of, MANY, replace=False))
     sides = [
         Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
     ]
@@ -465,8 +480,8 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
     asked, known = _features(seen, made, files, rows)[1], np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     some = np.arange(len(rows))
-    if len(rows) > 10 * LOOKED_AT:
-        some = np.random.default_rng(0).choice(some, 10 * LOOKED_AT, replace=False)
+    if len(rows) > MANY:
+        some = np.random.default_rng(0).choice(some, MANY, replace=False)
     trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
     folds = KFold(5, shuffle=True, random_state=0)
     group = np.arange(len(rows)) + len(rows)  # alone
@@ -479,7 +494,7 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
 
 
 def _halved(scores: Array) -> Ints:
-    """Groups of at most eight records, halved by the score that differs most."""
+    """Groups of at most two records, halved by the score that differs most."""
     group = np.zeros(len(scores), np.int64)
     parts, done = [np.arange(len(scores))], 0
     while parts:

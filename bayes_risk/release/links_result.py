@@ -115,7 +115,7 @@ class Links(Result):
             joins = f"are nearest to their own row in {file}"
             by = ("about " if link.test == ALIKE else "") + number(link.by_chance, 1)
         text = (
-            f"{number(link.found, 0 if link.found == int(link.found) else 1)} of {link.of:,} "
+            f"{number(link.found, 0 if link.found == int(link.found) else 1)} of the {link.of:,} "
             f"{WORDS[link.test]} ({named}) {joins}, by chance {by}"
         )
         if not link.seen:
