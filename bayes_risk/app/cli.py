@@ -171,6 +171,7 @@ MATCHING: Options = {
     "text": (Words, [], "Columns of a CSV that are text, though they read as numbers."),
     "numbers": (Words, [], "Columns of a CSV that are numbers, though they look like codes."),
     "true_match_rate": (float | None, None, "Share that may be matched, at most.", SHARE),
+    "public": (list[str], [], "A column that is public anyway, and why: region='published frame'."),
 }
 KINDS = ("codes", "labels", "text", "numbers")  # what levels may say of a column
 SHORT = {"output": ["-o"], "quiet": ["-q"]}
@@ -198,6 +199,14 @@ def takes(**options: tuple[Any, ...]) -> Callable[[Any], Any]:
         return command
 
     return with_options
+
+
+def reason_of(given: str) -> tuple[str, str]:
+    """Read NAME=REASON."""
+    name, _, why = given.partition("=")
+    if not (name.strip() and why.strip()):
+        raise InputError(f"--public {given!r} is not NAME=REASON; say why the column is public")
+    return name.strip(), why.strip()
 
 
 def radius_of(given: list[str]) -> dict[str, Any]:
@@ -360,6 +369,8 @@ def identify(
             "thresholds": {} if rate is None else {"true_match_rate": rate},
             "output": {"folder": given["output"]},
         }
+        if public := dict(map(reason_of, given["public"])):
+            content["thresholds"]["public"] = public
         found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
