@@ -348,6 +348,7 @@ def identify(
         if not known and not synthesized:
             raise InputError("known and synthesized are both empty; name at least one key column")
         levels = {name: kind for kind in KINDS for name in given[kind]}
+        public = dict(map(reason_of, given["public"]))
         content = {
             "title": "Identification risk of a released file",
             "random_seed": 0,
@@ -366,11 +367,10 @@ def identify(
                 "fallback": given["fallback"],
                 "corresponds": given["corresponds"],
             },
-            "thresholds": {} if rate is None else {"true_match_rate": rate},
+            "thresholds": ({} if rate is None else {"true_match_rate": rate})
+            | ({"public": public} if public else {}),
             "output": {"folder": given["output"]},
         }
-        if public := dict(map(reason_of, given["public"])):
-            content["thresholds"]["public"] = public
         found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())

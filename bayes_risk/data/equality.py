@@ -48,6 +48,12 @@ class Coded(NamedTuple):
     apart: str = ""
     n_values: tuple[int, ...] = ()
 
+    @property
+    def refusal(self) -> str:
+        """What is ``apart``, unless all tables hold the same levels: then keys can be compared."""
+        held = [np.unique(part) for part in self.codes] if self.apart else []
+        return self.apart if any(not np.array_equal(held[0], one) for one in held) else ""
+
 
 def coded(
     name: str,

@@ -75,8 +75,8 @@ def compared(
         for l, frame in enumerate(tables.frames):
             if name in frame:
                 check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
-        if codes.apart:
-            raise InputError(codes.apart)
+        if codes.refusal:
+            raise InputError(codes.refusal)
         parts: Sequence[Any] = codes.codes
     else:
         parts = _numbers(name, tables)

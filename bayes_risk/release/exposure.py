@@ -134,6 +134,8 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
     if not compared:
         raise InputError("the files share no column with the original; see their columns")
     for name in set(asked or ()) - set(compared):
+        if name in tables.known and not tables.known[name].refusal:
+            continue  # `why_left_out` says why
         raise InputError(f"keys names {name!r}, which cannot be compared: {tables.left_out[name]}")
     if not synthesized:  # nothing differs: the original itself
         synthesized, made = compared, everything
@@ -198,7 +200,7 @@ def _equal(tables: Tables, records: Combinations) -> dict[str, Any]:
         "found": np.column_stack(found),
         "alone": counts[y] == 1,
         "any_row": np.array(any_row),
-        "same_as_original": np.array(same),
+        "same_as_original": np.array(same) & (not tables.left_out),
     }
 
 

@@ -59,7 +59,8 @@ class Exposure(Result):
     corresponds : ndarray of bool, shape (m,)
         Whether row i of the file is record i of the original: as many rows, and the same index.
     same_as_original : ndarray of bool, shape (m,)
-        Whether the file is the original: the same records in all columns, in whatever order.
+        Whether the file is the original: the same records in all columns, in whatever order; False
+        where some column was not compared.
     identical : ndarray of bool, shape (n, m)
         Whether the record's own row equals it in all columns; False where rows do not correspond.
     found : ndarray of bool, shape (n, m)

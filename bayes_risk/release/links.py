@@ -39,6 +39,7 @@ LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
 MANY = 20_000  # records whose own rows are compared
 LEAST = 5  # pairs or rows below which nothing can be seen
 SMALL = 12  # records of a kept cell of which one pair counts
+FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
 GROUP = 2  # records of like predictions where kept values are all different
 WIDE = 20  # columns of which each is left out in turn
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
@@ -463,14 +464,19 @@ def _own(y: Array, z: Array, cell: Ints) -> tuple[int, float, float] | None:
 
 
 def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
-    """Groups of records for which the files' values, given kept columns, are predicted alike.
+    """Pairs of records for which the files' values, given kept columns, are predicted alike.
 
-    Predictions are those of trees grown on other records.
+    Predictions are made for records that were not used. A value that kept columns predict nearly
+    for certain says nothing: those of which more than `FORETOLD` of the variance is explained are
+    left out; alone is everybody if all are.
     """
     from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.linear_model import RidgeCV
     from sklearn.model_selection import KFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-    tables = seen.tables
+    tables, some = seen.tables, np.arange(len(rows))
     kept = []
     for name in seen.kept:
         column = tables.column(name)
@@ -479,17 +485,24 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
     made = (*seen.made, *seen.ranks)
     asked, known = _features(seen, made, files, rows)[1], np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
-    some = np.arange(len(rows))
     if len(rows) > MANY:
         some = np.random.default_rng(0).choice(some, MANY, replace=False)
     trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
+    smooth = make_pipeline(
+        StandardScaler(), PolynomialFeatures(2 if len(kept) <= WIDE else 1), StandardScaler(),
+        RidgeCV(np.logspace(-3, 4, 8)),
+    )  # fmt: skip
     folds = KFold(5, shuffle=True, random_state=0)
+    scores = []
+    for value in asked[some].T:
+        found = [cross_val_predict(one, known[some], value, cv=folds) for one in (smooth, trees)]
+        found.append(found[0] + cross_val_predict(trees, known[some], value - found[0], cv=folds))
+        scores.append(min(found, key=lambda one: ((value - one) ** 2).sum()))
+    predicted = np.column_stack(scores)
     group = np.arange(len(rows)) + len(rows)  # alone
-    group[some] = _halved(
-        cross_val_predict(trees, known[some], np.squeeze(asked[some]), cv=folds).reshape(
-            len(some), -1
-        )
-    )
+    left = ((asked[some] - predicted) ** 2).sum(axis=0)
+    if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
+        group[some] = _halved(predicted)
     return np.asarray(np.unique(group, return_inverse=True)[1])
 
 
