@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.reporting.verdicts.verdict import judge
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
@@ -62,3 +63,46 @@ def test_columns_may_have_numbers_for_names() -> None:
     y = people(60, 1).set_axis([0, 1, 2], axis=1)
     found = br.links(y, [y.iloc[1:]], corresponds=False)
     assert "(0, 1, 2)" in found.sentence() and found.summary()["columns"].iloc[0] == "0, 1, 2"
+
+
+def judged(original: pd.DataFrame, files: list[pd.DataFrame]) -> dict[str, str]:
+    """The outcome of each measure, of keys that are synthesised."""
+    risk = br.identification_risk(original, files, known=[], synthesized=["edu"], corresponds=True)
+    order = ("above your thresholds", "inconclusive")
+    reasons = judge(None, risk).reasons
+    return {r.measure: r.outcome for o in order for r in reasons if r.outcome == o}
+
+
+def test_fresh_names_that_meet_those_of_the_original_are_a_doubt() -> None:
+    y, z = people(60, 1), people(60, 2)
+    y, z = (t.assign(name=[f"n{i + k}" for i in range(60)]) for t, k in ((y, 0), (z, 55)))
+    assert judged(y, [z])["identifiers"] == "inconclusive"
+    assert judged(y, [z.assign(name=y.name)])["identifiers"] == "above your thresholds"
+
+
+def test_amounts_are_no_identifiers_whatever_their_name() -> None:
+    y, z = (
+        t.assign(num_shares=np.random.default_rng(s).integers(0, 150, 200))
+        for s, t in enumerate((people(200, 1), people(200, 2)))
+    )
+    found = br.links(y, [z], corresponds=False)
+    assert not found.identifiers and "num_shares" in found.made
+
+
+def test_who_is_seen_in_the_mean_of_many_files_is_never_within() -> None:
+    y, noise = people(1_000, 1), np.random.default_rng(4)
+    files = [
+        people(1_000, s).assign(pay=(y.pay * np.exp(0.5 * noise.normal(size=1_000))).round(2))
+        for s in range(10, 20)
+    ]
+    assert judged(y, files)["own rows"] == "inconclusive"
+
+
+def test_a_sharp_regression_on_kept_columns_is_never_above() -> None:
+    rng = np.random.default_rng(1)
+    kept = pd.DataFrame(rng.integers(0, 15, (300, 4)), columns=list("abcd"))
+    y, z = (
+        kept.assign(pay=kept.sum(axis=1) + rng.normal(size=300), edu=rng.choice(list("xyz"), 300))
+        for _ in range(2)
+    )
+    assert "above your thresholds" not in judged(y, [z]).values()

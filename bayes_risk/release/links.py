@@ -141,11 +141,15 @@ class _Seen:
         self.folds = [max(fold, folds[0]) for fold in folds]
 
     def _names(self, name: str, why: str) -> bool:
-        """Whether a column names or numbers records; numbers of another name may be amounts."""
+        """Whether a column names or numbers records; other numbers may be amounts.
+
+        So may those that several records have, whatever their name (`num_shares`).
+        """
         if name in (self.tables.made or ()):
             return False
-        text = holds_text(self.tables.frames[0][name])
-        return text or why == ROW_NUMBERS or names_records(str(name))
+        column = self.tables.frames[0][name]
+        named = names_records(str(name)) and column.is_unique
+        return holds_text(column) or why == ROW_NUMBERS or named
 
     def _kept(self, names: Sequence[str]) -> tuple[list[str], list[Ints]]:
         """Those that were kept, and their cells; where rows moved, those kept together."""
