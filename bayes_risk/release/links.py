@@ -44,6 +44,7 @@ GROUP = 2  # records of like predictions where kept values are all different
 WIDE = 20  # columns of which each is left out in turn
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 SURE = 0.05  # two-sided, of the limits of a number of persons
+NEARLY, TOLD = 0.9, 20  # share of different records that stand k times, and how many tell it
 
 
 def links(
@@ -138,14 +139,19 @@ class _Seen:
         self.ranks = {c: found for c in asked if c in tables.left_out and (found := self._own(c))}
         self.kept, self.cells = self._kept(self.names)
         self.made = [c for c in self.names if c not in self.kept]
-        self.fold = self._fold()
+        folds = [self._fold(l) for l in range(self.m1)]
+        self.folds = [max(fold, folds[0]) for fold in folds]
 
     def _names(self, name: str, why: str) -> bool:
-        """Whether a column names or numbers records; numbers of another name may be amounts."""
+        """Whether a column names or numbers records; other numbers may be amounts.
+
+        So may those that several records have, whatever their name (`num_shares`).
+        """
         if name in (self.tables.made or ()):
             return False
-        text = holds_text(self.tables.frames[0][name])
-        return text or why == ROW_NUMBERS or names_records(str(name))
+        column = self.tables.frames[0][name]
+        named = names_records(str(name)) and column.is_unique
+        return holds_text(column) or why == ROW_NUMBERS or named
 
     def _kept(self, names: Sequence[str]) -> tuple[list[str], list[Ints]]:
         """Those that were kept, and their cells; where rows moved, those kept together."""
@@ -161,13 +167,31 @@ class _Seen:
                 cells = parts
         return kept, cells
 
-    def _fold(self) -> int:
-        """How many times everybody stands in the original, in all columns."""
-        records = Combinations(self.tables.n)
+    def _records(self, l: int) -> Ints:
+        """Number of each record of table l, the same for records equal in all columns."""
+        records = Combinations(int(self.tables.sizes[l]))
         for name in self.names:
             column = self.tables.column(name)
-            records.add(column.codes[0], column.size)
-        return int(np.gcd.reduce(np.bincount(records.dense()))) if self.names else 1
+            records.add(column.codes[l], column.size)
+        return records.dense()
+
+    def _fold(self, l: int) -> int:
+        """How many times everybody stands in table l, in all columns: each, or nearly each."""
+        counts = np.bincount(self._records(l))
+        if not self.names or len(counts) < TOLD:
+            return int(np.gcd.reduce(counts)) if self.names else 1
+        times = range(2, min(int(counts.max()), TOLD) + 1)
+        return max((k for k in times if (counts % k == 0).mean() >= NEARLY), default=1)
+
+    def once(self, l: int) -> Ints:
+        """Rows of table l that were replaced, one for each that stands there several times."""
+        if self.folds[l] == 1 or self.tables.replaced is not None:
+            return np.arange(self.tables.sizes[l])[self.rows(l)]
+        of = self._records(l)
+        order = np.argsort(of, kind="stable")
+        first = np.concatenate([[0], np.cumsum(np.bincount(of))])
+        before = np.arange(len(of)) - first[of[order]]
+        return np.sort(order[before % self.folds[l] == 0])
 
     def _own(self, name: str) -> list[Array]:
         """Ranks of a column in each table; empty: it holds no numbers of different values."""
@@ -259,8 +283,7 @@ class _Seen:
             )
             for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l]))
         )
-        rows = np.arange(self.tables.n)[self.rows(l)]
-        return (y, z) if self.tables.replaced is None else (y.only(rows), z.only(rows))
+        return y.only(self.once(0)), z.only(self.once(l))
 
 
 def _all_equal(parts: Sequence[Ints], size: int) -> bool:
@@ -306,24 +329,25 @@ def _equal_pairs(
     Of single values a row and its own record are left out where columns were kept: these may
     foretell both.
     """
-    rows, tables = seen.rows(l), seen.tables
-    cell = [kept[0][rows], kept[l][rows]]
+    tables, rows = seen.tables, [seen.once(0), seen.once(l)]
+    cell = [kept[0][rows[0]], kept[l][rows[1]]]
     cells = Combinations(sum(map(len, cell)))
     cells.add(np.concatenate(cell), int(kept[0].max()) + 1)
     for name in names:
         column = tables.column(name)
-        cells.add(np.concatenate([column.codes[0][rows], column.codes[l][rows]]), column.size)
+        cells.add(np.concatenate([column.codes[0][rows[0]], column.codes[l][rows[1]]]), column.size)
     at = np.split(cells.dense(), [len(cell[0])])
     counts = [np.bincount(part, minlength=cells.size) for part in at]
-    own, shown = counts[0] // seen.fold, -(-counts[1] // seen.fold)
+    own, shown = counts
     of_cell = np.zeros(cells.size, np.int64)
     of_cell[np.concatenate(at)] = np.concatenate(cell)
     two = own + shown == 2
     if test == VALUES and seen.kept and tables.corresponds[l - 1]:
-        two[at[0][at[0] == at[1]]] = False
+        _, of, its = np.intersect1d(rows[0], rows[1], return_indices=True)
+        two[at[0][of][at[0][of] == at[1][its]]] = False
     pairs = np.flatnonzero(two)
     sizes = [np.bincount(c, minlength=1 + int(kept[0].max())) for c in cell]
-    return _tested(test, names, l, (of_cell[pairs], own[pairs] == 1), sizes, seen.fold)
+    return _tested(test, names, l, (of_cell[pairs], own[pairs] == 1), sizes, seen.folds[0])
 
 
 def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
@@ -347,7 +371,7 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
     for times in TIMES:
         pairs = np.flatnonzero(mutual & (next_one > times**2 * there.first))
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
-        found = _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, 1)
+        found = _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, seen.folds[0])
         if found is not None:
             persons, low = (k / (2 * share if share < 1 else 1) for k in (found.persons, found.low))
             yield found._replace(persons=persons, low=low)
@@ -363,10 +387,11 @@ def _tested(
 ) -> Link | None:
     """Pairs by kept cell, and which are mixed; of a small cell one counts.
 
-    ``sizes``: records of the original and of the file in each cell.
+    ``sizes``: records of the original and of the file in each cell; ``fold``: how often each person
+    stands in the original.
     """
     kept, mixed = pairs
-    n, N = sizes[0] // fold, sizes[1] // fold
+    n, N = sizes
     total = (n + N)[kept]
     first = np.zeros(len(kept), bool)
     first[np.unique(kept, return_index=True)[1]] = True
@@ -379,7 +404,7 @@ def _tested(
     low = float(beta.ppf(SURE / 2, found, K - found + 1)) if found else 0.0
     persons, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
     p = float(binom.sf(found - 1, K, by))
-    return Link(test, l, names, K, found, by * K, p, max(persons, 0.0), max(least, 0.0))
+    return Link(test, l, names, K, found, by * K, p, max(persons, 0) * fold, max(least, 0) * fold)
 
 
 # --- own rows -------------------------------------------------------------------------------------

@@ -96,14 +96,15 @@ class Links(Result):
     def summary(self) -> pd.DataFrame:
         """One row per kind of test, that which sees most: the fields of `Link`, and ``share``."""
         rows = [
-            one._asdict() | {"columns": ", ".join(one.columns), "share": one.persons / self.n}
+            one._asdict()
+            | {"columns": ", ".join(map(str, one.columns)), "share": one.persons / self.n}
             for one in self.worst().values()
         ]
         return pd.DataFrame(rows, columns=[*Link._fields, "share"]).set_index("test")
 
     def told(self, link: Link) -> str:
         """A test in one sentence, without its full stop."""
-        named = ", ".join(link.columns[:LISTED])
+        named = ", ".join(map(str, link.columns[:LISTED]))
         but = [c for c in self.made if c not in link.columns]
         if len(link.columns) > LISTED:
             named = f"all {len(self.made)} synthesised columns{f' but {but[0]}' if but else ''}"

@@ -222,6 +222,10 @@ CURES = {  # settings have one name in study files and in Python
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         "public of [thresholds], with the reason"
     ),
+    "linked": (
+        "measure attribute risk with the model that made the files; or synthesise the columns "
+        "named without the persons' own values"
+    ),
     "outside": "files without these columns; or, if they are public, public of [thresholds]",
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"

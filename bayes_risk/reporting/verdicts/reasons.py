@@ -48,6 +48,7 @@ LIMITS = {  # thresholds of the tests of `links`
     OWN: "linked_records",
     ALIKE: "linked_records",
 }
+LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a file knows
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
@@ -489,8 +490,11 @@ def _facts(case: Case) -> Iterator[Reason]:
             yield against("unchanged columns", text, "public")
     for name, shown in facts.identifiers.items():
         if shown and name not in public:
-            text = f"Column {name} names persons: {shown:,} of its values stand in a file."
-            yield against("identifiers", text, "public")
+            text = f"Column {name} names persons: {shown:,} of its values stand in a file"
+            if 2 * shown > facts.n:
+                yield against("identifiers", f"{text}.", "public")
+            else:  # fresh names meet those of the original too, and nothing tells how often
+                yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
     if outside := [name for name in facts.outside if name not in public]:
         more = f" and {len(outside) - SHOWN:,} more" if len(outside) > SHOWN else ""
         text = f"The original does not have {', '.join(outside[:SHOWN])}{more}: what "
@@ -507,7 +511,15 @@ def _linked(case: Case) -> Iterator[Reason]:
         limit = getattr(limits, LIMITS[test])
         share = one.persons / shown.n if one.seen else 0.0
         text = f"{begun(shown.told(one))}; {percent(limit)} are allowed"
-        yield compared(test, (share, 0.0), limit + ROUNDING, text)
+        above = share > limit + ROUNDING
+        if test == ALIKE and above:
+            text = f"{text}. What is by chance there is not known exactly."
+            yield doubt(test, text, "linked")
+        elif test in LEAST_SEEN and one.seen and not above:
+            text = f"{text}. More persons may be shown less closely than by the nearest record."
+            yield doubt(test, text, "linked")
+        else:
+            yield compared(test, (share, 0.0), limit + ROUNDING, text)
     sure = [one for one in shown.tests if one.certain and one.persons > limits.certain_persons]
     if sure:
         one = max(sure, key=lambda test: test.persons)
