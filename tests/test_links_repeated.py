@@ -106,3 +106,16 @@ def test_a_sharp_regression_on_kept_columns_is_never_above() -> None:
         for _ in range(2)
     )
     assert "above your thresholds" not in judged(y, [z]).values()
+
+
+@pytest.mark.parametrize("by", [["pay"], ["edu", "pay"], ["edu"]])
+def test_files_sorted_as_the_original_is_have_no_rows_of_their_own(by: list[str]) -> None:
+    y, z = (people(200, s).sort_values(by, kind="stable").reset_index(drop=True) for s in (1, 2))
+    assert not any(one.seen for one in br.links(y, z).tests)
+
+
+def test_a_table_without_doubles_says_nothing_by_equal_records() -> None:
+    rng = np.random.default_rng(1)
+    y, z = (pd.DataFrame(rng.integers(0, 12, (400, 3)), columns=list("abc")) for _ in "yz")
+    found = br.links(y.drop_duplicates().reset_index(drop=True), z, corresponds=False)
+    assert not any(one.seen for one in found.tests)

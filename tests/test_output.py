@@ -241,7 +241,7 @@ def strict(path):
 def test_summary_has_its_keys_and_no_nan(written):
     found = strict(written / "summary.json")
     assert list(found) == [
-        *("study", "attribute_risk", "identification_risk", "mechanism", "exposure"),
+        *("study", "attribute_risk", "identification_risk", "mechanism", "exposure", "links"),
         *("privacy_loss", "membership", "full_table", "utility", "bounds", "context"),
         *("reweighting", "diagnostics"),
     ]

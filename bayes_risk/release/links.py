@@ -44,6 +44,7 @@ GROUP = 2  # records of like predictions where kept values are all different
 WIDE = 20  # columns of which each is left out in turn
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 SURE = 0.05  # two-sided, of the limits of a number of persons
+DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
 NEARLY, TOLD = 0.9, 20  # share of different records that stand k times, and how many tell it
 
 
@@ -193,6 +194,23 @@ class _Seen:
         before = np.arange(len(of)) - first[of[order]]
         return np.sort(order[before % self.folds[l] == 0])
 
+    def keeps_apart(self, l: int) -> bool:
+        """Whether one table was made without doubles, and the other has some of its own.
+
+        Records that keep apart are nearest to others' by that alone.
+        """
+        rows = [self.once(0), self.once(l)]
+        records = Combinations(sum(map(len, rows)))
+        for name in self.names:
+            column = self.tables.column(name)
+            stacked = [column.codes[k][part] for k, part in zip((0, l), rows, strict=True)]
+            records.add(np.concatenate(stacked), column.size)
+        parts = np.split(records.dense(), [len(rows[0])])
+        y, z = (np.bincount(part, minlength=records.size) for part in parts)
+        twice = [int(((one == 2) & (other == 0)).sum()) for one, other in ((y, z), (z, y))]
+        least = max(LEAST, DOUBLES * min(map(len, rows)))
+        return max(twice) >= least and min(y.max(), z.max()) == 1
+
     def _own(self, name: str) -> list[Array]:
         """Ranks of a column in each table; empty: it holds no numbers of different values."""
         try:
@@ -239,6 +257,31 @@ class _Seen:
         """Rows of table l that were replaced, where the release names them."""
         replaced = self.tables.replaced
         return slice(None) if replaced is None else replaced
+
+    def sorted(self) -> Flags:
+        """Of each file, whether it and the original are sorted by a synthesised column.
+
+        Within the kept cells: rows are then near each other whoever they are of.
+        """
+        found = np.zeros(self.m1 - 1, bool)
+        same = self.cells[0][1:] == self.cells[0][:-1]
+        for name in self.made if self.tables.corresponds.any() else ():
+            column = self.tables.column(name)
+            order = column.values if len(column.values) else np.arange(column.size)
+            steps = [
+                np.diff(order[column.codes[l]])[same] if self._is_row(l) else np.array([1.0, -1.0])
+                for l in range(self.m1)
+            ]
+            up, down = ([bool((sign * s >= 0).all()) for s in steps] for sign in (1, -1))
+            varied = [bool((s != 0).any()) for s in steps]
+            found |= [
+                v and varied[0] and (u and up[0] or d and down[0])
+                for u, d, v in zip(up[1:], down[1:], varied[1:], strict=True)
+            ]
+        return found
+
+    def _is_row(self, l: int) -> bool:
+        return not l or bool(self.tables.corresponds[l - 1])
 
     def row_of(self, l: int, rows: Ints) -> Ints:
         """Rows of file l of some records: their own; of moved rows those of the same kept cell."""
@@ -312,12 +355,15 @@ def _pairs(seen: _Seen, keys: Sequence[str]) -> Iterator[Link]:
     sets = [(IDENTICAL, names, seen.cells) for names in near]
     sets += [(VALUES, (c,), nothing) for c in seen.made if seen.amounts(c, (0,)) is not None]
     sets += [(UNIQUES, tuple(known), of_keys)] if {*known} & {*seen.made} else []
+    apart = [seen.keeps_apart(l) for l in range(1, seen.m1)]
     for (test, names, cells), l in product(sets, range(1, seen.m1)):
+        if test == IDENTICAL and apart[l - 1]:
+            continue
         if (one := _equal_pairs(seen, test, names, cells, l)) is not None:
             yield one
     if sum(seen.tables.sizes[:2]) > 5 * LOOKED_AT:
         near = near[:1]
-    for names, l in product(near, range(1, seen.m1)):
+    for names, l in product(near, (l for l in range(1, seen.m1) if not apart[l - 1])):
         yield from _nearest_pairs(seen, (*names, *seen.ranks), l)
 
 
@@ -416,7 +462,7 @@ def _own_rows(seen: _Seen) -> Iterator[Link]:
     Who is alone with the kept values has a row of their own also where rows were moved, and is
     compared with whom trees predict alike.
     """
-    there = seen.tables.corresponds
+    there = seen.tables.corresponds & ~seen.sorted()
     rows = np.arange(seen.tables.n)[seen.rows(1)]
     cell = seen.cells[0][rows]
     alone = np.bincount(cell)[cell] == 1

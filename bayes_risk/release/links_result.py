@@ -141,10 +141,6 @@ class Links(Result):
             parts.append(f"Columns that the original does not have: {', '.join(self.outside)}.")
         return " ".join(parts)
 
-    def line(self) -> str:
-        """What is beyond chance."""
-        return f"Beyond chance: {self.sentence()}"
-
     def tables(self) -> dict[str, Table]:
         """The tests, one row a kind."""
         table = Table(

@@ -222,6 +222,8 @@ def _show(parts: Iterable[Any], console: Console) -> None:
         if part is None:
             continue
         table, line = part.screen(), part.line()
+        if table is None and not line:
+            continue
         if table is None:
             console.print(Text(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
             continue

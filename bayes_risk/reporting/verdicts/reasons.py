@@ -48,6 +48,7 @@ LIMITS = {  # thresholds of the tests of `links`
     OWN: "linked_records",
     ALIKE: "linked_records",
 }
+BROAD = 3  # times its threshold: what an approximate test must show surely
 LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a file knows
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 MAY_MEAN = {
@@ -512,7 +513,7 @@ def _linked(case: Case) -> Iterator[Reason]:
         share = one.persons / shown.n if one.seen else 0.0
         text = f"{begun(shown.told(one))}; {percent(limit)} are allowed"
         above = share > limit + ROUNDING
-        if test == ALIKE and above:
+        if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
             text = f"{text}. What is by chance there is not known exactly."
             yield doubt(test, text, "linked")
         elif test in LEAST_SEEN and one.seen and not above:
