@@ -333,9 +333,10 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
         own, their = (found - 1 for found in np.divmod(pairs, size))
         if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
             return False
-        if ordered and original.times.max(initial=0) == 1:  # no value twice: their order decides
-            steps = np.diff(file.held[their[own >= 0]][np.argsort(original.held[own[own >= 0]])])
-            if min(their, default=0) >= 0 and (steps > 0).any() and (steps < 0).any():
+        there = (own >= 0) & (their >= 0)
+        if ordered and there.all() and original.times.max(initial=0) == 1:  # their order decides
+            steps = np.diff(file.held[their][np.argsort(original.held[own])])
+            if (steps > 0).any() and (steps < 0).any():
                 return False
     some = codes[0][own] != codes[1][their] if ordered else own != their
     own, their, count = own[some], their[some], count[some]
