@@ -267,7 +267,9 @@ class _Seen:
         same = self.cells[0][1:] == self.cells[0][:-1]
         for name in self.made if self.tables.corresponds.any() else ():
             column = self.tables.column(name)
-            order = column.values if len(column.values) else np.arange(column.size)
+            order = np.arange(column.size)
+            if len(column.values):
+                order[np.argsort(column.values)] = np.arange(column.size)
             steps = [
                 np.diff(order[column.codes[l]])[same] if self._is_row(l) else np.array([1.0, -1.0])
                 for l in range(self.m1)
