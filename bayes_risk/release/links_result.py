@@ -106,7 +106,9 @@ class Links(Result):
         """A test in one sentence, without its full stop."""
         named = ", ".join(map(str, link.columns[:LISTED]))
         but = [c for c in self.made if c not in link.columns]
-        if len(link.columns) > LISTED:
+        if link.test == UNIQUES and len(link.columns) > LISTED:
+            named = f"the {len(link.columns)} keys"
+        elif len(link.columns) > LISTED:
             named = f"all {len(self.made)} synthesised columns{f' but {but[0]}' if but else ''}"
         file = "the mean of all files" if not link.file else f"file {link.file}"
         file = "the file" if self.m == 1 else file
@@ -134,9 +136,9 @@ class Links(Result):
             parts.append(f"None of {counted(len(self.tests), 'test')} sees a person beyond chance.")
         if not self.tests:
             parts.append("There are too few records or values to test.")
-        if self.unchanged:
-            facts = [f"{name} ({n:,} alone)" for name, n in self.unchanged.items()]
-            parts.append(f"Unchanged columns, with persons alone in them: {', '.join(facts)}.")
+        if alone := [f"{name} ({n:,})" for name, n in self.unchanged.items() if n]:
+            text = "Unchanged columns, with persons who are alone with their value"
+            parts.append(f"{text}: {', '.join(alone)}.")
         if self.outside:
             parts.append(f"Columns that the original does not have: {', '.join(self.outside)}.")
         return " ".join(parts)
