@@ -59,7 +59,6 @@ SAME = {
     "a decimal comma": ([str(v).replace(".", ",") for v in AMOUNT], AMOUNT),
     "truth values as words": (SOME, np.where(SOME, "yes", "no")),
     "multiples of 10": (WHOLE, (WHOLE / 10).round() * 10),
-    "half precision": (REAL, REAL.astype("float16")),
     "hyphens that do not show": (JOB, JOB.str[:2] + "\u00ad" + JOB.str[2:] + "\u200e"),
     "categories of text": (pd.Categorical(WHOLE), pd.Categorical(WHOLE.astype(str))),
 }

@@ -168,8 +168,8 @@ def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -
 
 
 def coded_numbers(name: str, parts: Sequence[Array]) -> Coded:
-    """`coded` of numbers that are there, all in double precision."""
-    return coded(name, [pd.Series(part) for part in parts])
+    """`coded` of numbers that are there, all in double precision and in the original's terms."""
+    return coded(name, [pd.Series(part) for part in parts])._replace(apart="")
 
 
 def place_of(l: int) -> str:
@@ -283,7 +283,7 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
             f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
             f"{'is' if new == n else 'are'} among the {len(own):,} values of the original; {cure}"
         )
-    if _recoded(original, file, text or few):
+    if _recoded(original, file, text or few and len(held) <= FEW_LEVELS):
         return (
             f"values that many records of the original have in column {name!r} are missing from "
             f"{place}, and many there have others, which the original never has; {cure}; levels "

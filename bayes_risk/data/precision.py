@@ -23,10 +23,10 @@ SAMPLE = 2_000  # values that a grid is chosen by
 UNITS = {"day": 86_400_000_000, "second": 1_000_000, "millisecond": 1_000}  # of microseconds
 SIDES = ("even", "away", "stored", "multiplied", "cut", "down")  # where a half goes, or all
 BY_CHANCE = {"decimals": 0.1, "digits": 0.1, "unit": 2.0**-10}
-BY_CHANCE |= {"single": 2.0**-14, "short": 2.0**-20, "half": 0.1}
+BY_CHANCE |= {"single": 2.0**-14, "short": 2.0**-20}
 
-# in single precision, as it is or as its shortest decimals; in half precision, as either
-STORED = {"single": np.float32, "short": np.float32, "half": np.float16}
+# in single precision, as it is or as its shortest decimals
+STORED = {"single": np.float32, "short": np.float32}
 
 Numbers = npt.NDArray[Any]  # int64, float64, or Python's whole numbers beyond both
 
@@ -35,7 +35,7 @@ class Grid(NamedTuple):
     """What a table's values are rounded to; ``how``: one of `SIDES`.
 
     ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision,
-    or, "short", the shortest decimals that stand for it; "half" precision, as either;
+    or, "short", the shortest decimals that stand for it;
     "unit" of time, cut off.
     """
 
@@ -66,14 +66,12 @@ class Grid(NamedTuple):
             with np.errstate(invalid="ignore", over="ignore"):
                 near = np.abs(found - values) <= SAME * np.abs(values)
             return np.asarray((near & np.isfinite(found)) | (found == values))
-        if self.kind == "half" and not (found == values).all():
-            found = np.array([float(str(x)) for x in found.astype(np.float16)])
         return np.asarray((shortest(found) if self.kind == "short" else found) == values)
 
     def in_words(self) -> str:
         """What values are compared at."""
         if self.kind in STORED:
-            return "half precision" if self.kind == "half" else "single precision"
+            return "single precision"
         if self.kind == "unit":
             return f"whole {next(name for name, size in UNITS.items() if size == self.n)}s"
         if self.kind == "digits":

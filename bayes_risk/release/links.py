@@ -213,6 +213,8 @@ class _Seen:
 
     def _own(self, name: str) -> list[Array]:
         """Ranks of a column in each table; empty: it holds no numbers of different values."""
+        if not self.tables.frames:  # codes alone
+            return []
         try:
             numbers = self.tables.numbers(name)[: self.m1]
         except InputError:
@@ -271,7 +273,9 @@ class _Seen:
             if len(column.values):
                 order[np.argsort(column.values)] = np.arange(column.size)
             steps = [
-                np.diff(order[column.codes[l]])[same] if self._is_row(l) else np.array([1.0, -1.0])
+                np.diff(order[column.codes[l]])[same]
+                if not l or self.tables.corresponds[l - 1]
+                else np.array([1.0, -1.0])
                 for l in range(self.m1)
             ]
             up, down = ([bool((sign * s >= 0).all()) for s in steps] for sign in (1, -1))
@@ -281,9 +285,6 @@ class _Seen:
                 for u, d, v in zip(up[1:], down[1:], varied[1:], strict=True)
             ]
         return found
-
-    def _is_row(self, l: int) -> bool:
-        return not l or bool(self.tables.corresponds[l - 1])
 
     def row_of(self, l: int, rows: Ints) -> Ints:
         """Rows of file l of some records: their own; of moved rows those of the same kept cell."""
@@ -566,12 +567,16 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
         RidgeCV(np.logspace(-3, 4, 8)),
     )  # fmt: skip
     folds = KFold(5, shuffle=True, random_state=0)
-    scores = []
-    for value in asked[some].T:
-        found = [cross_val_predict(one, known[some], value, cv=folds) for one in (smooth, trees)]
-        found.append(found[0] + cross_val_predict(trees, known[some], value - found[0], cv=folds))
-        scores.append(min(found, key=lambda one: ((value - one) ** 2).sum()))
-    predicted = np.column_stack(scores)
+    shown = asked[some]
+
+    def guess(model: Any, of: Array) -> Array:
+        found = cross_val_predict(model, known[some], np.squeeze(of), cv=folds)
+        return np.asarray(found).reshape(of.shape)
+
+    found = [guess(smooth, shown), guess(trees, shown)]
+    found.append(found[0] + guess(trees, shown - found[0]))
+    lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
+    predicted = np.choose(lost.argmin(axis=0), found)
     group = np.arange(len(rows)) + len(rows)  # alone
     left = ((asked[some] - predicted) ** 2).sum(axis=0)
     if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
