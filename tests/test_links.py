@@ -1,5 +1,6 @@
 """Persons that files show beyond chance: counts by hand, false alarms, power, invariance."""
 
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.stats import binom, poisson
 import bayes_risk as br
 from bayes_risk._core.nearest import Points, two_nearest
 from bayes_risk.release.links_result import LEVEL
+
+links_module = import_module("bayes_risk.release.links")
 
 
 def people(n, seed, *, levels=(2, 4, 7), scale=1000.0):
@@ -172,6 +175,36 @@ def test_kept_columns_that_foretell_values_are_no_alarm(m, sharp):
         found = br.links(*kept_and_drawn(200, seed, m, sharp))
         shares.append(max([t.persons / 200 for t in found.tests if t.seen], default=0.0))
     assert np.mean(np.array(shares) > 0.05) <= 0.125
+
+
+def test_pairs_of_a_sample_are_counted_once(monkeypatch):
+    """Of all records, and of samples of them: as many persons within the error of a sample."""
+    y = people(400, 21)
+    z = y.assign(age=y["age"] + 0.1, pay=y["pay"] * 1.001)
+    z = pd.concat([z[:200], people(200, 22)]).sample(frac=1, random_state=1)
+
+    def nearest(looked_at):
+        monkeypatch.setattr(links_module, "LOOKED_AT", looked_at)
+        tests = br.links(y, z, corresponds=False).tests
+        return {t.columns: t for t in tests if t.test == "nearest records"}
+
+    every, most, some = (nearest(k) for k in (800, 700, 300))
+    for columns, one in every.items():
+        share = 1 - (1 - 700 / 800) ** 2
+        assert most[columns].of <= one.of  # no pair twice
+        assert most[columns].of == pytest.approx(share * one.of, rel=0.1)
+        assert some[columns].persons == pytest.approx(one.persons, rel=0.5)
+
+
+@pytest.mark.check
+def test_false_alarms_where_nearest_records_are_those_of_a_sample(monkeypatch):
+    monkeypatch.setattr(links_module, "LOOKED_AT", 120)
+    for kind in ("others", "cells"):
+        seen = [
+            any(t.seen for t in br.links(*sound(kind, 80, seed), corresponds=False).tests)
+            for seed in range(150)
+        ]
+        assert sum(seen) <= binom.ppf(1 - 1e-4, 150, LEVEL)
 
 
 # --- leaks ----------------------------------------------------------------------------------------

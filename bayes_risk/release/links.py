@@ -219,7 +219,8 @@ class _Seen:
             numbers = self.tables.numbers(name)[: self.m1]
         except InputError:
             return []
-        return [_ranks(v) for v in numbers] if all(np.ptp(v) > 0 for v in numbers) else []
+        varied = all(len(np.unique(v[~np.isnan(v)])) > 1 for v in numbers)
+        return [_ranks(v) for v in numbers] if varied else []
 
     def _varies(self, name: str) -> bool:
         return all((codes != codes[0]).any() for codes in self.tables.column(name).codes[: self.m1])
@@ -410,10 +411,9 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
     there = two_nearest(both, both.only(asked), asked)
     back = two_nearest(both, both.only(there.row), there.row)
     mutual = (back.row == asked) & (there.first < APART**2)
-    if N <= LOOKED_AT:
-        mutual &= asked < there.row
+    mutual &= (asked < there.row) | ~np.isin(there.row, asked)  # each pair once
     next_one = np.minimum(there.second, back.second)
-    share = len(asked) / N
+    share = 1 - (1 - len(asked) / N) ** 2  # of the pairs, by one record or the other
     cell = [(side.numbers[:, 0] / APART).astype(np.int64) for side in (y, z)]
     cells, most = np.concatenate(cell), 1 + int(cell[0].max())
     sizes = [np.bincount(c, minlength=most) for c in cell]
@@ -422,8 +422,7 @@ def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
         found = _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, seen.folds[0])
         if found is not None:
-            persons, low = (k / (2 * share if share < 1 else 1) for k in (found.persons, found.low))
-            yield found._replace(persons=persons, low=low)
+            yield found._replace(persons=found.persons / share, low=found.low / share)
 
 
 def _tested(
