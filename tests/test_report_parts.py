@@ -116,8 +116,8 @@ def test_without_a_risk_nothing_is_told_and_no_intruder_assumed(tmp_path):
 
 def test_thresholds_of_the_agency_decide(tmp_path):
     risk, ident = attribute([0.2, 0.4]), identification()
-    strict = of(tmp_path, risk, ident, thresholds=Thresholds(attribute_probability=0.3))
-    assert "Above your thresholds." in strict and "above 0.3" in strict
+    strict = of(tmp_path, risk, ident, thresholds=Thresholds(attribute_gain=0.05))
+    assert "Above your thresholds." in strict and "by more than 0.05" in strict
 
 
 def test_the_glossary_explains_what_is_there_and_no_more(tmp_path):

@@ -37,12 +37,13 @@ def test_one_record_surely_above_decides_against():
     verdict = judge(attribute([0.2, 0.9, 0.3]), CALM)
     assert verdict.outcome == "above your thresholds"
     assert verdict.deciding[0].sentence == (
-        "For 1 of the 3 audited records the release raises the probability of the true values "
-        "above 0.5, and their odds by more than a factor 1.5."
+        "For 1 of the 3 audited records the release raises the probability of the true values by "
+        "more than 0.2, or by more than 0.05 and the odds by more than a factor 20. "
+        "The largest rise is from 0.333 to 0.900 (record 1)."
     )
 
 
-@pytest.mark.parametrize("value", [0.485, 0.5, 0.515])
+@pytest.mark.parametrize("value", [0.518, 0.533, 0.548])
 def test_a_value_within_two_errors_of_the_threshold_is_a_doubt(value):
     verdict = judge(attribute([0.2, value], mcse=0.01), CALM)
     assert verdict.outcome == "inconclusive"
@@ -51,7 +52,7 @@ def test_a_value_within_two_errors_of_the_threshold_is_a_doubt(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "outcome"), [(0.47, "within your thresholds"), (0.53, "above your thresholds")]
+    ("value", "outcome"), [(0.51, "within your thresholds"), (0.56, "above your thresholds")]
 )
 def test_a_value_further_away_is_none(value, outcome):
     assert judge(attribute([0.2, value], mcse=0.01), CALM).outcome == outcome
@@ -60,12 +61,12 @@ def test_a_value_further_away_is_none(value, outcome):
 def test_an_unreliable_record_raises_doubt_but_never_decides():
     verdict = judge(attribute([0.2, 0.99], reliable=[True, False]), CALM)
     assert verdict.outcome == "inconclusive"
-    assert outcome_of(verdict, "probability of the truth") == "inconclusive"
+    assert outcome_of(verdict, "probability gained") == "inconclusive"
 
 
 def test_a_record_without_error_raises_doubt_but_never_decides():
     verdict = judge(attribute([0.2, 0.99], mcse=[0.01, np.nan]), CALM)
-    assert outcome_of(verdict, "probability of the truth") == "inconclusive"
+    assert outcome_of(verdict, "probability gained") == "inconclusive"
 
 
 def test_too_many_unreliable_records_are_a_doubt_few_are_not():
@@ -86,16 +87,16 @@ def test_records_released_unchanged_decide_against():
 
 
 def test_odds_count_too():
-    limits = Thresholds(attribute_probability=1.0, attribute_log_bayes_factor=1.0)
+    limits = Thresholds(attribute_gain=1.0, attribute_log_bayes_factor=1.0)
     verdict = judge(attribute([0.9, 0.3]), CALM, limits)  # odds from 1/2 to 9
-    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"
-    assert "multiplies the odds of the true values by more than 2.72" in verdict.sentence()
+    assert outcome_of(verdict, "probability gained") == "above your thresholds"
+    assert "by more than 0.05 and the odds by more than a factor 2.72" in verdict.sentence()
 
 
 def test_a_certain_truth_is_above_every_threshold():
     with np.errstate(all="raise"):
-        verdict = judge(attribute([1.0, 0.3], mcse=0.0), CALM)
-    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"
+        verdict = judge(attribute([1.0, 0.3], mcse=0.0), CALM, Thresholds(attribute_gain=1.0))
+    assert outcome_of(verdict, "probability gained") == "above your thresholds"
 
 
 def test_matches_decide():
@@ -142,7 +143,7 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
     ("risk", "diagnostics", "cure"),
     [
         (
-            attribute([0.2, 0.5]),
+            attribute([0.2, 0.53]),
             {"chains": 4, "draws": 250},
             "target_mcse = 0.05, or draws = 1000 of the model",
         ),
@@ -191,7 +192,7 @@ def test_every_cure_can_be_put_into_words():
 def test_every_number_of_records_says_out_of_how_many():
     verdict = judge(attribute([0.2, 0.9, 0.3], disclosed=[True, False, False]), CALM)
     said = [r.sentence for r in verdict.reasons if "record" in r.sentence]
-    assert len(said) == 6
+    assert len(said) == 5
     assert all(re.search(r"of the \d+ |all \d+ ", text) for text in said)
 
 
@@ -202,7 +203,7 @@ def test_a_verdict_is_frozen_and_prints_its_reasons():
     assert repr(verdict).count("\n  - ") == len(verdict.reasons)
 
 
-# --- two priors, level and change ----------------------------------------------------------------
+# --- two priors ----------------------------------------------------------------------------------
 
 
 def known_before(before, after, *, mcse=0.001, **how):
@@ -216,55 +217,16 @@ def known_before(before, after, *, mcse=0.001, **how):
     )
 
 
-def level(risk, limits=None):
-    verdict = judge(risk, CALM, limits)
-    return next(r for r in verdict.reasons if r.measure == "probability of the truth")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "outcome"),
-    [
-        (0.45, 0.60, "above your thresholds"),  # odds times 1.83
-        (0.49, 0.55, "within your thresholds"),  # 1.27
-        (0.61, 0.83, "within your thresholds"),  # above it without the release
-        (0.30, 0.45, "within your thresholds"),
-    ],
-)
-def test_a_record_counts_where_the_release_lifts_it_over_the_level(before, after, outcome):
-    assert level(known_before([before, 0.2], [after, 0.25])).outcome == outcome
-
-
-def test_what_was_known_without_the_release_is_counted_apart():
-    said = level(known_before([0.6, 0.7, 0.49, 0.2], [0.65, 0.69, 0.52, 0.3])).sentence
-    assert "For none of the 4 audited records" in said
-    assert "2 of the 4 audited records are above 0.5 without the release" in said
-    assert "1 of the 4 audited records is lifted above 0.5 by a factor of 1.5 or less" in said
-
-
-def test_a_rise_within_its_error_is_inconclusive():
-    risk = known_before([0.45, 0.2], [0.60, 0.25])
-    loose = replace(risk, mcse_log_bayes_factor=np.array([0.2, 0.0]))
-    assert level(risk).outcome == "above your thresholds"
-    assert level(loose).outcome == "inconclusive"
-
-
-def test_a_record_known_for_more_than_the_level_is_judged_by_its_change():
-    verdict = judge(known_before([0.6, 0.2], [0.99, 0.25]), CALM)
-    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"  # odds times 66
-
-
 def test_the_verdict_is_over_the_worse_prior_and_says_so():
     flat = known_before([1 / 3, 1 / 3], [0.4, 0.4])
-    second = known_before([0.45, 0.2], [0.6, 0.25])
+    second = known_before([0.45, 0.2], [0.7, 0.25])
     verdict = judge(replace(flat, priors={"predictive": second}), CALM)
     said = verdict.deciding[0].sentence
     assert said.startswith("Under the predictive prior: for 1 of the 2 audited records")
+    assert verdict.prior == "predictive"
     both = judge(replace(flat, priors={"predictive": flat}), CALM)
-    assert both.outcome == "within your thresholds"
+    assert both.outcome == "within your thresholds" and both.prior == ""
     assert "Under the flat prior and under the predictive one: for none" in both.reasons[0].sentence
-    known = known_before([0.7, 0.2], [0.71, 0.21])
-    said = judge(replace(flat, priors={"predictive": known}), CALM).reasons[0].sentence
-    assert "Under the predictive prior 1 of the 2 audited records is above 0.5 without" in said
 
 
 # --- what files show without a model -------------------------------------------------------------

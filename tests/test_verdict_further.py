@@ -179,8 +179,8 @@ def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():
     ("low", "high", "outcome"),
     [
         (0.40, 0.45, "within your thresholds"),
-        (0.40, 0.60, "inconclusive"),  # one of the modes says so
-        (0.55, 0.70, "above your thresholds"),  # both do
+        (0.40, 0.70, "inconclusive"),  # one of the modes says so
+        (0.56, 0.70, "above your thresholds"),  # both do
     ],
 )
 def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, outcome):
@@ -200,7 +200,7 @@ def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
     assert judge(within, CALM, limits).outcome == "within your thresholds"
     across = replace(risk, mcse_log_bayes_factor=np.array([0.01, 0.3]))
     verdict = judge(across, CALM, limits)
-    assert verdict.outcome == "inconclusive" and reason(verdict, "log Bayes").cure
+    assert verdict.outcome == "inconclusive" and reason(verdict, "probability gained").cure
 
 
 def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
@@ -339,7 +339,7 @@ def test_no_usefulness_outweighs_a_risk_and_none_makes_one(useful):
     verdict = judge(attribute([0.9]), CALM, limits, utility=useful)
     assert verdict.outcome == verdict.signal == "above your thresholds"
     assert verdict.headline == "Above your thresholds. Less useful than wanted."
-    assert "true values above 0.5" in verdict.deciding[0].sentence
+    assert "true values by more than 0.2" in verdict.deciding[0].sentence
     good = judge(attribute([0.9]), CALM, Thresholds(utility={"pmse_cart": 1.0}), utility=useful)
     assert good.outcome == "above your thresholds" and good.usefulness == "useful enough"
 

@@ -4,7 +4,7 @@ Everything that an audit is given is read, checked and encoded here, once.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,13 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .contract import Capabilities, Fit, Targets, drawn
+
+
+class Sample(NamedTuple):
+    """Targets that are some of the records: of how many, and whether drawn at random."""
+
+    records: int
+    at_random: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +84,13 @@ class AuditProblem:
         how = known, fit.weights, fit.records_differ
         cases, case = cases_of(encoded, intruder, weighed, rows, *how)
         return cls(fit, encoded, intruder, capabilities, weighed, rows, told, known, cases, case)
+
+    def sample(self, targets: Any) -> Sample | None:
+        """Of which records the targets are some; None: all whose values were replaced."""
+        replaced = self.release.replaced
+        if targets is None or replaced[self.rows].sum() == replaced.sum():
+            return None
+        return Sample(int(replaced.sum()), isinstance(targets, int | np.integer))
 
     @property
     def published(self) -> str:

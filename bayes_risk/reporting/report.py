@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,8 @@ def report(
     if not set(OF_MANY_AUDITS) >= set(of):
         more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
         verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
+        if attribute is not None:
+            shown["AttributeRisk"] = replace(attribute, worst_under=verdict.prior)
     found = None
     if provenance is not None:
         found = origin(provenance, files=[asdict(file) for file in provenance.files])

@@ -26,7 +26,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
-from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.problem import AuditProblem, Sample
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
@@ -79,7 +79,7 @@ class AttributeEvidence(Shown):
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
-    before : ndarray, shape (2, n_cases), or None
+    before, sample : ndarray, shape (2, n_cases), or None, Sample or None
         As in `AttributeRisk`.
     """
 
@@ -102,6 +102,7 @@ class AttributeEvidence(Shown):
     any_release: bool
     factors: tuple[str, ...] | str
     before: Array | None = None
+    sample: Sample | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -256,6 +257,7 @@ class AttributeEvidence(Shown):
             few_chains=found.few_chains,
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
             before=self.before,
+            sample=self.sample,
         )
 
     def __repr__(self) -> str:
@@ -539,4 +541,5 @@ def gathered(
         before=before_release(runner.before(cases, found), cases.guesses, found.few_chains)
         if before
         else None,
+        sample=problem.sample(targets),
     )

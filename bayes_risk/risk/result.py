@@ -29,6 +29,7 @@ from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
+from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder.guesses import how_many
 from bayes_risk.release.exposure_result import Exposure
 
@@ -124,6 +125,10 @@ class AttributeRisk(GuessPosterior):
         by the model's predictive before anything was published, with its error.
     by_column, not_by_column : DataFrame or None, str
         Which synthesised column gives most away (`bayes_risk.evidence.by_column`), or why not.
+    sample : Sample or None
+        Of how many records the targets are some, and whether drawn at random; None: all.
+    worst_under : str
+        The prior, of `priors`, whose worst records are shown; empty: this one's.
     factors, mcse_by_release : Factors or str, ndarray, shape (m, n_cases), or None
         What `explain` needs: the evidence by synthesised column, or why it is not there, at most 16
         MiB a column; Monte Carlo error that each data set brings into the log Bayes factor.
@@ -153,6 +158,8 @@ class AttributeRisk(GuessPosterior):
     not_by_column: str = ""
     factors: Factors | str = ""
     mcse_by_release: Array | None = None
+    sample: Sample | None = None
+    worst_under: str = ""
 
     @property
     def n_guesses(self) -> int:
@@ -273,6 +280,15 @@ class AttributeRisk(GuessPosterior):
             of = risk._ranges()
             at |= {f"{k}_{name}": tuple(of.loc[k]) for k in MEASURED if k in of.index}
         return pd.DataFrame.from_dict(at, orient="index", columns=["low", "high"])
+
+    @property
+    def shown(self) -> "AttributeRisk":
+        """The result under the prior whose worst records are shown."""
+        return self.priors.get(self.worst_under, self)
+
+    def worst(self, k: int = 10) -> pd.DataFrame:
+        """The k records to whose truth the release adds most probability; columns of `records`."""
+        return self.records.iloc[self._most_gained(k)]
 
     def certain(self) -> pd.DataFrame:
         """Values that the release gives away for certain: one row per target, True or False.
@@ -405,7 +421,7 @@ class AttributeRisk(GuessPosterior):
             "measures": self._measures(),
             "modes": None if self.modes is None else self.modes.shown(self._means_by_mode),
             "worst": self._worst(),
-            "explained": shown_explained(self, self._most_probable()),
+            "explained": shown_explained(self.shown, self.shown._most_gained()),
             "by-column": shown_by_column(self.by_column, self.not_by_column),
             **self.closeness_tables(),
         }
@@ -424,7 +440,7 @@ class AttributeRisk(GuessPosterior):
             "assumptions": self.assumptions,
             "measures": self.summary(),
             "closeness": self.closeness_summary(),
-            "worst_records": [str(label) for label in self.worst().index],
+            "worst_records": [str(label) for label in self.shown.worst().index],
             "by_column": self.by_column,
             "not_by_column": self.not_by_column,
             "modes": None if self.modes is None else self.modes.table,
@@ -433,7 +449,7 @@ class AttributeRisk(GuessPosterior):
     def line(self) -> str:
         """What gives most away: the column in all, else of the worst record; or nothing."""
         if self.by_column is None:
-            worst = explained_in_words(self, int(self._most_probable()[0]))
+            worst = explained_in_words(self.shown, int(self.shown._most_gained()[0]))
             return f"Worst record: most from {worst}" * bool(worst)
         column, without, full = first_column(self.by_column)
         if not column:
@@ -499,7 +515,8 @@ class AttributeRisk(GuessPosterior):
 
     def _worst(self, k: int = 10) -> Table:
         """The records at highest risk, by label; k-hat only where there were weights."""
-        known = self.given_away(self._most_probable(k))
+        known = self.given_away(self.shown._most_gained(k))
+        under = f", under the {self.worst_under} prior" * bool(self.worst_under)
         columns = [
             ("Probability of the truth", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
@@ -512,15 +529,19 @@ class AttributeRisk(GuessPosterior):
         ]
         return Table(
             title="The ten records at highest risk",
-            caption="Records are named by their label; values are not shown.",
-            frame=self.worst(k).assign(known=known),
+            caption=(
+                f"To whose true values the release adds most{under}. Records are named by their "
+                "label; values are not shown."
+            ),
+            frame=self.shown.worst(k).assign(known=known),
             head="Record",
             columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
         )
 
-    def _most_probable(self, k: int = 10) -> Ints:
-        p = np.exp(at_truth(self.log_probability, self.truth))[self.case]
-        return np.asarray(np.argsort(-p, kind="stable")[:k])
+    def _most_gained(self, k: int = 10) -> Ints:
+        logs = self.log_probability, self.log_prior
+        p, prior = (np.exp(at_truth(log_p, self.truth)) for log_p in logs)
+        return np.asarray(np.argsort((prior - p)[self.case], kind="stable")[:k])
 
 
 def _place(row: Mapping[str, Any]) -> str:

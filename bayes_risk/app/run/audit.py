@@ -254,6 +254,8 @@ def audits(
         membership=found.get("membership"),
         utility=found.get("utility"),
     )
+    if "attribute" in found:
+        found["attribute"] = replace(found["attribute"], worst_under=verdict.prior)
     return found | {"verdict": verdict}
 
 

@@ -26,6 +26,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import most_of
 from bayes_risk.data.kinds import SUFFIXES
+from bayes_risk.reporting.verdicts.reason import FORMER
 
 COLUMNS = "a list of column names"
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
@@ -220,6 +221,8 @@ def as_keys(sentence: str) -> str:
 
 def unknown(key: str, known: Sequence[str]) -> str:
     """Sentence on a key that a table does not have, and what comes near."""
+    if key in FORMER:
+        return f"has no key {key} any more; give {FORMER[key]}"
     near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
     said = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
     return f"has no key {shortened(key)}; {said}"

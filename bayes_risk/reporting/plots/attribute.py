@@ -89,7 +89,7 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """The k records at highest risk: probability of the truth, two standard errors, the prior."""
-    axes, table = axes_of(ax), risk.worst(k)
+    axes, table = axes_of(ax), risk.shown.worst(k)
     p, error = table["probability"], 2 * table["mcse"].fillna(0)
     within = [error.clip(upper=p), error.clip(upper=1 - p)]
     style = styled(kwargs, fmt="o", color=BLUE, capsize=3, clip_on=False, label=WITH_ERRORS)

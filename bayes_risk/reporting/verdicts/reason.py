@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +30,6 @@ USE: tuple[Usefulness, ...] = (
 )
 
 FROM = {  # thresholds that are no shares, and the least that they can be
-    "attribute_odds_factor": 1,
     "attribute_log_bayes_factor": 0,
     "membership_log_bayes_factor": 0,
     "certain_persons": 0,
@@ -37,17 +37,21 @@ FROM = {  # thresholds that are no shares, and the least that they can be
 }
 
 
+FORMER = dict.fromkeys(["attribute_probability", "attribute_odds_factor"], "attribute_gain")
+GAINED = "probability gained"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """What the agency accepts; ``docs/reading-the-numbers.md`` gives reasons for the defaults."""
 
-    # the release should lift no record's true values above this probability
-    attribute_probability: float = 0.5
-    # A record counts as lifted if the release raises the odds of its true values by more than this
-    # factor
-    attribute_odds_factor: float = 1.5
-    # the release should not raise the log odds of any record's truth by more than this
+    # The release should add no more than this to the probability of any record's true values, of
+    # one of them, or of a number within 10 % of it
+    attribute_gain: float = 0.2
+    # nor more than 0.05 where it raises the log odds by more than this
     attribute_log_bayes_factor: float = 3.0
+    # Of a sample of the records, none of which is above: share of all that may be (95 %)
+    share_not_audited: float = 0.01
     # share of all records that may be matched uniquely and correctly, pooled or per release, beyond
     # those that the unsynthesised keys lead to by chance
     true_match_rate: float = 0.05
@@ -89,6 +93,18 @@ class Thresholds:
                 raise InputError(f"{name}={limit!r} is no threshold; give a number {right}")
 
 
+_init = Thresholds.__init__
+
+
+@wraps(_init)
+def _without_former(self: Thresholds, **given: Any) -> None:
+    for name in FORMER.keys() & given:
+        raise InputError(f"{name} is no threshold any more; give {FORMER[name]}")
+    _init(self, **given)
+
+
+Thresholds.__init__ = _without_former  # type: ignore[method-assign]
+
 NAMED = 10  # labels of records that are written out
 Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 
@@ -101,6 +117,7 @@ class Reason:
     outcome: Outcome | Usefulness  # which way it points
     sentence: str  # in words, every number of records with the number it is out of
     cure: str = ""  # the setting that would settle or lower it, where there is one
+    prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
 
 
 def against(measure: str, sentence: str, cure: str = "") -> Reason:

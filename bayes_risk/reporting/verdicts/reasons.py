@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
+from .attribute import ROUNDING, on_gains
 from .reason import (
     USE,
     Reason,
@@ -29,7 +31,6 @@ from .reason import (
     compared,
     doubt,
     limited,
-    named,
     no_objection,
     not_measured,
     out_of,
@@ -39,7 +40,6 @@ from .reason import (
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
 SHOWN = 3  # columns that were not compared and are named
-ROUNDING = 1e-12  # of shares: 5 % are not above 5 %
 LIMITS = {  # thresholds of the tests of `links`
     IDENTICAL: "identical_records",
     VALUES: "unique_values",
@@ -101,15 +101,14 @@ def reasons_of(case: Case) -> Iterator[Reason]:
 
 
 def _attribute(case: Case) -> Iterator[Reason]:
-    """What is certain, lifted above the level, or multiplied; not replaced; and unreliable."""
+    """What is certain or gained; not replaced; and unreliable."""
     risk = case.attribute
     if risk is None:
         if case.identification is None:
             yield not_measured("attribute risk")
         return
-    yield from _given_away(risk)  # first: the screen shows two reasons
-    yield _raised(risk, case.limits, case.width, level=True)
-    yield _raised(risk, case.limits, case.width, level=False)
+    cure = partial(_cure, risk, width=case.width)
+    yield from on_gains(risk, case.limits, case.width, cure)
     n, count = len(risk.index), int(risk.records["disclosed"].sum())
     if count:
         text = f"{begun(out_of(count, n))}: values not replaced, so that anyone can read them."
@@ -125,78 +124,6 @@ def _attribute(case: Case) -> Iterator[Reason]:
     else:
         allowed = f"; {percent(limit)} are allowed" * bool(count)
         yield no_objection(measure, f"{text}unreliable{allowed}.")
-
-
-def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
-    """Records, by name, for which the release leaves no value but the true one possible."""
-    known = risk.certain()
-    labels = known.index[known.any(axis=1)]
-    if not len(labels):
-        return
-    names = known.columns[known.any(axis=0)].astype(str)
-    which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
-    who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
-    text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
-    yield against("certain disclosure", text)
-
-
-def _counted(
-    risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool
-) -> tuple[Flags, Flags, Flags, Flags]:
-    """Records (n,) whose odds the release raises by too much, or that it lifts above the level.
-
-    Surely and perhaps; and those that are above it and do not count: without the release, or raised
-    by little. What was not replaced has a reason of its own.
-    """
-    of = {str(name): column.to_numpy() for name, column in risk.records.items()}
-    limit, change = limits.attribute_probability, limits.attribute_log_bayes_factor
-    change = math.log(limits.attribute_odds_factor) if level else change
-    sure, maybe = _over(of["log_bayes_factor"], width * of["mcse_log_bayes_factor"], change)
-    before = (of["prior"] > limit) & level
-    if level:
-        above, either = _over(of["probability"], width * of["mcse"], limit)
-        if risk.modes is not None:  # what another audit would find, in every mode left open
-            above, either = above & (of["low"] > limit), either | (of["high"] > limit)
-        sure, maybe = sure & above, maybe & either
-    open_ = ~of["disclosed"]
-    sure = open_ & ~before & of["reliable"] & sure
-    maybe = open_ & ~before & ~sure & maybe
-    apart = open_ & ~sure & ~maybe & (of["probability"] > limit) & level
-    return sure, maybe, apart & before, apart & ~before
-
-
-def _raised(risk: AttributeRisk, limits: Thresholds, width: float, *, level: bool) -> Reason:
-    """Records by `_counted`, under the prior under which most count: surely, then perhaps.
-
-    Of those above the level without the release the change is judged.
-    """
-    every = {"": risk, **risk.priors}
-    found = {name: _counted(one, limits, width, level=level) for name, one in every.items()}
-    name, (sure, maybe, before, little) = max(
-        found.items(), key=lambda pair: [int(which.sum()) for which in pair[1]]
-    )
-    limit, factor = limits.attribute_probability, limits.attribute_odds_factor
-    measure, verbs = "log Bayes factor", ("multiplies", "may multiply")
-    by = times(limits.attribute_log_bayes_factor)
-    words = f"the release {{}} the odds of the true values by more than {by}"
-    if level:
-        measure, verbs = "probability of the truth", ("raises", "may raise")
-        words = f"the release {{}} the probability of the true values above {limit:g}, and their "
-        words += f"odds by more than a factor {factor:g}"
-    reason = limited(measure, sure, maybe, words, _cure(risk, maybe, width), verbs=verbs)
-    said, prior = reason.sentence, f"under the {name or 'flat'} prior"
-    if risk.priors:
-        both = f"under the flat prior and under the {' and '.join(risk.priors)} one"
-        which = both if reason.outcome == "within your thresholds" else prior
-        said = f"{begun(which)}: {said[0].lower()}{said[1:]}"
-    for those, words in (
-        (before, f"above {limit:g} without the release: not attributable to it"),
-        (little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
-    ):
-        if count := int(those.sum()):
-            who = f"{prior} " * bool(risk.priors) + out_of(count, len(those))
-            said += f" {begun(who)} {'is' if count == 1 else 'are'} {words}."
-    return replace(reason, sentence=said)
 
 
 def _over(value: Any, error: Any, limit: float) -> tuple[Flags, Flags]:

@@ -14,7 +14,18 @@ from bayes_risk.matching.words import Matching
 from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
-from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle
+from .attribute import audited, not_audited
+from .reason import (
+    CURES,
+    GAINED,
+    RISK,
+    USE,
+    Outcome,
+    Reason,
+    Thresholds,
+    Usefulness,
+    settings_that_settle,
+)
 from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
@@ -32,6 +43,8 @@ class Verdict(Shown):
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
     unmeasured: str = ""  # the risk of the two that nobody computed; empty: both were
+    audited: str = ""  # how many records were audited; empty: all, or none
+    others_at_most: str = ""  # what it says of the others where none of these is above
 
     @property
     def headline(self) -> str:
@@ -39,11 +52,19 @@ class Verdict(Shown):
         useful, risk = self.usefulness, begun(self.outcome)
         if self.outcome == RISK[-1] and self.unmeasured:
             risk = f"{risk}; {self.unmeasured} was not measured"
+        if self.audited:
+            known = f"; {self.others_at_most}" * (self.outcome == RISK[-1])
+            risk = f"{risk}; {self.audited}{known}"
         if useful is None:
             return f"{risk}."
         if self.outcome == "within your thresholds" and useful != "useful enough":
             return f"{risk}, but {useful}."
         return f"{risk}. {begun(useful)}."
+
+    @property
+    def prior(self) -> str:
+        """The prior that decided on attribute risk; empty: the flat one, or it was not judged."""
+        return next((r.prior for r in self.reasons if r.measure.startswith(GAINED)), "")
 
     @property
     def deciding(self) -> tuple[Reason, ...]:
@@ -105,7 +126,7 @@ def judge(
     keys = () if identification is None else identification.known
     settings = settings_that_settle(attribute, diagnostics or {}, keys)
     reasons = [
-        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
+        replace(r, cure=CURES.get(r.cure, r.cure).format_map(settings)) if r.cure else r
         for r in reasons_of(case)
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:3], *USE[:2], RISK[3], USE[2])
@@ -118,6 +139,8 @@ def judge(
         assumptions=_assumptions(attribute, identification),
         thresholds=case.limits,
         unmeasured=_unmeasured(attribute, identification),
+        audited=audited(attribute),
+        others_at_most=not_audited(attribute) if attribute is not None and attribute.sample else "",
     )
 
 

@@ -1,0 +1,226 @@
+"""Rules of the verdict on attribute risk: what the release adds, and who was not audited.
+
+A record counts by what the release adds to the probability of an event: by more than a threshold,
+or by more than `FLOOR` where it also multiplies the odds by more than another. Both rise with the
+posterior and fall with the prior. Why: ``docs/reading-the-numbers.md``.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln, logit
+
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.formats import begun, number, percent
+from bayes_risk.data.variables import Number
+from bayes_risk.risk.result import AttributeRisk
+
+from .reason import (
+    GAINED,
+    Reason,
+    Thresholds,
+    against,
+    doubt,
+    limited,
+    named,
+    no_objection,
+    out_of,
+    times,
+)
+
+FLOOR = 0.05  # of a probability: less is nothing to act on, whatever the odds
+CLOSE = 10.0  # percent of a number
+ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
+UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
+SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
+ALL = "the true values"
+
+
+def on_gains(
+    risk: AttributeRisk, limits: Thresholds, width: float, cure: Callable[[Flags], str]
+) -> Iterator[Reason]:
+    """What is certain; gained for all values, for one, and near to a number; who was not audited.
+
+    ``cure``: what settles the records marked.
+    """
+    yield from _given_away(risk)  # first: the screen shows two reasons
+    every = {"": risk, **risk.priors}
+    found: dict[str, list[tuple[str, str, Gain]]] = {}
+    for prior, one in every.items():
+        for measure, what, gain in gains(one):
+            found.setdefault(measure, []).append((prior, what, gain))
+    for measure, candidates in found.items():
+        yield _judged(risk, measure, candidates, limits, width, cure)
+    yield from _not_audited(risk, limits)
+
+
+def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
+    """Records, by name, for which the release leaves no value but the true one possible."""
+    known = risk.certain()
+    labels = known.index[known.any(axis=1)]
+    if not len(labels):
+        return
+    names = known.columns[known.any(axis=0)].astype(str)
+    which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
+    who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
+    text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
+    yield against("certain disclosure", text)
+
+
+class Gain(NamedTuple):
+    """What the release adds to the probability of an event, record by record, shape (n,)."""
+
+    prior: Array
+    probability: Array
+    log_bayes_factor: Array
+    error: Array  # standard error of the log Bayes factor
+    spread: Array  # that of the probability gained
+    ends: tuple[Array, Array]  # of the probability, in every mode left open
+    open: Flags  # whose values were replaced
+    reliable: Flags
+
+    @property
+    def gained(self) -> Array:
+        """Probability gained."""
+        return self.probability - self.prior
+
+    def counts(self, limits: Thresholds, width: float) -> tuple[Flags, Flags]:
+        """Records that surely count, and those that perhaps do; without an error none surely."""
+        lower = np.minimum(self.gained - width * self.spread, self.ends[0] - self.prior)
+        upper = self.gained + width * np.nan_to_num(self.spread)
+        upper = np.maximum(upper, self.ends[1] - self.prior)
+        change, error = self.log_bayes_factor, width * self.error
+        with np.errstate(invalid="ignore"):
+            sure = self.reliable & counted(lower, change - error, limits)
+            maybe = counted(upper, change + np.nan_to_num(error), limits)
+        return self.open & sure, self.open & maybe & ~sure
+
+
+def counted(gained: Array, log_bayes_factor: Array, limits: Thresholds) -> Flags:
+    """Whether a probability gained, and a log Bayes factor, are too much."""
+    least = min(FLOOR, limits.attribute_gain) + ROUNDING
+    strong = (log_bayes_factor > limits.attribute_log_bayes_factor) & (gained > least)
+    return np.asarray((gained > limits.attribute_gain + ROUNDING) | strong)
+
+
+def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
+    """Of the true values together; of each variable, where there are several; near to a number."""
+    table = risk.records
+    own = {str(name): column.to_numpy() for name, column in table.items()}
+    p, prior = own["probability"], own["prior"]
+    open_, reliable, error = ~own["disclosed"], own["reliable"], own["mcse_log_bayes_factor"]
+    spread = np.maximum(own["mcse"], p * (1 - p) * error)  # the prior's error too
+    ends = (p, p) if risk.modes is None else (own["low"], own["high"])
+    log_bf = own["log_bayes_factor"]
+    yield GAINED, ALL, Gain(prior, p, log_bf, error, spread, ends, open_, reliable)
+    names = ("prior", "probability", "mcse_bound")
+    single = risk.marginal_probability() if len(risk.variables) > 1 else None
+    for variable in risk.variables:
+        name = variable.name
+        if single is not None:
+            of = [single[name, column].to_numpy() for column in names]
+            yield SINGLE, f"the true value of {name}", _bounded(of, open_, reliable)
+        if isinstance(variable, Number):
+            close, event = risk.closeness(name, percent=CLOSE), f"within_{CLOSE:g}_percent"
+            ends_of = [f"probability_{event}{end}" for end in ("_prior", "", "_mcse_bound")]
+            of = [close[column].to_numpy() for column in ends_of]
+            what = f"values of {name} within {CLOSE:g} % of the true one"
+            yield NEAR, what, _bounded(of, open_, reliable)
+
+
+def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags) -> Gain:
+    """Of an event: prior, probability, and a bound of its error."""
+    prior, p, bound = (np.minimum(x, 1.0) for x in of)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change, error = logit(p) - logit(prior), bound / (p * (1 - p))
+    error = np.where(bound > 0, error, bound)
+    return Gain(prior, p, change, error, bound, (p, p), open_, reliable)
+
+
+def _judged(
+    risk: AttributeRisk,
+    measure: str,
+    candidates: list[tuple[str, str, Gain]],
+    limits: Thresholds,
+    width: float,
+    cure: Callable[[Flags], str],
+) -> Reason:
+    """Under the prior, and of the variable, of which most count: surely, then perhaps."""
+
+    def rank(found: tuple[str, str, Gain]) -> tuple[int, int, float]:
+        sure, maybe = found[2].counts(limits, width)
+        return int(sure.sum()), int(maybe.sum()), _largest(found[2], found[2].open)[1]
+
+    prior, what, gain = max(candidates, key=rank)
+    sure, maybe = gain.counts(limits, width)
+    words = f"the release {{}} the probability of {what} by more than {limits.attribute_gain:g}"
+    if not np.isinf(limits.attribute_log_bayes_factor) and limits.attribute_gain > FLOOR:
+        by = times(limits.attribute_log_bayes_factor)
+        words += f", or by more than {FLOOR:g} and the odds by more than a factor {by}"
+    found = limited(measure, sure, maybe, words, cure(maybe), verbs=("raises", "may raise"))
+    said = found.sentence
+    if risk.priors:
+        under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
+        under = f"under the {prior or 'flat'} prior" if sure.any() or maybe.any() else under
+        said = f"{begun(under)}: {said[0].lower()}{said[1:]}"
+    place, most = _largest(gain, sure if sure.any() else maybe if maybe.any() else gain.open)
+    if most > 0:
+        ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
+        said += f" The largest rise is from {ends} (record {risk.index[place]})."
+    return replace(found, sentence=said, prior=prior)
+
+
+def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
+    """Record with the largest probability gained, and how much; 0 where there is none."""
+    gained = np.where(among, np.nan_to_num(gain.gained), 0.0)
+    place = int(np.argmax(gained)) if len(gained) else 0
+    return place, float(gained[place]) if len(gained) else 0.0
+
+
+# --- samples of the records ----------------------------------------------------------------------
+
+
+def at_most(N: int, k: int) -> int:
+    """Of N records, how many may count where none of k drawn at random does (95 %).
+
+    The largest M with ``C(N - M, k) / C(N, k) >= 0.05``; of many records about ``3 N / k``.
+    """
+
+    def unseen(M: int) -> float:
+        logs: Any = gammaln(N - M + 1) - gammaln(N - M - k + 1) - gammaln(N + 1)
+        return float(logs + gammaln(N - k + 1))
+
+    return bisect_left(range(N - k + 1), True, key=lambda M: unseen(M) < np.log(UNSEEN)) - 1
+
+
+def audited(risk: AttributeRisk | None) -> str:
+    """How many of the records were audited, where it was a sample; for the headline."""
+    if risk is None or risk.sample is None:
+        return ""
+    return f"of {risk.sample.records:,} records {len(risk.index):,} were audited"
+
+
+def not_audited(risk: AttributeRisk) -> str:
+    """What can be said of the others where no audited record counts."""
+    if risk.sample is None or not risk.sample.at_random:
+        return "nothing is known of the others, for these were not drawn at random"
+    N, k = risk.sample.records, len(risk.index)
+    return f"of the other {N - k:,} at most {at_most(N, k):,} may be above (95 %)"
+
+
+def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
+    """Whether the sample is large enough, where no audited record counts."""
+    if risk.sample is None:
+        return
+    N, k, limit = risk.sample.records, len(risk.index), limits.share_not_audited
+    text = f"{begun(audited(risk))}; {not_audited(risk)}"
+    measure = "records not audited"
+    if risk.sample.at_random and at_most(N, k) <= limit * N + ROUNDING:
+        yield no_objection(measure, f"{text}; {percent(limit)} of all are allowed.")
+        return
+    enough = bisect_left(range(N), True, key=lambda j: at_most(N, j) <= limit * N)
+    allowed = f"; {percent(limit)} of all are allowed" * risk.sample.at_random
+    yield doubt(measure, f"{text}{allowed}.", f'targets = {enough} (drawn at random), or "all"')
