@@ -125,13 +125,13 @@ class AttributeRisk(GuessPosterior):
         by the model's predictive before anything was published, with its error.
     by_column, not_by_column : DataFrame or None, str
         Which synthesised column gives most away (`bayes_risk.evidence.by_column`), or why not.
+    factors, mcse_by_release : Factors or str, ndarray, shape (m, n_cases), or None
+        What `explain` needs: the evidence by synthesised column, or why it is not there, at most 16
+        MiB a column; Monte Carlo error that each data set brings into the log Bayes factor.
     sample : Sample or None
         Of how many records the targets are some, and whether drawn at random; None: all.
     worst_under : str
         The prior, of `priors`, whose worst records are shown; empty: this one's.
-    factors, mcse_by_release : Factors or str, ndarray, shape (m, n_cases), or None
-        What `explain` needs: the evidence by synthesised column, or why it is not there, at most 16
-        MiB a column; Monte Carlo error that each data set brings into the log Bayes factor.
     """
 
     PICTURE: ClassVar[str] = "plot_attribute_risk"
