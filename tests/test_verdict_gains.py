@@ -79,7 +79,7 @@ def test_a_single_variable_counts_though_all_values_together_do_not():
     p = np.full((6, 1), 0.0)
     p[:, 0] = [0.15, 0.15, 0.15, 0.15, 0.15, 0.25]  # the first five share the true job
     prior = np.array([[0.04], [0.04], [0.04], [0.04], [0.04], [0.80]])
-    codes = np.array([[[k % 5, int(k == 5)]] for k in range(6)], dtype=float)
+    codes = np.array([[[k % 5 + (k == 5), int(k == 5)]] for k in range(6)], dtype=float)
     places = Variable("place", tuple("abcde"), False, object)
     risk = numeric(codes, p, prior, variables=(places, JOB), mcse=0.0)
     risk = replace(risk, assumptions=ASKED)
@@ -88,6 +88,20 @@ def test_a_single_variable_counts_though_all_values_together_do_not():
     single = reasons["probability gained, single variables"]
     assert single.outcome == ORDER[2]
     assert "the true value of job" in single.sentence and "from 0.200 to 0.750" in single.sentence
+
+
+def test_neighbours_of_the_truth_have_no_single_variables():
+    """Wrong in one variable at most: 0, 0 is the truth."""
+    codes = np.array([[[0, 0]], [[1, 0]], [[2, 0]], [[0, 1]]], dtype=float)
+    p, prior = np.array([[0.3], [0.05], [0.05], [0.6]]), np.full((4, 1), 0.25)
+    places = Variable("place", tuple("abc"), False, object)
+    risk = numeric(codes, p, prior, variables=(places, JOB), mcse=0.0)
+    risk = replace(risk, assumptions=ASKED)
+    assert risk.marginal_probability()["place"]["probability"].item() == pytest.approx(0.9)
+    found = judge(risk, CALM)
+    assert found.outcome == ORDER[0] and len(list(gains(risk))) == 1
+    free = replace(risk, guesses=np.concatenate([codes[:3], [[[1, 1]]]]))
+    assert len(list(gains(free))) == 3
 
 
 def test_near_values_of_a_number_count_like_the_truth():

@@ -107,7 +107,7 @@ def counted(gained: Array, log_bayes_factor: Array, limits: Thresholds) -> Flags
 
 
 def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
-    """Of the true values together; of each variable, where there are several; near to a number."""
+    """Of all true values; of each variable, where there are several; near to a number."""
     table = risk.records
     own = {str(name): column.to_numpy() for name, column in table.items()}
     p, prior = own["probability"], own["prior"]
@@ -117,18 +117,30 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     log_bf = own["log_bayes_factor"]
     yield GAINED, ALL, Gain(prior, p, log_bf, error, spread, ends, open_, reliable)
     names = ("prior", "probability", "mcse_bound")
-    single = risk.marginal_probability() if len(risk.variables) > 1 else None
+    several = len(risk.variables) > 1
+    open_ = open_ & _free(risk) if several else open_
+    single = risk.marginal_probability() if several and open_.any() else None
     for variable in risk.variables:
         name = variable.name
         if single is not None:
             of = [single[name, column].to_numpy() for column in names]
             yield SINGLE, f"the true value of {name}", _bounded(of, open_, reliable)
-        if isinstance(variable, Number):
+        if isinstance(variable, Number) and open_.any():
             close, event = risk.closeness(name, percent=CLOSE), f"within_{CLOSE:g}_percent"
             ends_of = [f"probability_{event}{end}" for end in ("_prior", "", "_mcse_bound")]
             of = [close[column].to_numpy() for column in ends_of]
             what = f"values of {name} within {CLOSE:g} % of the true one"
             yield NEAR, what, _bounded(of, open_, reliable)
+
+
+def _free(risk: AttributeRisk) -> Flags:
+    """Records with guesses that are wrong in every variable: not neighbours of the truth alone.
+
+    Among neighbours the others are nearly always right, and a variable has no marginal.
+    """
+    own = risk.guesses[risk.truth, np.arange(len(risk.truth))]  # shape (U, q)
+    wrong = (risk.guesses != own).all(axis=2) & np.isfinite(risk.log_prior)
+    return np.asarray(wrong.any(axis=0)[risk.case])
 
 
 def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags) -> Gain:
