@@ -23,7 +23,7 @@ MAX_MCSE_LOG_ODDS = 1.0
 MAX_LEFT_OUT = 0.02
 MAX_RANGE = 0.05  # of a probability, of what modes or chains say that differ
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
-MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
+MAX_APART = 0.4  # of log odds: chains within a factor 1.5 agree
 
 
 class PosteriorWeights(NamedTuple):

@@ -212,7 +212,8 @@ def audited(risk: AttributeRisk | None) -> str:
     """How many of the records were audited, where it was a sample; for the headline."""
     if risk is None or risk.sample is None:
         return ""
-    return f"of {risk.sample.records:,} records {len(risk.index):,} were audited"
+    k = len(risk.index)
+    return f"of {risk.sample.records:,} records {k:,} {'was' if k == 1 else 'were'} audited"
 
 
 def not_audited(risk: AttributeRisk) -> str:
