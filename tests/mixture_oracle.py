@@ -8,8 +8,8 @@ quadrature. Rows are tuples of values; a column is ("category", d), ("count", sh
 import itertools
 
 import numpy as np
-from scipy.special import betaln, gammaln
-from scipy.stats import gamma, nbinom
+from scipy.special import betaln, gammaln, logsumexp
+from scipy.stats import gamma, nbinom, norm, poisson
 
 NODES = 60
 
@@ -116,6 +116,61 @@ def log_evidence(y, z, i, guess, columns, K, concentration, *, own=False, weight
         also = np.append(weights, np.ones(len(z)))
     how = columns, K, concentration
     return log_density(after, also, *how) - log_density(before, weights, *how)
+
+
+def from_prior(rng, columns, K, concentration, size):
+    """Log weights of classes and parameters of each column, drawn from the prior."""
+    alpha = rng.gamma(concentration[0], 1 / concentration[1], (size, 1))
+    left = rng.beta(np.maximum(alpha, 1e-9), 1, (size, K - 1))  # 1 - V
+    rest = np.cumprod(np.hstack([np.ones((size, 1)), left]), axis=1)
+    pi = rest * np.hstack([1 - left, np.ones((size, 1))])
+    drawn = []
+    for kind, *prior in columns:
+        if kind == "category":
+            drawn.append(rng.dirichlet(np.full(prior[0], prior[1]), (size, K)))
+        elif kind == "count":
+            drawn.append(rng.gamma(prior[0], 1 / prior[1], (size, K)))
+        else:
+            m, kappa, a, b = prior
+            precision = rng.gamma(a, 1 / b, (size, K))
+            drawn.append((rng.normal(m, 1 / np.sqrt(kappa * precision)), precision**-0.5))
+    return np.log(np.maximum(pi, 1e-300)), drawn
+
+
+def log_terms(row, columns, of, which):
+    """log of pi_k times the densities of the values in columns ``which``, shape (draws, K)."""
+    logs, drawn = of
+    for j in which:
+        x, theta, kind = row[j], drawn[j], columns[j][0]
+        if kind == "category":
+            logs = logs + np.log(np.maximum(theta[:, :, int(x)], 1e-300))
+        else:
+            logs = logs + (poisson.logpmf(x, theta) if kind == "count" else norm.logpdf(x, *theta))
+    return logs
+
+
+def given_kept(rng, y, z, i, guesses, columns, K, concentration, *, kept, weights, size=200_000):
+    """log p(Z | y* = guess, y_-i) over that of the first guess, and its error, by simulation.
+
+    Of rows drawn given the columns ``kept``: p(Z_i | y_us,i, Theta) has no power, g_i has one.
+    """
+    of = from_prior(rng, columns, K, concentration, size)
+    every = range(len(columns))
+
+    def log_g(row, w):
+        return logsumexp(w * log_terms(row, columns, of, every), axis=1)
+
+    others = sum(log_g(y[r], weights[r]) for r in range(len(y)) if r != i)
+    release = sum(log_g(row, 1.0) - logsumexp(log_terms(row, columns, of, kept), 1) for row in z)
+    value, influence = [], []
+    for guess in guesses:
+        logs = others + log_g(guess, weights[i])
+        before, after = (np.exp(x - x.max()) for x in (logs, logs + release))
+        more = (logs + release).max() - logs.max()
+        value.append(np.log(after.mean() / before.mean()) + more)
+        influence.append(after / after.mean() - before / before.mean())
+    error = np.std(np.array(influence) - influence[0], axis=1) / np.sqrt(size)
+    return np.array(value) - value[0], error
 
 
 def log_predictive(x, shape, rate):

@@ -51,6 +51,23 @@ def z_scores(found, want):
 # --- MP ----------------------------------------------------------------------------------------
 
 
+def test_what_is_known_before_reads_only_memory_that_is_written(monkeypatch):
+    """Without structural zeros their chance is 0, whatever stood in memory: NaN times 0 is NaN."""
+    prior, asked = prior_of(2), question(25.0)
+    want = before(prior, asked)
+    empty = np.empty
+
+    def dirty(*shape, **how):
+        out = empty(*shape, **how)
+        if out.dtype.kind == "f":
+            out.fill(np.nan)
+        return out
+
+    monkeypatch.setattr(np, "empty", dirty)
+    np.testing.assert_array_equal(before(prior, asked), want)
+    assert np.isfinite(want).all()
+
+
 def test_one_class_is_gamma_poisson():
     """fit, release, audit through the front door; with one class nothing is simulated."""
     df = pd.DataFrame({"w": [31, 25, 12, 9, 4]})

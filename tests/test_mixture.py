@@ -10,7 +10,7 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk.models.mixture.families import fill_log_masses
 
-from .mixture_oracle import log_evidence, log_marginal_of, log_predictive
+from .mixture_oracle import given_kept, log_evidence, log_marginal_of, log_predictive
 
 CONCENTRATION = (1.0, 1.0)
 FAMILIES = {"c": "category", "x": "count", "t": "normal"}
@@ -18,6 +18,7 @@ PRIOR = (0.0, 0.5, 2.0, 1.0)
 COLUMNS = [("category", 2, 0.8), ("count", 1.0, 0.5, None), ("normal", *PRIOR)]
 Y = [(0, 1, -0.3), (1, 4, 1.2), (1, 0, 0.4)]
 Z = [(1, 2, 0.1), (0, 0, 0.9), (1, 3, -0.6)]
+WEIGHTS = np.array([1.0, 0.5, 0.25])
 GUESSES = {
     "c": br.Levels(),
     "x": br.Grid(values=[0, 1, 2, 4], truth="add"),
@@ -49,6 +50,11 @@ def fitted(declared, rows=Y, **options):
         return declared.fit(table(rows), **how, **settings)
     with pytest.warns(br.TruncationWarning):
         return declared.fit(table(rows), **how, **settings)
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    return fitted(model(), weights=WEIGHTS)
 
 
 def compared(fit, columns, K, *, guesses=GUESSES, own=False, weights=None):
@@ -94,9 +100,8 @@ def test_one_class_is_exact(own):
 
 
 def test_one_class_with_weights_is_exact():
-    weights = np.array([1.0, 0.5, 0.25])
-    fit = fitted(model(1), draws=10, weights=weights)
-    found, exact, _ = compared(fit, COLUMNS, 1, weights=weights)
+    fit = fitted(model(1), draws=10, weights=WEIGHTS)
+    found, exact, _ = compared(fit, COLUMNS, 1, weights=WEIGHTS)
     np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
@@ -130,10 +135,40 @@ def test_two_classes_against_enumeration(own):
 
 
 @pytest.mark.slow
-def test_two_classes_with_weights_against_enumeration():
-    weights = np.array([1.0, 0.5, 0.25])
-    found, exact, error = compared(fitted(model(), weights=weights), COLUMNS, 2, weights=weights)
+def test_two_classes_with_weights_against_enumeration(weighted):
+    found, exact, error = compared(weighted, COLUMNS, 2, weights=WEIGHTS)
     assert np.abs((found - exact) / np.hypot(error, 1e-3)).max() < 4.5
+
+
+@pytest.mark.parametrize(
+    "kept", [[0, 2], *(pytest.param([j], marks=pytest.mark.slow) for j in range(3))]
+)
+def test_weights_beside_kept_columns_against_simulation(weighted, kept):
+    """A record's power is of its own values; rows drawn given what stays have none."""
+    made = [j for j in range(3) if j not in kept]
+    z = [
+        tuple(row[j] if j in kept else s[j] for j in range(3)) for row, s in zip(Y, Z, strict=True)
+    ]
+    names = ["cxt"[j] for j in made]
+    release = br.Release(datasets=[table(z)], synthesized=names)
+    grids = {name: GUESSES[name] for name in names}
+    risk = br.attribute_risk(weighted, release, guesses=grids, random_seed=7)
+    scores, without, rng = [], [], np.random.default_rng(3)
+    for i, row in enumerate(Y):
+        u, guesses = risk.case[i], [row]
+        for code in risk.guesses[::3, u]:
+            guess = list(row)
+            for j, x in zip(made, code, strict=True):
+                guess[j] = x
+            guesses.append(tuple(guess))
+        args = Y, z, i, guesses, COLUMNS, 2, CONCENTRATION
+        exact, spread = given_kept(rng, *args, kept=kept, weights=WEIGHTS)
+        plain, _ = given_kept(rng, *args, kept=kept, weights=np.ones(3))
+        error = np.hypot(np.hypot(risk.mcse_log_evidence[::3, u], spread[1:]), 1e-3)
+        scores.append((risk.log_evidence.sum(axis=0)[::3, u] - exact[1:]) / error)
+        without.append((plain - exact)[1:] / error)
+    assert np.abs(np.concatenate(scores)).max() < 4.5
+    assert np.abs(np.concatenate(without)).max() > 10  # records that count in full would be seen
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -59,7 +59,7 @@ def before(prior: Prior, question: Question) -> Array:
         prior=prior,
         weights=np.array([[chance, 1.0 - chance]]),
         M=M,
-        phi=np.empty((1, D, 2)),
+        phi=np.zeros((1, D, 2)),
         fixed=np.zeros(p + len(prior.starts) - 1, dtype=bool),
     )
     found: Array = further(two, question)[0]
