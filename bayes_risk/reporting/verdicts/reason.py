@@ -226,6 +226,10 @@ CURES = {  # settings have one name in study files and in Python
         "measure attribute risk with the model that made the files; or synthesise the columns "
         "named without the persons' own values"
     ),
+    "totals": (
+        "files whose sums are not adjusted to the original's; if the sums are public anyway, "
+        "public of [thresholds]"
+    ),
     "outside": "files without these columns; or, if they are public, public of [thresholds]",
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"

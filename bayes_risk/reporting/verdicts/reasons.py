@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Flags
-from bayes_risk._core.formats import begun, number, percent
+from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
@@ -531,6 +531,24 @@ def _linked(case: Case) -> Iterator[Reason]:
         yield against("certain persons", text)
 
 
+def _exact(case: Case) -> Iterator[Reason]:
+    """Sums that files keep, and kept groups in which all have one value, unless they are public."""
+    if (found := case.exposure) is None:
+        return
+    public, limit = case.limits.public or {}, case.limits.certain_persons
+    totals = [one for one in found.exact.totals if one.column not in public]
+    if totals and totals[0].persons > limit:
+        text = f"{totals[0].sentence(found.n)}; {limit:,.0f} are allowed."
+        yield against("totals", text, "totals")
+    for one in (a for a in found.exact.alike if not {a.by, a.column} & {*public}):
+        text = (
+            f"All {one.persons:,} persons of {counted(one.found, 'group')} of {one.by} have one "
+            f"value of {one.column}, which few others have, and both columns are released "
+            "unchanged: who knows a person's group knows the value."
+        )
+        yield doubt("groups with one value", text, "public")
+
+
 def _file(found: Exposure, l: int) -> str:
     """How file l is named: those of several by number."""
     return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
@@ -540,6 +558,6 @@ Rule = Callable[[Case], Iterator[Reason]]
 OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
 RULES: tuple[Rule, ...] = (
     *(_attribute, _mechanism, _balance, _identification),
-    *(_originals, _compared, _facts, _linked),
+    *(_originals, _compared, _facts, _linked, _exact),
     *(_modes, _chains, _rows, _membership, _usefulness),
 )
