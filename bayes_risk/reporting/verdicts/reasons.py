@@ -220,7 +220,7 @@ def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
         return "chains"
     if not table["reliable"].all():
         return "unreliable"
-    return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
+    return "error"
 
 
 def _identification(case: Case) -> Iterator[Reason]:
@@ -272,7 +272,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 def _rows(case: Case) -> Iterator[Reason]:
     """Whether matches were counted for the right records, where that was looked at."""
     rows, measure = case.rows, "correspondence of rows"
-    if rows is not None and not rows.unmatched:
+    if rows is not None and not rows.doubts():
         yield no_objection(measure, rows.sentence())
     elif rows is not None:
         for cure, text in rows.doubts().items():
@@ -347,7 +347,7 @@ def _modes(case: Case) -> Iterator[Reason]:
     text = begun(found.sentence())
     if len(found.used) < 2:
         text += ": nobody can tell how much chains of that mode differ."
-        yield doubt(measure, text, "chains")
+        yield doubt(measure, text, "led chains")
     elif len(found.elsewhere):
         text += ": what it gives away was computed in a mode that did not make it."
         yield doubt(measure, text, "modes differ")
