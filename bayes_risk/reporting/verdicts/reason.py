@@ -212,8 +212,8 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
     "utility": "measure utility",
     "measure": "utility with what the measure needs (analyses, columns)",
     "permutations": "permutations = 100 of utility",
-    "shared": 'for files made elsewhere parameters = "shared" or "plug-in", as they were made',
-    "unbalanced": "for files made elsewhere classes as they were made, and their own model",
+    "shared": 'parameters = "shared" or "plug-in" of the release, as files made elsewhere were made',
+    "unbalanced": "classes of the release as the files were made, and the model that made them",
     "not compared": (
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
