@@ -212,8 +212,8 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
     "utility": "measure utility",
     "measure": "utility with what the measure needs (analyses, columns)",
     "permutations": "permutations = 100 of utility",
-    "shared": 'parameters = "shared" or "plug-in" of the release, as files made elsewhere were made',
-    "unbalanced": "classes of the release as the files were made, and the model that made them",
+    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
+    "unbalanced": "classes of the release as the files were made, and their own model",
     "not compared": (
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
