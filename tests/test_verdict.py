@@ -145,28 +145,32 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         (
             attribute([0.2, 0.53]),
             {"chains": 4, "draws": 250},
-            "target_mcse = 0.05, or draws = 1000 of the model",
+            "target_mcse = 0.02, with the same random_seed, so that the release stays, and half "
+            "of that if it is still open",
         ),
         (
             attribute([0.2, 0.5]),
             {"chains": 2, "max_rhat": 1.8, "min_ess": 9.0},
-            "chains = 4 of the model",
+            "attribute_risk of this release and a fit with chains = 4 (a study that samples so "
+            "makes another release)",
         ),
         (
             attribute([0.2, 0.3]),
             {"chains": 1, "max_rhat": np.nan},
-            "chains = 4 of the model",
+            "attribute_risk of this release and a fit with chains = 4 (a study that samples so "
+            "makes another release)",
         ),
         (
             attribute([0.2, 0.3], reliable=[True, False]),
             {"draws": 100},
-            "refit_budget = 1 and target_mcse = 0.05, or draws = 400 of the model",
+            "refit_budget = 1 and target_mcse = 0.02, with the same random_seed, so that the "
+            "release stays",
         ),
         (
             replace(attribute([0.2]), assumed=True),
             {},
-            "audit a release that the audit's own model makes, or the files under the model that "
-            "made them",
+            "only the model that made the files settles these; else publish a release that the "
+            "audit's own model makes",
         ),
     ],
     ids=["error", "chains", "one chain", "unreliable", "assumed"],
@@ -376,5 +380,5 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
                if r.measure == "true match rate"]  # fmt: skip
     assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
     assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")
-    cure = "fewer keys or coarser ones (age), that with most levels first"
+    cure = "coarsen or synthesise the unsynthesised keys (age), that with most levels first"
     assert said.cure == (cure if limit == 0.0 else "")

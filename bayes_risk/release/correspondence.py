@@ -33,6 +33,7 @@ class RowCorrespondence(Result):
     shared: tuple[int, ...]  # (m,): columns that file and original both have
     kept: tuple[tuple[str, ...], ...]  # (m,)
     reordered: tuple[tuple[str, ...], ...]  # (m,)
+    stated: bool = False  # somebody who knows says that rows correspond
 
     @property
     def unmatched(self) -> tuple[int, ...]:
@@ -58,11 +59,14 @@ class RowCorrespondence(Result):
             "rows unknown": f"No column of release {unknown} was kept, so that it cannot be "
             "checked whether its rows are the original's.",
         }
+        unknown = "" if self.stated else unknown
         return {cure: said[cure] for cure, l in zip(said, (moved, unknown), strict=True) if l}
 
     def sentence(self) -> str:
         """Say it in plain words."""
         fewest = min(len(names) for names in self.kept)
+        if not fewest and not self.doubts():
+            return "Released rows are stated to be the original's records; no kept column shows it."
         return " ".join(self.doubts().values()) or (
             f"Released rows are the original's {self.n:,} records, as kept columns show, at least "
             f"{fewest:,} in each."
@@ -80,7 +84,9 @@ class RowCorrespondence(Result):
         )
 
 
-def correspondence(tables: Tables, synthesized: Sequence[str]) -> RowCorrespondence:
+def correspondence(
+    tables: Tables, synthesized: Sequence[str], *, stated: bool = False
+) -> RowCorrespondence:
     """Compare each file, whose rows are taken to be the original's, with it column by column.
 
     Columns that number or name the records say nothing: files of other people may have them too.
@@ -100,6 +106,7 @@ def correspondence(tables: Tables, synthesized: Sequence[str]) -> RowCorresponde
         shared=tuple(len(present) for present in shared),
         kept=tuple(kept),
         reordered=tuple(reordered),
+        stated=stated,
     )
 
 

@@ -20,6 +20,7 @@ from bayes_risk.data.microdata import Microdata
 from .exposure_result import JUDGED, OF_VALUES, Exposure
 from .links import links
 from .tables import Released, Tables, tables_of
+from .totals import kept_exactly
 
 
 def exposure(
@@ -169,6 +170,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
             [values[name][l - 1] for l, name in rows], index=rows, columns=list(OF_VALUES)
         ),
         links=links(tables, keys=asked or chosen),
+        exact=kept_exactly(tables),
     )
 
 

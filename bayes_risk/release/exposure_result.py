@@ -11,6 +11,7 @@ from bayes_risk._core.formats import begun, counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 from .links_result import Links
+from .totals import Shown
 
 COUNTED = {  # of how many, and words of those that the report shows
     "identical": ("records", "Records identical to the original, same row"),
@@ -86,6 +87,8 @@ class Exposure(Result):
         population (see Notes of `exposure`); ``judged``.
     links : Links
         How many persons the files show beyond chance, as `links` counts them.
+    exact : Shown
+        Sums of synthesised amounts that files keep, and kept groups in which all have one value.
     """
 
     index: pd.Index
@@ -109,6 +112,7 @@ class Exposure(Result):
     replicated: Flags
     columns: pd.DataFrame
     links: Links
+    exact: Shown = Shown()
 
     @property
     def n(self) -> int:
@@ -310,7 +314,13 @@ class Exposure(Result):
         )
         cut = {name: getattr(self, name)[..., :m] for name in by_file}
         rows = self.columns.index.get_level_values("release") <= m
-        return replace(self, columns=self.columns[rows], links=self.links.first(m), **cut)
+        return replace(
+            self,
+            columns=self.columns[rows],
+            links=self.links.first(m),
+            exact=self.exact.first(m),
+            **cut,
+        )
 
     def sentence(self) -> str:
         """Say the counts in plain words."""

@@ -32,6 +32,7 @@ from bayes_risk.app.study.declare import (
     bounds_of,
     compare_options,
     fit_model,
+    identified_rows,
     matching_options,
     provenance_of,
     read_data,
@@ -45,8 +46,7 @@ from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.matching.risk import MatchingOptions, identified
-from bayes_risk.release.correspondence import RowCorrespondence, correspondence
+from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -214,10 +214,7 @@ def matched(
     synthesized = study.identification.synthesized
     with clock("identification risk"):
         options = matching_options(study, df, tables)
-        risk, read = identified(df, tables, MatchingOptions(**options))
-        rows = None
-        if isinstance(risk, br.IdentificationRisk):
-            rows = correspondence(read, synthesized)
+        found = identified_rows(df, tables, options)
     for name, rule in (options["radius"] or {}).items():
         units = getattr(rule, "units", 0)
         if 0 < units < 1 and are_whole(df[name]):  # a share was meant, perhaps
@@ -230,10 +227,11 @@ def matched(
     return {
         "study": with_keys(study, release={"columns": synthesized or None}),
         "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
-        "identification": risk,
-        "correspondence": rows,
+        **found,
         "alone": True,
-        "verdict": judge(None, risk, study.thresholds.made(), rows=rows),
+        "verdict": judge(
+            None, found["identification"], study.thresholds.made(), rows=found["correspondence"]
+        ),
     }
 
 
@@ -251,6 +249,7 @@ def audits(
         found.get("identification"),
         study.thresholds.made(),
         diagnostics=diagnostics_of(ready.fit),
+        rows=found.get("correspondence"),
         membership=found.get("membership"),
         utility=found.get("utility"),
     )

@@ -20,7 +20,9 @@ from bayes_risk.data.variables import Variable, declare_levels
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
 from bayes_risk.matching.result import NOBODYS
+from bayes_risk.matching.risk import MatchingOptions, identified
 from bayes_risk.release.alike import codes_as_in, read_like
+from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
@@ -259,7 +261,21 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
 
 def _identification(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     options = matching_options(study, ready.df, ready.release.datasets)
+    if study.release.files is not None and study.attribute is None:
+        files = ready.release.datasets  # judged as `identify` does, by what differs
+        whole = all(set(ready.df) <= set(table) for table in files)
+        return identified_rows(ready.df, files if whole else ready.release, options)
     return {"identification": br.identification_risk(ready.df, ready.release, **options)}
+
+
+def identified_rows(df: pd.DataFrame, release: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Matching of files made elsewhere, and whether their rows are the original's."""
+    how = MatchingOptions(**options)
+    risk, read = identified(df, release, how)
+    rows = None
+    if isinstance(risk, br.IdentificationRisk):
+        rows = correspondence(read, how.synthesized, stated=how.corresponds is True)
+    return {"identification": risk, "correspondence": rows}
 
 
 def _utility(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:

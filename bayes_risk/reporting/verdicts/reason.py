@@ -202,18 +202,20 @@ def times(log_factor: float) -> str:
 
 
 CHAINS = 4  # of which Student's t wants 3.3 standard errors
-CURES = {  # settings have one name in study files and in Python
+STAYS = "with the same random_seed, so that the release stays"
+LONGER = "this release and a fit with {} (a study that samples so makes another release)"
+CURES = {  # settings have one name in study files and in Python; none makes another release
     "attribute risk": "measure attribute risk",
     "identification risk": "measure identification risk",
-    "keys": "fewer keys or coarser ones ({keys}), that with most levels first",
-    "chains": "chains = {chains} of the model",
-    "modes differ": "another random_seed, for a release whose data sets are made in one mode",
-    "draws": "draws = {draws} of the model",
-    "error": "target_mcse = {target_mcse}, or draws = {draws} of the model",
-    "unreliable": (
-        "refit_budget = {unreliable} and target_mcse = {target_mcse}, or draws = {draws} of the "
-        "model"
+    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), that with most levels first",
+    "chains": f"attribute_risk of {LONGER.format('chains = {chains}')}",
+    "led chains": f"target_mcse = {{target_mcse}}, {STAYS}",
+    "modes differ": (
+        "nothing settles these files; others, of another random_seed, whose data sets are made in "
+        "one mode"
     ),
+    "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
+    "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
     "membership": "measure membership",
@@ -221,16 +223,14 @@ CURES = {  # settings have one name in study files and in Python
         "an audit with the model that made the files (attribute risk), or membership: matching "
         "needs released rows that are the original's records"
     ),
-    "others": "others, people outside the data, or held_out = 0.5 of a study",
-    "membership error": "more others, people outside the data, and draws = {draws} of the model",
+    "others": "others, people outside the data",
+    "draws": f"membership of {LONGER.format('draws = {draws}')}",
+    "membership error": "more others, people outside the data",
     "utility": "measure utility",
     "measure": "utility with what the measure needs (analyses, columns)",
     "permutations": "permutations = 100 of utility",
     "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
-    "unbalanced": (
-        "classes of the release as the files were made, the model that made them, and draws = "
-        "{draws} of the model"
-    ),
+    "unbalanced": "classes of the release as the files were made, and their own model",
     "not compared": (
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
@@ -239,25 +239,26 @@ CURES = {  # settings have one name in study files and in Python
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         "public of [thresholds], with the reason"
     ),
-    "linked": (
-        "measure attribute risk with the model that made the files; or synthesise the columns "
-        "named without the persons' own values"
+    "linked": "synthesise the columns named without the persons' own values",
+    "totals": (
+        "files whose sums are not adjusted to the original's; if the sums are public anyway, "
+        "public of [thresholds]"
     ),
     "outside": "files without these columns; or, if they are public, public of [thresholds]",
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),
     "rows unknown": (
-        "say that they are nobody's, as those of a fully synthetic file (corresponds = false), and "
-        "ask who can be told to be in the data (membership)"
+        "corresponds = true if row i of each file is record i, else corresponds = false; only who "
+        "made the files knows"
     ),
     "model rejected": (
-        "audit with the model that made the files (of synthpop: the models that syn(..., models = "
-        "TRUE) keeps), or a release that the audit's own model makes"
+        "only the model that made the files settles these (of synthpop: the models that syn(..., "
+        "models = TRUE) keeps); else publish a release that the audit's own model makes"
     ),
     "mechanism": (
-        "audit a release that the audit's own model makes, or the files under the model that made "
-        "them"
+        "only the model that made the files settles these; else publish a release that the audit's "
+        "own model makes"
     ),
 }
 
@@ -267,7 +268,7 @@ def settings_that_settle(
 ) -> dict[str, str]:
     """What the settings should be, given what they were.
 
-    ``target_mcse`` is half the error that 95 % of (record, guess) pairs are below.
+    ``target_mcse`` is a quarter of the error that 95 % of (record, guess) pairs are below.
     """
     draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
     error = np.zeros(0) if risk is None else risk.mcse_log_evidence
@@ -275,7 +276,7 @@ def settings_that_settle(
     return {
         "chains": str(CHAINS if chains < CHAINS else 2 * chains),
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
-        "target_mcse": f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05",
+        "target_mcse": f"{float(np.quantile(there, 0.95)) / 4:.1g}" if len(there) else "0.02",
         "keys": ", ".join(keys),
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Flags
-from bayes_risk._core.formats import begun, number, percent
+from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
@@ -147,7 +147,7 @@ def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
         return "chains"
     if not table["reliable"].all():
         return "unreliable"
-    return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
+    return "error"
 
 
 def _identification(case: Case) -> Iterator[Reason]:
@@ -199,7 +199,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 def _rows(case: Case) -> Iterator[Reason]:
     """Whether matches were counted for the right records, where that was looked at."""
     rows, measure = case.rows, "correspondence of rows"
-    if rows is not None and not rows.unmatched:
+    if rows is not None and not rows.doubts():
         yield no_objection(measure, rows.sentence())
     elif rows is not None:
         for cure, text in rows.doubts().items():
@@ -274,7 +274,7 @@ def _modes(case: Case) -> Iterator[Reason]:
     text = begun(found.sentence())
     if len(found.used) < 2:
         text += ": nobody can tell how much chains of that mode differ."
-        yield doubt(measure, text, "chains")
+        yield doubt(measure, text, "led chains")
     elif len(found.elsewhere):
         text += ": what it gives away was computed in a mode that did not make it."
         yield doubt(measure, text, "modes differ")
@@ -458,6 +458,24 @@ def _linked(case: Case) -> Iterator[Reason]:
         yield against("certain persons", text)
 
 
+def _exact(case: Case) -> Iterator[Reason]:
+    """Sums that files keep, and kept groups in which all have one value, unless they are public."""
+    if (found := case.exposure) is None:
+        return
+    public, limit = case.limits.public or {}, case.limits.certain_persons
+    totals = [one for one in found.exact.totals if one.column not in public]
+    if totals and totals[0].persons > limit:
+        text = f"{totals[0].sentence(found.n)}; {limit:,.0f} are allowed."
+        yield against("totals", text, "totals")
+    for one in (a for a in found.exact.alike if not {a.by, a.column} & {*public}):
+        text = (
+            f"All {one.persons:,} persons of {counted(one.found, 'group')} of {one.by} have one "
+            f"value of {one.column}, which few others have, and both columns are released "
+            "unchanged: who knows a person's group knows the value."
+        )
+        yield doubt("groups with one value", text, "public")
+
+
 def _file(found: Exposure, l: int) -> str:
     """How file l is named: those of several by number."""
     return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
@@ -467,6 +485,6 @@ Rule = Callable[[Case], Iterator[Reason]]
 OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
 RULES: tuple[Rule, ...] = (
     *(_attribute, _mechanism, _balance, _identification),
-    *(_originals, _compared, _facts, _linked),
+    *(_originals, _compared, _facts, _linked, _exact),
     *(_modes, _chains, _rows, _membership, _usefulness),
 )
