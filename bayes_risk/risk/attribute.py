@@ -79,6 +79,8 @@ class AttributeEvidence(Shown):
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
+    base : ndarray, shape (G, n_cases), or None
+        log p(y* | y_A) of the model before the release, up to a constant for each case.
     before : ndarray, shape (2, n_cases), or None
         As in `AttributeRisk`.
     """
@@ -101,6 +103,7 @@ class AttributeEvidence(Shown):
     words: Mapping[str, str]
     any_release: bool
     factors: tuple[str, ...] | str
+    base: Array | None = None
     before: Array | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
@@ -215,7 +218,7 @@ class AttributeEvidence(Shown):
                 "evidence anew with search_prior=, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
-        context = PriorContext(self.microdata, self.cases, self.encoded, found.base)
+        context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         weights = prior_weights(prior, context)
         how = weights, guesses.truth, self.log_rest, self.disclosed
         posterior = weigh(found, *how)
@@ -341,8 +344,8 @@ def attribute_risk(
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
-        which is what an intruder who knows every other record would coherently believe; flat alone
-        where the evidence has no base fit (the assumptions say so).
+        which is what an intruder who knows every other record would coherently believe; or the
+        assumptions say why not.
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
@@ -493,7 +496,8 @@ def gathered(
             f"evidence {method.name!r} has none; leave before= out"
         )
     # a prior that does not suit is refused here
-    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
+    has_predictive = has_base or problem.capabilities.predicting is not None
+    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, problem.cases, problem.release, base)
     prior_weights(search_prior, context)
     begin_work(problem=problem, method=method, refits=refit_budget)
@@ -504,7 +508,9 @@ def gathered(
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = search_prior
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
-        believed = prior_weights(search_prior, context._replace(base=coarse.base)).log_p
+        believed = prior_weights(
+            search_prior, context._replace(base=runner.base(cases, coarse))
+        ).log_p
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
@@ -513,6 +519,7 @@ def gathered(
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
         check = partial(runner.remember, key, check)
+    foretold = runner.base(cases, found)
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,
@@ -522,6 +529,7 @@ def gathered(
         cases=cases,
         found=certain(found, unchanged, cases.guesses.truth),
         disclosed=unchanged,
+        base=foretold,
         log_rest=log_rest,
         searched=searched,
         limits=Limits(
