@@ -35,6 +35,7 @@ from bayes_risk.release.exposure_result import Exposure
 from .closeness import GuessPosterior
 from .explanation import Explanation, explained_in_words, explanation, shown_explained
 from .geography import geography
+from .grid_check import GridCheck
 from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
@@ -127,6 +128,9 @@ class AttributeRisk(GuessPosterior):
     factors, mcse_by_release : Factors or str, ndarray, shape (m, n_cases), or None
         What `explain` needs: the evidence by synthesised column, or why it is not there, at most 16
         MiB a column; Monte Carlo error that each data set brings into the log Bayes factor.
+    grid : GridCheck or None
+        Of guessed numbers, where there is a predictive: which guesses are plausible under it, and
+        the cases whose grid is narrow or coarse beside it.
     """
 
     PICTURE: ClassVar[str] = "plot_attribute_risk"
@@ -153,6 +157,7 @@ class AttributeRisk(GuessPosterior):
     not_by_column: str = ""
     factors: Factors | str = ""
     mcse_by_release: Array | None = None
+    grid: GridCheck | None = None
 
     @property
     def n_guesses(self) -> int:

@@ -197,6 +197,8 @@ CURES = {  # settings have one name in study files and in Python
         "refit_budget = {unreliable} and target_mcse = {target_mcse}, or draws = {draws} of the "
         "model"
     ),
+    "grid narrow": "guesses of numbers that reach further, in steps as fine",
+    "grid coarse": "more guesses of numbers (n), in finer steps",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
     "membership": "measure membership",

@@ -12,6 +12,7 @@ from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.exposure_result import Exposure, exposure_of
+from bayes_risk.risk.grid_check import undecided
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import CURES, RISK, USE, Outcome, Reason, Thresholds, Usefulness, settings_that_settle
@@ -97,7 +98,7 @@ def judge(
     case = Case(
         limits=thresholds or Thresholds(),
         chains=of_the_audit(attribute, diagnostics or {}),
-        attribute=attribute,
+        attribute=undecided(attribute),
         identification=identification,
         exposure=exposure or exposure_of(identification, attribute),  # matching names the keys
         **others,
