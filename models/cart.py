@@ -25,6 +25,7 @@ from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ti
 from bayes_risk.models.trees.cart_evidence import Leaves, grown_anew, known_splits, mismatch
 from bayes_risk.models.trees.cart_known import IN_WORDS, partly_known
 from bayes_risk.models.trees.kernels import bandwidth
+from bayes_risk.models.trees.predicted import log_prior_of_trees
 from bayes_risk.models.trees.rpart_import import trees_of_releases
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, Tree, grow
 from bayes_risk.release.release import EncodedRelease, Release
@@ -140,6 +141,7 @@ class CARTFit(Synthesis):
         trees = self._made(release)
         factored = self if self.known is None else None
         may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
+        may = replace(may, predicting=self)
         if not intruder.knows_less:
             may = replace(may, any_rows=True)
             ways = frozenset([self._way(release), *["refit"] * (self.of_release is None)])
@@ -280,6 +282,12 @@ class CARTFit(Synthesis):
         if evidence == "exact" or not found.deviations.any():
             return replace(found, deviations=found.deviations[:2])
         return found
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """What the other records in its leaves say of a record, tree after tree, (G, U)."""
+        sets = range(1 if self.of_release is None else release.m)
+        trees = [self._made(release, l) for l in sets]
+        return log_prior_of_trees(self.microdata, trees, self.known, targets)
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

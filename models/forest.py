@@ -41,6 +41,7 @@ from bayes_risk.models.trees.forest_trees import (
     grow_forest,
     log_gains,
 )
+from bayes_risk.models.trees.predicted import log_prior_of_forests
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .cart import check_outcome, column_order, microdata
@@ -80,7 +81,8 @@ class ForestFit(Fitted):
         """What is offered: evidence with the trees known, or with forests grown for each guess."""
         self._made(release)
         ways = frozenset({"exact", "refit"})
-        return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+        may = Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+        return replace(may, predicting=self)
 
     def mechanism(self, release: EncodedRelease) -> str:
         order = [self.microdata.columns[trees.column] for trees in self._made(release)]
@@ -169,6 +171,10 @@ class ForestFit(Fitted):
                 tick(1)
 
         return Simulated.product(each())
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """Votes of the trees that have not seen the record, relative to the truth's, (G, U)."""
+        return log_prior_of_forests(self._made(release), targets)
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

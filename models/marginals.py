@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.microdata import Codes, Microdata
@@ -98,6 +98,7 @@ class MarginalsFit(Synthesis):
         """Exact evidence; who does not know all others is answered for one draw of parameters."""
         made_columns(release, self.microdata, self._modelled, "the fit has no column")
         may = Capabilities(closed_form=self, factored=self, partial=self, any_rows=True)
+        may = replace(may, predicting=self)
         if intruder.knows_less and len(release.by_draw) > 1:
             return may.refused(
                 f"m = {release.m} data sets with a draw of the parameters each are not offered to "
@@ -123,14 +124,22 @@ class MarginalsFit(Synthesis):
         """
 
         def factor(q: int, j: int) -> Array:
-            guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
-            counts, Z = self._counts(j), release.codes[:, release.rows, j].astype(np.int64)
-            a = counts[guess] - (targets.fitted & (guess == own))  # shape (G, U)
-            d = len(counts)
+            guess, a = self._without(targets, q, j)
+            d, Z = len(self._counts(j)), release.codes[:, release.rows, j].astype(np.int64)
             z = [np.bincount(Z[list(sets)].ravel(), minlength=d) for sets in release.by_draw]
             return np.asarray(np.log1p(np.stack(z)[:, guess] / a), dtype=np.float64)  # (m, G, U)
 
         return Simulated.product(factor(q, int(j)) for q, j in enumerate(targets.columns))
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """Dirichlet-multinomial: sum_j log a_j(y*_j) up to a constant, (G, U)."""
+        each = (self._without(targets, q, int(j))[1] for q, j in enumerate(targets.columns))
+        return np.asarray(sum(np.log(a) for a in each))
+
+    def _without(self, targets: Targets, q: int, j: int) -> tuple[Ints, Array]:
+        """Guesses of a column and the count of their levels, the target left out, (G, U)."""
+        guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
+        return guess, self._counts(j)[guess] - (targets.fitted & (guess == own))
 
     def _counts(self, j: int) -> Array:
         """Prior and known records of each level of a column, (d,)."""

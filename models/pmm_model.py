@@ -9,7 +9,7 @@ See `docs/pmm.md`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +74,8 @@ class PMMFit(Fitted):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         self._check(release)
         ways = frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
-        return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+        may = Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+        return replace(may, predicting=self)
 
     def mechanism(self, release: EncodedRelease) -> str:
         chosen = {
@@ -229,6 +230,30 @@ class PMMFit(Fitted):
                 record = np.flatnonzero(synthesised)
                 for l in possible:
                     out[l, g, u] = _chances(made, rows, record, z[l]).sum()
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """log p(y* | y_-i) relative to the truth's by donors of synthesised targets, (G, U).
+
+        By Brook's lemma, as of forests: each column given the guesses of those before it in the
+        order, and the values of those behind.
+        """
+        out = np.zeros(targets.guesses.codes.shape[:2])
+        hit = np.flatnonzero(self.chosen[targets.record])
+        G = len(out)
+        for which in np.array_split(hit, max(1, len(hit) * G // ROWS)):
+            record = targets.record[which]
+            rows = np.repeat(self.rows[record][None], G, axis=0).astype(float)
+            for step in self.base.steps:
+                places = np.flatnonzero(targets.columns == step.column)
+                if len(places):
+                    guess = targets.guesses.codes[:, which, places[0]].astype(float)
+                    own = np.broadcast_to(self.rows[record, step.column], guess.shape)
+                    points = np.stack([guess, own]).reshape(2, -1)
+                    given = rows.reshape(-1, rows.shape[2])
+                    p = step.log_predictive(given, points, self.variables[step.column])
+                    out[:, which] += (p[0] - p[1]).reshape(guess.shape)
+                    rows[:, :, step.column] = guess
+        return out
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

@@ -73,7 +73,9 @@ def test_two_priors_are_computed_by_default_from_the_same_evidence():
     assert "beside it predictive" in both.assumptions["prior"]
 
 
-def test_without_a_base_fit_the_flat_prior_stands_alone_and_says_why():
-    risk = br.attribute_risk(fit_of("Forest"), release_of("Forest"), targets=5, random_seed=3)
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_without_predictives_the_flat_prior_stands_alone_and_says_why():
+    how = {"targets": 5, "evidence": "importance", "random_seed": 3}
+    risk = br.attribute_risk(fit_of("DPMPM"), release_of("DPMPM"), **how)
     assert not risk.priors and "predictive prior is not there" in risk.assumptions["prior"]
     assert "needs a base fit" in risk.assumptions["prior"]

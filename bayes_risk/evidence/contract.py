@@ -363,6 +363,13 @@ class Weaker(Protocol):
         """How that was computed: every approximation by name, one phrase for reports."""
 
 
+class Predicting(Protocol):
+    """A fit that says what it expects of a record before anything is published, without draws."""
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """log p(y* | y_A) up to a constant for each target, shape (G, U)."""
+
+
 class Factored(Protocol):
     """A fit whose evidence is a product over columns, p(values | those drawn before, y*, A)."""
 
@@ -453,6 +460,8 @@ class Capabilities:
     imputing: Imputing | None = None
     partial: Partial | None = None
     weaker: Weaker | None = None
+    # What it expects of a record, where no draws of a base fit do
+    predicting: Predicting | None = None
     # What else it can say: of columns, of full tables, of other hyper-priors, of files
     factored: Factored | None = None
     tabulated: Tabulated | None = None

@@ -229,6 +229,12 @@ class EvidenceRunner:
             ]
         return self._until(cases, budget)
 
+    def base(self, cases: Targets, found: Evidence) -> Array | None:
+        """Log p(y* | y_A) of the base fit, (G, U), or what the model itself says; None: nothing."""
+        if found.base is not None or self.can.predicting is None:
+            return found.base
+        return self.can.predicting.log_prior(self.release, cases)
+
     def before(self, cases: Targets, found: Evidence) -> Ratio:
         """Log p(y* | y_A) relative to the truth, before anything was published.
 

@@ -15,6 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive
@@ -37,6 +38,7 @@ from bayes_risk.release.exposure_result import Exposure
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import Tables
 
+from .grid_check import GridCheck, grid_check
 from .posterior import (
     MAX_LEFT_OUT,
     MAX_MCSE_LOG_ODDS,
@@ -79,6 +81,10 @@ class AttributeEvidence(Shown):
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
+    base : ndarray, shape (G, n_cases), or None
+        log p(y* | y_A) of the model before the release, up to a constant for each case.
+    grid : GridCheck or None
+        As in `AttributeRisk`.
     before, sample : ndarray, shape (2, n_cases), or None, Sample or None
         As in `AttributeRisk`.
     """
@@ -101,6 +107,8 @@ class AttributeEvidence(Shown):
     words: Mapping[str, str]
     any_release: bool
     factors: tuple[str, ...] | str
+    base: Array | None = None
+    grid: GridCheck | None = None
     before: Array | None = None
     sample: Sample | None = None
 
@@ -119,7 +127,8 @@ class AttributeEvidence(Shown):
         Cost: a pass over (G, n_cases), no draw.
         """
         mcse = self.found.mcse()
-        risk = self._risk("uniform" if prior is None else prior, mcse)
+        flat = self.grid if prior is None and self.searched is None else None
+        risk = self._risk("uniform" if prior is None else prior, mcse, flat)
         if prior is None:  # the predictive one beside it, or why it is not there
             own = risk.assumptions["prior"]
             try:
@@ -208,7 +217,10 @@ class AttributeEvidence(Shown):
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
 
-    def _risk(self, prior: priors.Prior, mcse: Array) -> AttributeRisk:
+    def _risk(
+        self, prior: priors.Prior, mcse: Array, flat: GridCheck | None = None
+    ) -> AttributeRisk:
+        """Under a prior; with ``flat`` over the plausible guesses alone."""
         if self.searched is not None and prior is not self.searched:
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
@@ -216,8 +228,11 @@ class AttributeEvidence(Shown):
                 "evidence anew with search_prior=, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
-        context = PriorContext(self.microdata, self.cases, self.encoded, found.base)
+        context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         weights = prior_weights(prior, context)
+        if flat is not None and not flat.plausible[guesses.counted].all():
+            kept = np.where(flat.plausible, weights.log_p, -np.inf)
+            weights = weights._replace(log_p=kept - log_sum(kept))
         how = weights, guesses.truth, self.log_rest, self.disclosed
         posterior = weigh(found, *how)
         apart = [weigh(one, *how) for one in found.apart]
@@ -258,6 +273,7 @@ class AttributeEvidence(Shown):
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
             before=self.before,
             sample=self.sample,
+            grid=self.grid,
         )
 
     def __repr__(self) -> str:
@@ -342,9 +358,9 @@ def attribute_risk(
     prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
-        default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
-        which is what an intruder who knows every other record would coherently believe; flat alone
-        where the evidence has no base fit (the assumptions say so).
+        default two: flat (``"uniform"``, of numbers over the plausible guesses: `grid_check`), and
+        beside it, under ``risk.priors``, ``"predictive"``, which is what an intruder who knows
+        every other record would coherently believe; or the assumptions say why not.
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
@@ -495,7 +511,8 @@ def gathered(
             f"evidence {method.name!r} has none; leave before= out"
         )
     # a prior that does not suit is refused here
-    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_base else None
+    has_predictive = has_base or problem.capabilities.predicting is not None
+    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, problem.cases, problem.release, base)
     prior_weights(search_prior, context)
     begin_work(problem=problem, method=method, refits=refit_budget)
@@ -506,7 +523,9 @@ def gathered(
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = search_prior
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
-        believed = prior_weights(search_prior, context._replace(base=coarse.base)).log_p
+        believed = prior_weights(
+            search_prior, context._replace(base=runner.base(cases, coarse))
+        ).log_p
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
@@ -515,6 +534,8 @@ def gathered(
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
         check = partial(runner.remember, key, check)
+    predicted = runner.base(cases, found)
+    numbers = [fit.microdata.variables[j] for j in cases.columns]
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,
@@ -524,6 +545,8 @@ def gathered(
         cases=cases,
         found=certain(found, unchanged, cases.guesses.truth),
         disclosed=unchanged,
+        base=predicted,
+        grid=None if predicted is None else grid_check(predicted, cases.guesses, numbers),
         log_rest=log_rest,
         searched=searched,
         limits=Limits(

@@ -36,6 +36,7 @@ from bayes_risk.release.exposure_result import Exposure
 from .closeness import GuessPosterior
 from .explanation import Explanation, explained_in_words, explanation, shown_explained
 from .geography import geography
+from .grid_check import GridCheck
 from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
@@ -132,6 +133,9 @@ class AttributeRisk(GuessPosterior):
         Of how many records the targets are some, and whether drawn at random; None: all.
     worst_under : str
         The prior, of `priors`, whose worst records are shown; empty: this one's.
+    grid : GridCheck or None
+        Of guessed numbers, where there is a predictive: which guesses are plausible under it, and
+        the cases whose grid is narrow or coarse beside it.
     """
 
     PICTURE: ClassVar[str] = "plot_attribute_risk"
@@ -160,6 +164,7 @@ class AttributeRisk(GuessPosterior):
     mcse_by_release: Array | None = None
     sample: Sample | None = None
     worst_under: str = ""
+    grid: GridCheck | None = None
 
     @property
     def n_guesses(self) -> int:

@@ -29,6 +29,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
+from bayes_risk.models.fits.predicted import Spread, log_level, log_number
 from bayes_risk.models.fits.sampling import blocks
 
 KINDS = ("ordered", "multinomial", "gam", "linear")
@@ -345,6 +346,22 @@ class Step:
     donors: Donors
     values: Array
     shares: Array
+
+    def log_predictive(self, rows: Codes, points: Array, variable: Variable | Number) -> Array:
+        """log p of points (2, R) for such rows (R, p): donors, and one further record."""
+        donors, out = self.donors, np.empty(points.shape)
+        for some in blocks(len(rows), 4 * len(donors.values)):
+            weights = donors.k * donors.chances(self.means(rows[some]))
+            for log_p, at in zip(out[:, some], points[:, some], strict=True):
+                if isinstance(variable, Number):
+                    mean = float(self.shares @ self.values)
+                    sd = float(np.sqrt(self.shares @ (self.values - mean) ** 2))
+                    spread = Spread(np.full(len(at), mean), np.full(len(at), sd))
+                    log_p[:] = log_number(at, donors.values[None], weights, spread)
+                else:
+                    n = (weights * (donors.values == at[:, None])).sum(axis=1)
+                    log_p[:] = log_level(n, float(donors.k), variable.n_levels)
+        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

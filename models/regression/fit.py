@@ -117,6 +117,7 @@ class RegressionFit(Synthesis):
             return replace(may, methods=frozenset({"importance"}))
         may = replace(may, closed_form=self, sampled=self, imputing=self, partial=self)
         exact = frozenset({"exact"} if all(isinstance(p, ExactPart) for p in made) else ())
+        may = replace(may, predicting=self if exact else None)
         if intruder.knows_less:
             return self._knowing(may, release, intruder, bool(exact))
         if drawn(self, release) == "plug-in":
@@ -163,6 +164,11 @@ class RegressionFit(Synthesis):
                 yield np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
 
         return Simulated.product(each_change())
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """Leave-one-out predictives of normal regressions, multiplied, (G, U)."""
+        parts = touched(self.made(release), targets)
+        return reduce(np.add, (closed(held).log_predictive(targets) for held in parts))
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

@@ -112,6 +112,8 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     own = {str(name): column.to_numpy() for name, column in table.items()}
     p, prior = own["probability"], own["prior"]
     open_, reliable, error = ~own["disclosed"], own["reliable"], own["mcse_log_bayes_factor"]
+    if risk.grid is not None:  # a reason of its own
+        open_ &= ~risk.grid.coarse[risk.case]
     spread = np.maximum(own["mcse"], p * (1 - p) * error)  # the prior's error too
     ends = (p, p) if risk.modes is None else (own["low"], own["high"])
     log_bf = own["log_bayes_factor"]

@@ -216,6 +216,8 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
     ),
     "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
     "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
+    "grid narrow": "guesses of numbers that reach further, in steps as fine",
+    "grid coarse": "more guesses of numbers (n), in finer steps",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
     "membership": "measure membership",

@@ -150,6 +150,23 @@ def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     return "error"
 
 
+def _grid(case: Case) -> Iterator[Reason]:
+    """Grids of numbers that end within the model's predictive, or are coarse beside it."""
+    grid = None if case.attribute is None else case.attribute.grid
+    if case.attribute is None or grid is None:
+        return
+    cut, inside, coarse = (flags[case.attribute.case] for flags in grid[1:])
+    narrow = inside if cut.mean() <= case.limits.share_unreliable else cut
+    for those, what, cure in (
+        (narrow, "leave out much of", "grid narrow"),
+        (coarse, "are coarse beside", "grid coarse"),
+    ):
+        if count := int(those.sum()):
+            who = out_of(count, len(those))
+            text = f"The guesses of numbers {what} what the model expects, for {who}."
+            yield doubt("guesses", text, cure)
+
+
 def _identification(case: Case) -> Iterator[Reason]:
     """Unique and correct matches, pooled or per release, whichever are more."""
     risk, limit = case.identification, case.limits.true_match_rate
@@ -484,7 +501,7 @@ def _file(found: Exposure, l: int) -> str:
 Rule = Callable[[Case], Iterator[Reason]]
 OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
 RULES: tuple[Rule, ...] = (
-    *(_attribute, _mechanism, _balance, _identification),
+    *(_attribute, _grid, _mechanism, _balance, _identification),
     *(_originals, _compared, _facts, _linked, _exact),
     *(_modes, _chains, _rows, _membership, _usefulness),
 )

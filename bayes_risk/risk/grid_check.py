@@ -1,0 +1,73 @@
+"""Grids of numbers beside the model's predictive: which guesses are plausible, and whether they do.
+
+All from the predictive density at the guesses, each number by itself, up to a constant. A guess is
+plausible if its density is at least that of the truth, or that at the ends of the central 99.9 % of
+a normal predictive.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.data.microdata import Number, Variable
+from bayes_risk.intruder.grids import edges
+from bayes_risk.intruder.guesses import GuessSet
+
+PLAUSIBLE = 0.5 * 3.2905**2  # log of peak over density there, under a normal predictive
+CORE = np.log(2.0)  # an end where the density is more than half the peak cuts the predictive
+FEWEST = 2.2  # effective number of guesses: steps of more than 1.6 standard deviations
+
+
+class GridCheck(NamedTuple):
+    """``plausible`` (G, U) guesses; cases (U,) whose grid ends within the predictive's half-width.
+
+    ``cut``: at one end, or ``inside`` it at both; ``coarse``: with steps that are wide beside it.
+    """
+
+    plausible: Flags
+    cut: Flags
+    inside: Flags
+    coarse: Flags
+
+
+def grid_check(
+    base: Array, guesses: GuessSet, variables: Sequence[Variable | Number]
+) -> GridCheck | None:
+    """Of the numbers among the guessed variables, given log p(y* | y_A) (G, U); None: no number."""
+    numbers = [(q, v) for q, v in enumerate(variables) if isinstance(v, Number)]
+    if not numbers:
+        return None
+    G, U = base.shape
+    plausible = np.ones((G, U), dtype=bool)
+    cut, inside, coarse = np.zeros((3, U), dtype=bool)
+    for u in range(U):
+        for q, variable in numbers:
+            kept = guesses.counted[:, u] & (guesses.codes[:, u, q] != variable.missing)
+            if not kept[guesses.truth[u]]:
+                continue
+            line, where = np.unique(guesses.codes[kept, u, q].astype(float), return_inverse=True)
+            if len(line) < 2:
+                continue
+            log_p = np.full(len(line), -np.inf)
+            np.logaddexp.at(log_p, where, base[kept, u])
+            own = line == guesses.codes[guesses.truth[u], u, q]
+            if not np.isfinite(log_p).any():
+                continue
+            below = log_p.max() - log_p
+            plausible[kept, u] &= (below <= max(PLAUSIBLE, float(below[own][0])))[where]
+            low, high = below[[0, -1]] < CORE
+            low &= line[0] > variable.lowest
+            cut[u] |= low or high
+            inside[u] |= low and high
+            if len(line) > 3 and np.abs(line - line[own])[~own].min() < 0.5 * np.median(
+                np.diff(line)
+            ):
+                line, log_p = line[~own], log_p[~own]  # the truth was added to a coarser grid
+            weights = log_p + np.log(np.diff(edges(line)))
+            share = np.exp(weights - log_sum(weights))
+            finest = variable.whole and np.diff(line).min() <= 1
+            coarse[u] |= bool(1.0 / (share**2).sum() < FEWEST) and not finest
+    return GridCheck(plausible, cut, inside, coarse)

@@ -1,0 +1,62 @@
+"""Predictives of donors: what the values of similar records say of one that is left out.
+
+Trees and donors draw what they hold, so that a value which nobody else holds would be impossible
+before the release. One further record keeps it possible: of a category it has each of d levels with
+1 / d; of a number, a Student t (3 degrees of freedom) with mean and deviation of all other records.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.logspace import log_sum
+
+DF = 3
+SILVERMAN = 1.06
+
+
+class Spread(NamedTuple):
+    """Mean and deviation of a number among records, that of each target left out, (U,)."""
+
+    mean: Array
+    sd: Array
+
+    @classmethod
+    def without(cls, values: Array, own: Array, fitted: Flags) -> "Spread":
+        """``values`` (n,); ``own`` (U,) of the targets, among them if ``fitted`` (U,)."""
+        values = values[np.isfinite(values)]
+        fitted, at = fitted & np.isfinite(own), float(values.mean())
+        moved = np.where(fitted, own - at, 0.0)
+        n = np.maximum(len(values) - fitted, 1)
+        mean = -moved / n
+        square = np.maximum(((values - at) ** 2).sum() - moved**2, 0.0) / n - mean**2
+        least = np.finfo(float).eps * max(float(np.abs(values).max()), 1.0)
+        return cls(at + mean, np.sqrt(np.maximum(square, least**2)))
+
+
+def log_level(count: Array, total: Array | float, d: int) -> Array:
+    """log p of a level that ``count`` of ``total`` records have, one of d."""
+    return np.asarray(np.log((count + 1.0 / d) / (total + 1.0)))
+
+
+def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> Array:
+    """Log density at points (R,): kernels around values (R or 1, N), each of weight (R or 1, N).
+
+    ``spread`` (R,). The bandwidth is Silverman's, of the values and the further record together.
+    """
+    total = weights.sum(axis=1)
+    centre = (weights * np.where(weights > 0, values, 0.0)).sum(axis=1) / np.maximum(total, 1e-300)
+    square = (weights * np.where(weights > 0, values - centre[:, None], 0.0) ** 2).sum(axis=1)
+    h = SILVERMAN * np.sqrt((square + spread.sd**2) / (total + 1.0)) * (total + 1.0) ** -0.2
+    z = (points[:, None] - values) / h[:, None]
+    with np.errstate(divide="ignore"):
+        near = np.log(weights) - 0.5 * z**2 - np.log(h[:, None] * np.sqrt(2.0 * np.pi))
+    far = _log_student(points, spread)
+    both = np.concatenate([np.broadcast_to(near, z.shape).T, far[None]])
+    return np.asarray(log_sum(both) - np.log(total + 1.0))
+
+
+def _log_student(points: Array, spread: Spread) -> Array:
+    return np.asarray(student.logpdf(points, DF, spread.mean, spread.sd))

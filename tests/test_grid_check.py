@@ -1,0 +1,91 @@
+"""Grids of numbers do not decide: one release has one verdict on any reasonable grid."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.reporting.verdicts.verdict import judge
+
+JUDGED = "probability of the truth", "log Bayes factor", "guesses"
+ABOVE, OPEN, WITHIN = "above your thresholds", "inconclusive", "within your thresholds"
+
+
+def outcome(fit, release, grid, **how):
+    """The worst outcome of the clauses on attributes and guesses."""
+    risk = br.attribute_risk(fit, release, guesses={"y": grid}, random_seed=3, **how)
+    found = {r.outcome for r in judge(risk, None).reasons if r.measure in JUDGED}
+    return next(o for o in (ABOVE, OPEN, WITHIN) if o in found)
+
+
+def released(family="normal", n=150, spread=0.5, leverage=None):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=n)
+    if leverage is not None:
+        x[0] = leverage
+    y = 10 + 0.3 * x + spread * rng.normal(size=n)
+    df = pd.DataFrame({"x": x, "y": np.exp(y) if family == "lognormal" else y})
+    model = br.models.Regression({"y": "1 + x"}, families={"y": family})
+    fit = model.fit(df, draws=20, chains=2, random_seed=1)
+    return fit, fit.synthesize(5, random_seed=2)
+
+
+@pytest.mark.parametrize("n", [11, 21, 101])
+@pytest.mark.parametrize("reach", [3.0, 15.0, 30.0])
+def test_a_sound_release_is_within_on_every_fine_grid_and_never_above(reach, n):
+    found = outcome(*released(), br.Grid(additive=reach, n=n))
+    step = 2 * reach / (n - 1)
+    assert found == (WITHIN if step < 0.5 * 1.5 else OPEN)
+
+
+@pytest.mark.parametrize("high", [3e5, 1e6, 1e7])
+@pytest.mark.parametrize("n", [11, 101, 401])
+def test_nor_do_grids_of_log_normal_amounts(high, n):
+    found = outcome(*released("lognormal"), br.Grid(bounds=(1.0, high), n=n, truth="add"))
+    assert found != ABOVE
+    assert found == WITHIN or high / n > 1e3  # a deviation of small incomes is some 5,000
+
+
+def test_trees_that_show_amounts_are_above_on_wide_and_narrow_grids():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"x": rng.normal(size=60), "y": rng.gamma(2.0, 10.0, size=60)})
+    fit = br.models.CART(order=["y"], min_leaf=1).fit(df, random_seed=1)
+    release = fit.synthesize(3, random_seed=2)
+    for reach in (3.0, 100.0, 1000.0):
+        risk = br.attribute_risk(fit, release, guesses=br.Grid(additive=reach), random_seed=3)
+        assert judge(risk, None).outcome == ABOVE
+
+
+def test_who_decides_the_slope_is_never_within_on_a_narrow_grid():
+    fit, release = released(leverage=80.0)
+    for reach in (0.3, 0.1):
+        assert outcome(fit, release, br.Grid(additive=reach, n=11)) != WITHIN
+        assert outcome(fit, release, br.Grid(additive=reach, n=11), targets=[0]) != WITHIN
+
+
+def test_plausible_guesses_hold_the_truth_and_the_centre_of_the_predictive():
+    fit, release = released()
+    kept = br.attribute_evidence(
+        fit, release, guesses={"y": br.Grid(additive=8.0, n=401)}, random_seed=3
+    )
+    grid, truth = kept.grid, kept.cases.guesses.truth
+    x, y = (fit.microdata.codes[kept.cases.record, j] for j in (0, 1))
+    assert grid.plausible[truth, np.arange(len(truth))].all()
+    X = np.column_stack([np.ones(len(x)), x])
+    centre = X @ np.linalg.lstsq(X, y, rcond=None)[0]
+    sd = (y - centre).std()
+    values = kept.cases.guesses.codes[:, :, 0]
+    near = np.abs(values - centre) < 3.1 * sd
+    far = np.abs(values - centre) > np.maximum(3.6 * sd, np.abs(y - centre) + 0.3 * sd)
+    assert near.any() and far.any()
+    assert grid.plausible[near].all() and not grid.plausible[far].any()
+
+
+def test_the_flat_prior_by_name_is_flat_over_every_guess():
+    fit, release = released()
+    how = {"guesses": {"y": br.Grid(additive=15.0, n=101)}, "targets": 5, "random_seed": 3}
+    given, default = (
+        br.attribute_risk(fit, release, prior=p, **how).log_prior for p in ("uniform", None)
+    )
+    assert np.allclose(given, -np.log(101)) and np.isneginf(default).any()
+    assert np.allclose(np.exp(default).sum(axis=0), 1.0)
