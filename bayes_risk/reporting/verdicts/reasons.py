@@ -511,7 +511,7 @@ def _linked(case: Case) -> Iterator[Reason]:
     for test, one in shown.worst().items():
         limit = getattr(limits, LIMITS[test])
         share = one.persons / shown.n if one.seen else 0.0
-        text = f"{begun(shown.told(one))}; {percent(limit)} are allowed"
+        text = f"{begun(shown.sentence_of(one))}; {percent(limit)} are allowed"
         above = share > limit + ROUNDING
         if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
             text = f"{text}. What is by chance there is not known exactly."
@@ -525,8 +525,9 @@ def _linked(case: Case) -> Iterator[Reason]:
     if sure:
         one = max(sure, key=lambda test: test.persons)
         text = (
-            f"About {one.persons:,.0f} persons are shown for certain: {shown.told(one)}; "
-            f"{limits.certain_persons:,.0f} are allowed."
+            f"About {one.persons:,.0f} persons are shown for certain, by {one.test} "
+            f"({', '.join(map(str, one.columns[:SHOWN]))}"
+            f"{', ...' * (len(one.columns) > SHOWN)}); {limits.certain_persons:,.0f} are allowed."
         )
         yield against("certain persons", text)
 
