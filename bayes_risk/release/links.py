@@ -87,6 +87,7 @@ def links(
         made=(*seen.made, *seen.ranks),
         tests=tuple(sorted(adjusted, key=lambda one: (one.p, -one.low))),
         unchanged={name: seen.alone(name) for name in seen.kept},
+        alone_together=seen.alone_together(),
         outside=tables.outside(),
         identifiers=seen.named,
     )

@@ -67,6 +67,8 @@ class Links(Result):
         Every test, that of the smallest probability first.
     unchanged : dict of str to int
         Columns that every file has unchanged, and the persons whose value nobody else has.
+    alone_together : int
+        Persons whose values of these columns together nobody else has.
     outside : tuple of str
         Columns of the files that the original does not have.
     identifiers : dict of str to int
@@ -78,6 +80,7 @@ class Links(Result):
     made: tuple[str, ...]
     tests: tuple[Link, ...]
     unchanged: dict[str, int]
+    alone_together: int
     outside: tuple[str, ...]
     identifiers: dict[str, int]
 

@@ -196,6 +196,10 @@ class Seen:
         codes = self.column(name).codes[0]
         return int((np.bincount(codes[codes > 0]) == 1).sum())
 
+    def alone_together(self) -> int:
+        """Persons whose values of the kept columns together nobody else has."""
+        return int((np.bincount(self.cells[0]) == 1).sum()) if self.kept else 0
+
     def rows(self, l: int) -> Flags | slice:
         """Rows of table l that were replaced, where the release names them."""
         replaced = self.tables.replaced

@@ -489,6 +489,18 @@ def _facts(case: Case) -> Iterator[Reason]:
                 "are alone with their value."
             )
             yield against("unchanged columns", text, "public")
+    others = [c for c in facts.unchanged if c not in {*known, *public}]
+    together = "kept columns together"
+    if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > facts.n:
+        text = (
+            f"{facts.alone_together:,} of the {facts.n:,} persons are alone with their values of "
+            f"the unchanged columns together, of which {', '.join(others[:SHOWN])} "
+            f"{'is' if len(others) == 1 else 'are'} in no key"
+        )
+        if case.attribute is None:
+            yield doubt(together, f"{text}: who knows them finds the row.", "public")
+        else:
+            yield no_objection(together, f"{text}; attribute risk is of an intruder who has them.")
     for name, shown in facts.identifiers.items():
         if shown and name not in public:
             text = f"Column {name} names persons: {shown:,} of its values stand in a file"
