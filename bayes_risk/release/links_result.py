@@ -9,7 +9,7 @@ from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 IDENTICAL, VALUES, UNIQUES = "identical records", "unique values", "replicated uniques"
-NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows among alike"
+NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows of similar records"
 LEVEL = 0.01  # probability of a false alarm, of all tests together
 CERTAIN = 0.95  # share of right claims from which a person counts as shown for certain
 WORDS = {
@@ -67,6 +67,8 @@ class Links(Result):
         Every test, that of the smallest probability first.
     unchanged : dict of str to int
         Columns that every file has unchanged, and the persons whose value nobody else has.
+    alone_together : int
+        Persons whose values of these columns together nobody else has.
     outside : tuple of str
         Columns of the files that the original does not have.
     identifiers : dict of str to int
@@ -78,6 +80,7 @@ class Links(Result):
     made: tuple[str, ...]
     tests: tuple[Link, ...]
     unchanged: dict[str, int]
+    alone_together: int
     outside: tuple[str, ...]
     identifiers: dict[str, int]
 
@@ -87,9 +90,9 @@ class Links(Result):
         return replace(self, m=m, tests=tests)
 
     def worst(self) -> dict[str, Link]:
-        """Of each kind of test that which sees most persons, of those beyond chance if any are."""
+        """Of each kind the test with most persons for sure, of those beyond chance if any are."""
         found: dict[str, Link] = {}
-        for one in sorted(self.tests, key=lambda t: (not t.seen, -t.persons)):
+        for one in sorted(self.tests, key=lambda t: (not t.seen, -t.low)):
             found.setdefault(one.test, one)
         return {test: found[test] for test in WORDS if test in found}
 
@@ -102,7 +105,7 @@ class Links(Result):
         ]
         return pd.DataFrame(rows, columns=[*Link._fields, "share"]).set_index("test")
 
-    def told(self, link: Link) -> str:
+    def sentence_of(self, link: Link) -> str:
         """A test in one sentence, without its full stop."""
         named = ", ".join(map(str, link.columns[:LISTED]))
         but = [c for c in self.made if c not in link.columns]
@@ -131,7 +134,7 @@ class Links(Result):
     def sentence(self) -> str:
         """What is beyond chance, in plain words."""
         seen = [one for one in self.worst().values() if one.seen]
-        parts = [f"{begun(self.told(one))}." for one in seen]
+        parts = [f"{begun(self.sentence_of(one))}." for one in seen]
         if not seen and self.tests:
             parts.append(f"None of {counted(len(self.tests), 'test')} sees a person beyond chance.")
         if not self.tests:

@@ -433,6 +433,18 @@ def _facts(case: Case) -> Iterator[Reason]:
                 "are alone with their value."
             )
             yield against("unchanged columns", text, "public")
+    others = [c for c in facts.unchanged if c not in {*known, *public}]
+    together = "kept columns together"
+    if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > facts.n:
+        text = (
+            f"{facts.alone_together:,} of the {facts.n:,} persons are alone with their values of "
+            f"the unchanged columns together, of which {', '.join(others[:SHOWN])} "
+            f"{'is' if len(others) == 1 else 'are'} in no key"
+        )
+        if case.attribute is None:
+            yield doubt(together, f"{text}: who knows them finds the row.", "public")
+        else:
+            yield no_objection(together, f"{text}; attribute risk is of an intruder who has them.")
     for name, shown in facts.identifiers.items():
         if shown and name not in public:
             text = f"Column {name} names persons: {shown:,} of its values stand in a file"
@@ -455,7 +467,7 @@ def _linked(case: Case) -> Iterator[Reason]:
     for test, one in shown.worst().items():
         limit = getattr(limits, LIMITS[test])
         share = one.persons / shown.n if one.seen else 0.0
-        text = f"{begun(shown.told(one))}; {percent(limit)} are allowed"
+        text = f"{begun(shown.sentence_of(one))}; {percent(limit)} are allowed"
         above = share > limit + ROUNDING
         if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
             text = f"{text}. What is by chance there is not known exactly."
@@ -469,8 +481,9 @@ def _linked(case: Case) -> Iterator[Reason]:
     if sure:
         one = max(sure, key=lambda test: test.persons)
         text = (
-            f"About {one.persons:,.0f} persons are shown for certain: {shown.told(one)}; "
-            f"{limits.certain_persons:,.0f} are allowed."
+            f"About {one.persons:,.0f} persons are shown for certain, by {one.test} "
+            f"({', '.join(map(str, one.columns[:SHOWN]))}"
+            f"{', ...' * (len(one.columns) > SHOWN)}); {limits.certain_persons:,.0f} are allowed."
         )
         yield against("certain persons", text)
 

@@ -1,0 +1,176 @@
+"""Own rows: rows of a file that are nearest to their own record, among those kept alike.
+
+Where row i of a file is record i, it shows nothing of the record beyond the kept columns if the
+rows could stand in any order among those with the same kept values. Then the row that is nearest
+to a record is its own in one case per cell, with a variance of at most one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaincinv
+from scipy.stats import poisson
+
+from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.nearest import Points, two_nearest
+
+from .links_result import ALIKE, OWN, Link
+from .seen import APART, LEAST, SURE, TIMES, WIDE, Seen
+
+MANY = 20_000  # records whose own rows are compared
+FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
+GROUP = 2  # records of like predictions where kept values are all different
+
+
+def own_rows(seen: Seen) -> Iterator[Link]:
+    """Rows whose own record is nearest, in each file and in the mean of all.
+
+    Who is alone with the kept values has a row of their own also where rows were moved, and is
+    compared with whom trees predict alike. Of files sorted as the original is, rows could stand in
+    any order among those with the same values of the columns that sort.
+    """
+    rows = np.arange(seen.tables.n)[seen.rows(1)]
+    cell = seen.cells[0][rows]
+    alone = np.bincount(cell)[cell] == 1
+    there = [l for l in range(1, seen.m1) if seen.tables.corresponds[l - 1]]
+    in_order = {l: seen.sorted_cells(l) for l in there}
+    for l in there if not alone.all() else ():
+        yield from _own_rows_of(seen, OWN, [l], rows[~alone], in_order[l][rows[~alone]])
+    free = [l for l in there if in_order[l] is seen.cells[0]]
+    if len(free) > 1 and not alone.all():
+        yield from _own_rows_of(seen, OWN, free, rows[~alone], cell[~alone])
+    files = [l for l in range(1, seen.m1) if l in free or l not in there]
+    if len(files) and seen.kept and alone.sum() >= LEAST:
+        alike = _alike(seen, files, rows[alone])
+        for group in [[l] for l in files] + ([files] if len(files) > 1 else []):
+            yield from _own_rows_of(seen, ALIKE, group, rows[alone], alike)
+
+
+def _own_rows_of(
+    seen: Seen, test: str, files: Sequence[int], rows: Ints, cell: Ints
+) -> Iterator[Link]:
+    """Own rows in some files, of all columns and of each; in pairs that are alike of all."""
+    made, cell = (*seen.made, *seen.ranks), np.unique(cell, return_inverse=True)[1]
+    factors = TIMES if test == OWN else TIMES[:1]
+    for names in [made] + [(c,) for c in made if len(made) > 1]:
+        for of, found, cells in _own(*_features(seen, names, files, rows), cell, factors):
+            low = float(gammaincinv(found, SURE / 2)) if found else 0.0
+            persons, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
+            scale = max(1.0, len(rows) / MANY)
+            p = float(poisson.sf(np.floor(found) - 1, cells))
+            file = files[0] if len(files) == 1 else 0
+            yield Link(test, file, names, of, found, cells, p, persons * scale, least * scale)
+
+
+def _features(
+    seen: Seen, names: Sequence[str], files: Sequence[int], rows: Ints
+) -> tuple[Array, Array]:
+    """Columns of the original and the mean of some files: ranks, and shares of levels."""
+    y, z = [], []
+    places = [rows, *(seen.row_of(l, rows) for l in files)]
+    for name in names:
+        amounts = seen.amounts(name, (0, *files))
+        if (
+            len(names) == 1 < len(files)
+            and (mean := seen.mean(name, (0, *files), places)) is not None
+        ):
+            amounts, places = mean, [np.arange(len(rows))] * 2
+        if amounts is not None:
+            ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
+            lost = [np.isnan(part).astype(float) for part in ranks]
+            full = [np.where(np.isnan(part), 1.0, part) for part in ranks]
+            pairs = [full, lost] if np.any(lost) else [full]
+        else:
+            column = seen.column(name)
+            parts = [column.codes[l][at] for l, at in zip((0, *files), places, strict=True)]
+            held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
+            pairs = [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
+        for first, *others in pairs:
+            y.append(first)
+            z.append(np.mean(others, axis=0))
+    return np.column_stack(y), np.column_stack(z)
+
+
+def _own(
+    y: Array, z: Array, cell: Ints, factors: Sequence[float]
+) -> Iterator[tuple[int, float, float]]:
+    """Rows looked at, own ones that are nearest, and those by chance: in cells of two or more.
+
+    In a random order the row that is nearest by some factor is one's own as often as any.
+    """
+    size = np.bincount(cell)
+    of = np.flatnonzero(size[cell] > 1)
+    if len(of) < LEAST:
+        return
+    if len(of) > MANY:
+        of = np.sort(np.random.default_rng(0).choice(of, MANY, replace=False))
+    sides = [
+        Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
+    ]
+    near = two_nearest(sides[1], sides[0].only(of))
+    apart = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
+    own = np.where(apart <= near.first * (1 + 1e-12), 1 / near.ties, 0.0)
+    for times in factors:
+        use = near.second > times**2 * near.first if times > 1 else np.ones(len(of), bool)
+        if use.sum() >= LEAST:
+            yield int(use.sum()), float(own[use].sum()), float((1 / size[cell[of[use]]]).sum())
+
+
+def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
+    """Pairs of records for which the files' values, given kept columns, are predicted alike.
+
+    Predictions are made for records that were not used. A value that kept columns predict nearly
+    for certain says nothing: those of which more than `FORETOLD` of the variance is explained are
+    left out; alone is everybody if all are.
+    """
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.linear_model import RidgeCV
+    from sklearn.model_selection import KFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+    some = np.arange(len(rows))
+    kept = [seen.values(name, 0)[rows] for name in seen.kept]
+    made = (*seen.made, *seen.ranks)
+    asked, known = _features(seen, made, files, rows)[1], np.column_stack(kept)
+    known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
+    if len(rows) > MANY:
+        some = np.random.default_rng(0).choice(some, MANY, replace=False)
+    trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
+    smooth = make_pipeline(
+        StandardScaler(), PolynomialFeatures(2 if len(kept) <= WIDE else 1), StandardScaler(),
+        RidgeCV(np.logspace(-3, 4, 8)),
+    )  # fmt: skip
+    folds = KFold(5, shuffle=True, random_state=0)
+    shown = asked[some]
+
+    def guess(model: Any, of: Array) -> Array:
+        found = cross_val_predict(model, known[some], np.squeeze(of), cv=folds)
+        return np.asarray(found).reshape(of.shape)
+
+    found = [guess(smooth, shown), guess(trees, shown)]
+    found.append(found[0] + guess(trees, shown - found[0]))
+    lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
+    predicted = np.choose(lost.argmin(axis=0), found)
+    group = np.arange(len(rows)) + len(rows)  # alone
+    left = ((asked[some] - predicted) ** 2).sum(axis=0)
+    if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
+        group[some] = _halved(predicted)
+    return np.asarray(np.unique(group, return_inverse=True)[1])
+
+
+def _halved(scores: Array) -> Ints:
+    """Groups of at most two records, halved by the score that differs most."""
+    group = np.zeros(len(scores), np.int64)
+    parts, done = [np.arange(len(scores))], 0
+    while parts:
+        rows = parts.pop()
+        if len(rows) <= GROUP:
+            group[rows] = done
+            done += 1
+            continue
+        half, widest = len(rows) // 2, int(np.argmax(scores[rows].std(axis=0)))
+        rows = rows[np.argpartition(scores[rows, widest], half)]
+        parts += [rows[half:], rows[:half]]
+    return group

@@ -1,0 +1,298 @@
+"""Columns of an original and its files that are compared, cells of those kept, and points."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import Combinations
+from bayes_risk._core.nearest import Points
+from bayes_risk.data.columns import ROW_NUMBERS, names_records, why_identifier
+from bayes_risk.data.equality import Coded, coded_numbers
+from bayes_risk.data.variables import FEW, holds_text
+
+from .tables import Tables
+
+LEAST = 5  # pairs or rows below which nothing can be seen
+WIDE = 20  # columns of which each is left out in turn
+APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
+DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
+TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
+SURE = 0.05  # two-sided, of the limits of a number of persons
+NEARLY, TOLD = 0.9, 20  # share of different records that stand k times, and how many tell it
+
+
+class Seen:
+    """Columns that are compared, those that were synthesised, and cells of those kept.
+
+    Identifiers, and columns with one value in the original or in a file, say nothing of nearness.
+    Numbers in another unit than the original's are compared by their ranks in each table.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.scaled: dict[str, Coded] = {}
+        skipped = {c: w for c, w in tables.identifiers().items() if self._names(c, w)}
+        named = [c for c, why in skipped.items() if why != ROW_NUMBERS]
+        self.named = {c: self._shown(c) for c in named}
+        asked = [c for c in tables.names if c not in skipped]
+        self.names = [c for c in asked if tables.compared(c) is not None and self._varies(c)]
+        self.ranks = {c: found for c in asked if c in tables.left_out and (found := self._own(c))}
+        scaled = {c: one for c in self.names if (one := self._scaled(c)) is not None}
+        self.scaled |= scaled
+        self.kept, self.cells = self.kept_of(self.names)
+        self.made = [c for c in self.names if c not in self.kept]
+        folds = [self._fold(l) for l in range(self.m1)]
+        self.folds = [max(fold, folds[0]) for fold in folds]
+
+    def column(self, name: str) -> Coded:
+        """A column of all tables, in the original's unit."""
+        return self.scaled.get(name) or self.tables.column(name)
+
+    def _has_numbers(self, name: str) -> bool:
+        """Whether a column holds amounts."""
+        return self.column(name).kind == "numbers" and self.amounts(name, (0,)) is not None
+
+    def _scaled(self, name: str) -> Coded | None:
+        """Amounts that a file has in cents or in thousands, in the original's unit."""
+        if not self._has_numbers(name):
+            return None
+        column = self.column(name)
+        parts = [column.values[codes] for codes in column.codes[: self.m1]]
+        size = [float(np.median(np.abs(v[~np.isnan(v)]))) for v in parts]
+        if min(size) == 0:
+            return None
+        tens = [round(np.log10(one / size[0])) for one in size]
+        turned = [v / 10.0**k if k > 0 else v * 10.0**-k for v, k in zip(parts, tens, strict=True)]
+        return coded_numbers(name, turned) if any(tens) else None
+
+    def _names(self, name: str, why: str) -> bool:
+        """Whether a column names or numbers records; other numbers may be amounts.
+
+        So may those that several records have, whatever their name (`num_shares`).
+        """
+        if name in (self.tables.made or ()):
+            return False
+        column = self.tables.frames[0][name]
+        named = names_records(str(name)) and column.is_unique
+        return holds_text(column) or why == ROW_NUMBERS or named
+
+    def kept_of(self, names: Sequence[str]) -> tuple[list[str], list[Ints]]:
+        """Those that were kept, and their cells; where rows moved, those kept together."""
+        tables = self.tables
+        kept, cells = list[str](), [np.zeros(n, np.int64) for n in tables.sizes]
+        for name in filter(self._is_kept, names):
+            stacked = Combinations(int(tables.sizes.sum()))
+            stacked.add(np.concatenate(cells), 1 + int(cells[0].max()))
+            stacked.add(np.concatenate(self.column(name).codes[: self.m1]), self.column(name).size)
+            parts = tables.parts(stacked.dense())
+            if tables.corresponds.all() or _all_equal(parts, stacked.size):
+                kept.append(name)
+                cells = parts
+        return kept, cells
+
+    def _records(self, l: int) -> Ints:
+        """Number of each record of table l, the same for records equal in all columns."""
+        records = Combinations(int(self.tables.sizes[l]))
+        for name in self.names:
+            column = self.column(name)
+            records.add(column.codes[l], column.size)
+        return records.dense()
+
+    def _fold(self, l: int) -> int:
+        """How many times everybody stands in table l, in all columns: each, or nearly each."""
+        counts = np.bincount(self._records(l))
+        if not self.names or len(counts) < TOLD:
+            return int(np.gcd.reduce(counts)) if self.names else 1
+        times = range(2, min(int(counts.max()), TOLD) + 1)
+        return max((k for k in times if (counts % k == 0).mean() >= NEARLY), default=1)
+
+    def once(self, l: int, part: int = 1) -> Ints:
+        """Rows of table l that were replaced, one for each that stands there several times.
+
+        ``part``: of so many rows one, drawn at random.
+        """
+        if self.folds[l] == 1 or self.tables.replaced is not None:
+            rows = np.arange(self.tables.sizes[l])[self.rows(l)]
+        else:
+            of = self._records(l)
+            order = np.argsort(of, kind="stable")
+            first = np.concatenate([[0], np.cumsum(np.bincount(of))])
+            before = np.arange(len(of)) - first[of[order]]
+            rows = order[before % self.folds[l] == 0]
+        if part > 1:  # the same rows in every run, and in any order
+            rows = rows[np.lexsort([self.values(c, l)[rows] for c in self.names])]
+            rows = np.random.default_rng(part).permutation(rows)[: len(rows) // part]
+        return np.sort(rows)
+
+    def values(self, name: str, l: int) -> Array:
+        """Numbers of a column, or codes of its levels."""
+        column = self.column(name)
+        codes = column.codes[l]
+        return column.values[codes] if len(column.values) else codes.astype(float)
+
+    def keeps_apart(self, l: int) -> bool:
+        """Whether one table was made without doubles, and the other has some of its own.
+
+        Records that keep apart are nearest to others' by that alone.
+        """
+        rows = [self.once(0), self.once(l)]
+        records = Combinations(sum(map(len, rows)))
+        for name in self.names:
+            column = self.column(name)
+            stacked = [column.codes[k][part] for k, part in zip((0, l), rows, strict=True)]
+            records.add(np.concatenate(stacked), column.size)
+        parts = np.split(records.dense(), [len(rows[0])])
+        y, z = (np.bincount(part, minlength=records.size) for part in parts)
+        twice = [int(((one == 2) & (other == 0)).sum()) for one, other in ((y, z), (z, y))]
+        least = max(LEAST, DOUBLES * min(map(len, rows)))
+        return max(twice) >= least and min(y.max(), z.max()) == 1
+
+    def _own(self, name: str) -> list[Array]:
+        """Ranks of a column in each table; empty: it holds no numbers of different values."""
+        if not self.tables.frames:  # codes alone
+            return []
+        try:
+            numbers = self.tables.numbers(name)[: self.m1]
+        except InputError:
+            return []
+        varied = all(len(np.unique(v[~np.isnan(v)])) > 1 for v in numbers)
+        return [ranks_of(v) for v in numbers] if varied else []
+
+    def _varies(self, name: str) -> bool:
+        return all((codes != codes[0]).any() for codes in self.column(name).codes[: self.m1])
+
+    @property
+    def m1(self) -> int:
+        """The original and its files."""
+        return self.tables.m + 1
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether every file has the original's values, in its rows where these correspond."""
+        column, there = self.column(name), self.tables.corresponds
+        y, *files = column.codes[: self.m1]
+        if self.tables.made is not None and name in self.tables.made:
+            return False
+        if there.all():
+            return not any(bool((z != y).any()) for z in files)
+        return _all_equal(column.codes[: self.m1], column.size)
+
+    def _shown(self, name: str) -> int:
+        """Persons whose value of a column some file has."""
+        column = self.tables.compared(name)
+        if column is None:
+            return 0
+        frames = self.tables.frames[1 : self.m1]
+        if any(name in f and why_identifier(f[name], "id") == ROW_NUMBERS for f in frames):
+            return 0
+        y, *files = column.codes[: self.m1]
+        return int((np.isin(y, np.concatenate(files)) & (y > 0)).sum())
+
+    def alone(self, name: str) -> int:
+        """Persons whose value of a column nobody else has."""
+        codes = self.column(name).codes[0]
+        return int((np.bincount(codes[codes > 0]) == 1).sum())
+
+    def alone_together(self) -> int:
+        """Persons whose values of the kept columns together nobody else has."""
+        return int((np.bincount(self.cells[0]) == 1).sum()) if self.kept else 0
+
+    def rows(self, l: int) -> Flags | slice:
+        """Rows of table l that were replaced, where the release names them."""
+        replaced = self.tables.replaced
+        return slice(None) if replaced is None else replaced
+
+    def sorted_cells(self, l: int) -> Ints:
+        """Cells of the original's rows, kept ones parted by columns that sort it and file l alike.
+
+        Rows of two sorted files are near each other whoever they are of.
+        """
+        cells, left = self.cells[0], list(self.made)
+        while (name := next((c for c in left if self._sorts(c, l, cells)), None)) is not None:
+            left.remove(name)
+            parted = Combinations(len(cells))
+            parted.add(cells, 1 + int(cells.max()))
+            for codes in (self.column(name).codes[k] for k in (0, l)):
+                parted.add(codes, self.column(name).size)
+            cells = parted.dense()
+        return cells
+
+    def _sorts(self, name: str, l: int, cells: Ints) -> bool:
+        """Whether the original and file l are sorted by a column within cells, the same way."""
+        column, same = self.column(name), cells[1:] == cells[:-1]
+        order = np.arange(column.size)
+        if len(column.values):
+            order[np.argsort(column.values)] = np.arange(column.size)
+        steps = [np.diff(order[column.codes[k]])[same] for k in (0, l)]
+        varied = all(bool((s != 0).any()) for s in steps)
+        return varied and any(all(bool((sign * s >= 0).all()) for s in steps) for sign in (1, -1))
+
+    def row_of(self, l: int, rows: Ints) -> Ints:
+        """Rows of file l of some records: their own; of moved rows those of the same kept cell."""
+        if self.tables.corresponds[l - 1]:
+            return rows
+        of_cell = np.empty(1 + int(self.cells[0].max()), np.int64)
+        of_cell[self.cells[l]] = np.arange(len(self.cells[l]))
+        return np.asarray(of_cell[self.cells[0][rows]])
+
+    def sets(self) -> Iterator[tuple[str, ...]]:
+        """All synthesised columns, and all but one of them."""
+        yield tuple(self.made)
+        if 2 < len(self.made) <= WIDE:
+            for name in self.made:
+                yield tuple(c for c in self.made if c != name)
+
+    def amounts(self, name: str, tables: Sequence[int]) -> list[Array] | None:
+        """Ranks of a column among some tables, the same for equal values; None: of categories."""
+        if name in self.ranks:
+            return [self.ranks[name][l] for l in tables]
+        column = self.column(name)
+        if column.kind not in ("numbers", "dates") or len(column.values) <= FEW + 1:
+            return None
+        parts = [column.values[column.codes[l]] for l in tables]
+        return np.split(ranks_of(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
+
+    def mean(self, name: str, tables: Sequence[int], rows: Sequence[Ints]) -> list[Array] | None:
+        """Ranks, of some rows, of a number and of its mean over files; None: no numbers."""
+        if name in self.ranks or not self._has_numbers(name):
+            return None
+        column = self.column(name)
+        y, *files = (column.values[column.codes[l][at]] for l, at in zip(tables, rows, strict=True))
+        return np.split(ranks_of(np.concatenate([y, np.mean(files, axis=0)])), 2)
+
+    def points(self, names: Sequence[str], l: int, part: int = 1) -> tuple[Points, Points]:
+        """Records of the original and of a part of file l: levels, ranks of numbers, kept cells."""
+        codes: list[Any] = []
+        numbers: list[Any] = [[c * APART for c in (self.cells[0], self.cells[l])]]
+        for name in names:
+            amounts = self.amounts(name, (0, l))
+            if amounts is not None:
+                numbers.append(amounts)
+            else:
+                column = self.column(name)
+                codes.append([column.codes[0], column.codes[l]])
+        y, z = (
+            Points(
+                np.column_stack([np.empty((n, 0), np.int32), *[p[side] for p in codes]]),
+                np.column_stack([p[side].astype(float) for p in numbers]),
+            )
+            for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l]))
+        )
+        return y.only(self.once(0)), z.only(self.once(l, part))
+
+
+def _all_equal(parts: Sequence[Ints], size: int) -> bool:
+    """Whether all tables have the same values, in whatever order."""
+    first, *others = (np.bincount(part, minlength=size) for part in parts)
+    return all(np.array_equal(first, other) for other in others)
+
+
+def ranks_of(values: Array) -> Array:
+    """Mid-ranks of numbers from 0 to 2, so that two of them differ like two levels; NaN stays."""
+    there = ~np.isnan(values)
+    found = np.full(len(values), np.nan)
+    found[there] = 2 * rankdata(values[there]) / max(there.sum(), 1)
+    return found
