@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import gammaincinv
-from scipy.stats import beta, binom, poisson, rankdata
+from scipy.stats import beta, binom, poisson
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
-from bayes_risk._core.nearest import Points, two_nearest
-from bayes_risk.data.columns import ROW_NUMBERS, names_records, why_identifier
+from bayes_risk._core.nearest import Points, halved, nearest_units, ranks, two_nearest
+from bayes_risk.data.columns import ROW_NUMBERS, names_records
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import FEW, holds_text
 
+from . import persons
 from .links_result import ALIKE, IDENTICAL, NEAREST, OWN, UNIQUES, VALUES, Link, Links
 from .tables import Released, Tables, tables_of
 
@@ -54,6 +55,7 @@ def links(
     *,
     keys: Sequence[str] = (),
     corresponds: bool | None = None,
+    person: str | None = None,
 ) -> Links:
     r"""Test whether released files show persons of the original beyond chance, without a model.
 
@@ -75,6 +77,8 @@ def links(
         Columns that an intruder knows: tested on their own besides.
     corresponds : bool, optional
         Whether row i of a file is record i; by default where it has as many and the same index.
+    person : str, optional
+        The column that names persons, as of `exposure`: each counts once.
 
     Returns
     -------
@@ -108,12 +112,13 @@ def links(
     Henze, N. (1988). A multivariate two-sample test based on the number of nearest neighbor type
     coincidences. Annals of Statistics 16, 772-783.
     """
-    tables = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
+    read = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
+    tables = read.by_person(person)
     seen = _Seen(tables)
     tests = [*_pairs(seen, keys), *_own_rows(seen)] if seen.made or seen.ranks else []
     adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     return Links(
-        n=tables.n,
+        n=tables.n_persons,
         m=tables.m,
         made=(*seen.made, *seen.ranks),
         tests=tuple(sorted(adjusted, key=lambda one: (one.p, -one.low))),
@@ -140,7 +145,7 @@ class _Seen:
         self.ranks = {c: found for c in asked if c in tables.left_out and (found := self._own(c))}
         self.kept, self.cells = self._kept(self.names)
         self.made = [c for c in self.names if c not in self.kept]
-        folds = [self._fold(l) for l in range(self.m1)]
+        folds = [1 if tables.persons else self._fold(l) for l in range(self.m1)]
         self.folds = [max(fold, folds[0]) for fold in folds]
 
     def _names(self, name: str, why: str) -> bool:
@@ -148,6 +153,8 @@ class _Seen:
 
         So may those that several records have, whatever their name (`num_shares`).
         """
+        if name == self.tables.person:
+            return True
         if name in (self.tables.made or ()):
             return False
         column = self.tables.frames[0][name]
@@ -205,8 +212,10 @@ class _Seen:
             column = self.tables.column(name)
             stacked = [column.codes[k][part] for k, part in zip((0, l), rows, strict=True)]
             records.add(np.concatenate(stacked), column.size)
-        parts = np.split(records.dense(), [len(rows[0])])
-        y, z = (np.bincount(part, minlength=records.size) for part in parts)
+        parts = zip(np.split(records.dense(), [len(rows[0])]), (0, l), rows, strict=True)
+        y, z = (
+            persons.holders(p, self.tables.of_person(k, at), records.size) for p, k, at in parts
+        )
         twice = [int(((one == 2) & (other == 0)).sum()) for one, other in ((y, z), (z, y))]
         least = max(LEAST, DOUBLES * min(map(len, rows)))
         return max(twice) >= least and min(y.max(), z.max()) == 1
@@ -220,7 +229,7 @@ class _Seen:
         except InputError:
             return []
         varied = all(len(np.unique(v[~np.isnan(v)])) > 1 for v in numbers)
-        return [_ranks(v) for v in numbers] if varied else []
+        return [ranks(v) for v in numbers] if varied else []
 
     def _varies(self, name: str) -> bool:
         return all((codes != codes[0]).any() for codes in self.tables.column(name).codes[: self.m1])
@@ -246,15 +255,18 @@ class _Seen:
         if column is None:
             return 0
         frames = self.tables.frames[1 : self.m1]
-        if any(name in f and why_identifier(f[name], "id") == ROW_NUMBERS for f in frames):
+        if any(name in f and self.tables.why_names(f[name]) == ROW_NUMBERS for f in frames):
             return 0
         y, *files = column.codes[: self.m1]
-        return int((np.isin(y, np.concatenate(files)) & (y > 0)).sum())
+        shown = np.isin(y, np.concatenate(files)) & (y > 0)
+        return int(persons.holders(shown.astype(np.int64), self.tables.of_person(0), 2)[1])
 
     def alone(self, name: str) -> int:
         """Persons whose value of a column nobody else has."""
-        codes = self.tables.column(name).codes[0]
-        return int((np.bincount(codes[codes > 0]) == 1).sum())
+        column, who = self.tables.column(name), self.tables.of_person(0)
+        codes = column.codes[0]
+        once = (persons.holders(codes, who, column.size)[codes] == 1) & (codes > 0)
+        return int(persons.holders(once.astype(np.int64), who, 2)[1])
 
     def rows(self, l: int) -> Flags | slice:
         """Rows of table l that were replaced, where the release names them."""
@@ -310,7 +322,7 @@ class _Seen:
         if column.kind not in ("numbers", "dates") or len(column.values) <= FEW + 1:
             return None
         parts = [column.values[column.codes[l]] for l in tables]
-        return np.split(_ranks(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
+        return np.split(ranks(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
 
     def points(self, names: Sequence[str], l: int) -> tuple[Points, Points]:
         """Records of the original and of file l: levels, ranks of numbers, kept cells."""
@@ -337,14 +349,6 @@ def _all_equal(parts: Sequence[Ints], size: int) -> bool:
     """Whether all tables have the same values, in whatever order."""
     first, *others = (np.bincount(part, minlength=size) for part in parts)
     return all(np.array_equal(first, other) for other in others)
-
-
-def _ranks(values: Array) -> Array:
-    """Mid-ranks of numbers from 0 to 2, so that two of them differ like two levels; NaN stays."""
-    there = ~np.isnan(values)
-    found = np.full(len(values), np.nan)
-    found[there] = 2 * rankdata(values[there]) / max(there.sum(), 1)
-    return found
 
 
 # --- nearest pairs --------------------------------------------------------------------------------
@@ -387,40 +391,44 @@ def _equal_pairs(
         column = tables.column(name)
         cells.add(np.concatenate([column.codes[0][rows[0]], column.codes[l][rows[1]]]), column.size)
     at = np.split(cells.dense(), [len(cell[0])])
-    counts = [np.bincount(part, minlength=cells.size) for part in at]
-    own, shown = counts
+    who = [tables.of_person(k, part) for k, part in zip((0, l), rows, strict=True)]
+    own, shown = (persons.holders(part, w, cells.size) for part, w in zip(at, who, strict=True))
     of_cell = np.zeros(cells.size, np.int64)
     of_cell[np.concatenate(at)] = np.concatenate(cell)
-    two = own + shown == 2
+    two, same = own + shown == 2, None
     if test == VALUES and seen.kept and tables.corresponds[l - 1]:
-        _, of, its = np.intersect1d(rows[0], rows[1], return_indices=True)
-        two[at[0][of][at[0][of] == at[1][its]]] = False
-    pairs = np.flatnonzero(two)
-    sizes = [np.bincount(c, minlength=1 + int(kept[0].max())) for c in cell]
+        _, *same = np.intersect1d(rows[0], rows[1], return_indices=True)
+        of, its = (part[place] for part, place in zip(at, same, strict=True))
+        two[of[of == its]] = False
+    pairs = persons.each_once(at, who, np.flatnonzero(two), same)
+    most = 1 + int(kept[0].max())
+    sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     return _tested(test, names, l, (of_cell[pairs], own[pairs] == 1), sizes, seen.folds[0])
 
 
 def _nearest_pairs(seen: _Seen, names: tuple[str, ...], l: int) -> Iterator[Link]:
     """Pairs of records that are each other's nearest by some factor, and not equal to others."""
     y, z = seen.points(names, l)
-    n = len(y.codes)
     both = Points(np.concatenate([y.codes, z.codes]), np.concatenate([y.numbers, z.numbers]))
-    N = len(both.codes)
-    rng = np.random.default_rng(0)  # the same records in every run
-    asked = np.arange(N) if N <= LOOKED_AT else np.sort(rng.choice(N, LOOKED_AT, replace=False))
-    there = two_nearest(both, both.only(asked), asked)
-    back = two_nearest(both, both.only(there.row), there.row)
+    who = [seen.tables.of_person(k, seen.once(k)) for k in (0, l)]
+    units, n = persons.stacked(who, len(y.codes), len(both.codes))
+    asked, N = np.unique(units), int(units.max()) + 1
+    if len(units) > LOOKED_AT:
+        rng = np.random.default_rng(0)  # the same records in every run
+        asked = np.sort(rng.choice(asked, LOOKED_AT * len(asked) // len(units), replace=False))
+    there = nearest_units(both, units, asked)
+    back = nearest_units(both, units, there.row)
     mutual = (back.row == asked) & (there.first < APART**2)
     mutual &= (asked < there.row) | ~np.isin(there.row, asked)  # each pair once
     next_one = np.minimum(there.second, back.second)
     share = 1 - (1 - len(asked) / N) ** 2  # of the pairs, by one record or the other
     cell = [(side.numbers[:, 0] / APART).astype(np.int64) for side in (y, z)]
     cells, most = np.concatenate(cell), 1 + int(cell[0].max())
-    sizes = [np.bincount(c, minlength=most) for c in cell]
+    sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     for times in TIMES:
         pairs = np.flatnonzero(mutual & (next_one > times**2 * there.first))
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
-        found = _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, seen.folds[0])
+        found = _tested(NEAREST, names, l, (cells[there.ties[pairs]], mixed), sizes, seen.folds[0])
         if found is not None:
             yield found._replace(persons=found.persons / share, low=found.low / share)
 
@@ -466,15 +474,19 @@ def _own_rows(seen: _Seen) -> Iterator[Link]:
     """
     there = seen.tables.corresponds & ~seen.sorted()
     rows = np.arange(seen.tables.n)[seen.rows(1)]
-    cell = seen.cells[0][rows]
+    cell, who = seen.cells[0][rows], persons.each_or(seen.tables.of_person(0, rows), rows)
+    single = np.bincount(cell)[cell] == 1
+    cell = persons.cells_of(cell, who)
     alone = np.bincount(cell)[cell] == 1
     files = [l for l in range(1, seen.m1) if there[l - 1]]
     if len(files) and not alone.all():
         yield from _own_rows_of(seen, OWN, files, rows[~alone], cell[~alone])
     files = [l for l in range(1, seen.m1) if there.all() or seen.kept]
+    alone &= single | there.all()
     if len(files) and seen.kept and alone.sum() >= LEAST:
-        alike = _alike(seen, files, rows[alone])
-        yield from _own_rows_of(seen, ALIKE, files, rows[alone], alike)
+        some = rows[alone][persons.one_row(who[alone])]
+        alike = _alike(seen, files, some)
+        yield from _own_rows_of(seen, ALIKE, files, some, alike)
 
 
 def _own_rows_of(
@@ -483,16 +495,17 @@ def _own_rows_of(
     made = (*seen.made, *seen.ranks)
     sets = [made] + [(c,) for c in made if len(made) > 1]
     groups = [[l] for l in files] + ([files] if len(files) > 1 else [])
+    who = persons.each_or(seen.tables.of_person(0, rows), rows)
     for names, group in product(sets, groups):
-        one = _own(*_features(seen, names, group, rows), cell)
+        one = _own(*_features(seen, names, group, rows), cell, who)
         if one is not None:
             of, found, cells = one
             low = float(gammaincinv(found, SURE / 2)) if found else 0.0
-            persons, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
-            scale = max(1.0, len(rows) / of) if len(rows) > MANY else 1.0
+            beyond, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
+            scale = max(1.0, len(np.unique(who)) / of) if len(rows) > MANY else 1.0
             p = float(poisson.sf(np.floor(found) - 1, cells))
             file = group[0] if len(group) == 1 else 0
-            yield Link(test, file, names, of, found, cells, p, persons * scale, least * scale)
+            yield Link(test, file, names, of, found, cells, p, beyond * scale, least * scale)
 
 
 def _features(
@@ -504,9 +517,9 @@ def _features(
     for name in names:
         amounts = seen.amounts(name, (0, *files))
         if amounts is not None:
-            ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
-            lost = [np.isnan(part).astype(float) for part in ranks]
-            full = [np.where(np.isnan(part), 1.0, part) for part in ranks]
+            of_ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
+            lost = [np.isnan(part).astype(float) for part in of_ranks]
+            full = [np.where(np.isnan(part), 1.0, part) for part in of_ranks]
             pairs = [full, lost] if np.any(lost) else [full]
         else:
             column = seen.tables.column(name)
@@ -519,21 +532,22 @@ def _features(
     return np.column_stack(y), np.column_stack(z)
 
 
-def _own(y: Array, z: Array, cell: Ints) -> tuple[int, float, float] | None:
-    """Rows looked at in cells of two or more, own ones that are nearest, and those by chance."""
+def _own(y: Array, z: Array, cell: Ints, who: Ints) -> persons.Own | None:
+    """Persons looked at in cells of two or more, own rows that are nearest, those by chance."""
     size = np.bincount(cell)
     of = np.flatnonzero(size[cell] > 1)
     if len(of) < LEAST:
         return None
     if len(of) > MANY:
-        of = np.sort(np.random.default_rng(0).choice(of, MANY, replace=False))
+        every = np.unique(who[of])
+        some = np.random.default_rng(0).choice(every, MANY * len(every) // len(of), replace=False)
+        of = of[np.isin(who[of], some)]
     sides = [
         Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
     ]
     near = two_nearest(sides[1], sides[0].only(of))
     own = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
-    found = float((1 / near.ties)[own <= near.first * (1 + 1e-12)].sum())
-    return len(of), found, float((1 / size[cell[of]]).sum())
+    return persons.own_nearest(near, own, who[of], size[cell[of]])
 
 
 def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
@@ -579,21 +593,5 @@ def _alike(seen: _Seen, files: Sequence[int], rows: Ints) -> Ints:
     group = np.arange(len(rows)) + len(rows)  # alone
     left = ((asked[some] - predicted) ** 2).sum(axis=0)
     if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
-        group[some] = _halved(predicted)
+        group[some] = halved(predicted, GROUP)
     return np.asarray(np.unique(group, return_inverse=True)[1])
-
-
-def _halved(scores: Array) -> Ints:
-    """Groups of at most two records, halved by the score that differs most."""
-    group = np.zeros(len(scores), np.int64)
-    parts, done = [np.arange(len(scores))], 0
-    while parts:
-        rows = parts.pop()
-        if len(rows) <= GROUP:
-            group[rows] = done
-            done += 1
-            continue
-        half, widest = len(rows) // 2, int(np.argmax(scores[rows].std(axis=0)))
-        rows = rows[np.argpartition(scores[rows, widest], half)]
-        parts += [rows[half:], rows[:half]]
-    return group
