@@ -46,6 +46,11 @@ def why_person(column: pd.Series, name: str) -> str:
     return why_identifier(distinct, name) or NAMES
 
 
+def first_rows(persons: Ints, column: pd.Series) -> pd.Series:
+    """A column in the first row of each person."""
+    return column.iloc[np.sort(np.unique(persons, return_index=True)[1])]
+
+
 def holders(codes: Ints, persons: Ints | None, size: int) -> Ints:
     """How many persons have each code, of ``0 .. size - 1``."""
     if persons is None:

@@ -21,7 +21,7 @@ from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, is_numeric
 
 from .alike import aligned
-from .persons import persons_of, persons_of_file, why_person
+from .persons import first_rows, persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
 
@@ -176,7 +176,12 @@ class Tables:
         """A column of all tables, 0 where missing; an error where it cannot be compared."""
         if name not in self.known:
             own = self.code
-            found = coded(name, self._columns(name), self.places) if own is None else own(name)
+            columns = [] if own else self._columns(name)
+            found = own(name) if own else coded(name, columns, self.places)
+            if found.apart and self.persons:  # rows of a person are alike by themselves
+                once = map(first_rows, self.persons, columns)
+                rest = columns[self.m + 1 :]
+                found = found._replace(apart=coded(name, [*once, *rest], self.places).apart)
             self.known[name] = found
             self.notes |= dict.fromkeys(self.known[name].notes)
         return self.known[name]
