@@ -342,8 +342,8 @@ def identification_risk(
         Whether row i of a release is record i; by default where there are as many. Rows that are
         nobody's, fresh draws of every column, may be of any number and in any order.
     person : str, optional
-        The column that names persons of several records, as of `exposure`; a person is matched
-        where all candidates of a record are the person's own rows.
+        The column that names persons of several records, as of `exposure`, which counts them;
+        matches are counted by record.
 
     Returns
     -------

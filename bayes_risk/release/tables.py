@@ -20,7 +20,7 @@ from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, pl
 from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, is_numeric
 
-from .alike import aligned
+from .alike import aligned, coded_as_in
 from .persons import first_rows, persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
@@ -104,6 +104,7 @@ class Tables:
         part = isinstance(release, Release) and release.records is not None
         tables, corresponds = read_rows(original.index, tables, own, cure)
         more, made = others or {}, None if declared is None else frozenset(declared)
+        tables = [coded_as_in(original, table) for table in tables]
         frames = (original, *tables, *more.values())
         places = [place_of(l) for l in range(len(tables) + 1)] + [*more]
         return cls(
