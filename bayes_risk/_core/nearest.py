@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
@@ -57,15 +58,63 @@ class Two(NamedTuple):
 
     row: Ints
     first: Array
-    second: Array  # inf: there is one point alone
+    second: Array  # of another unit than the first; inf: there is none
     ties: Ints  # points that are as near as the nearest
 
 
-def two_nearest(points: Points, asked: Points, own: Ints | None = None) -> Two:
-    """Squared distances of the asked records to the two nearest points; cost as of `nearest`."""
+def two_nearest(
+    points: Points, asked: Points, own: Ints | None = None, units: Ints | None = None
+) -> Two:
+    """Squared distances of the asked records to the two nearest points; cost as of `nearest`.
+
+    ``units``: of whom each point is; those of the asked record's own are left out.
+    """
     turned, boxes, place, order = _in_blocks(points, own, len(asked.codes))
-    row, first, second, ties = _search_two(turned, boxes, asked, place)
+    unit = order if units is None else units[order]
+    row, first, second, ties = _search_two(turned, boxes, asked, place, unit)
     return Two(order[row], first, second, ties)
+
+
+def nearest_units(points: Points, units: Ints, asked: Ints) -> Two:
+    """Of each asked unit, that of the nearest point of another, by the nearest of its own points.
+
+    ``row`` is a unit here, and ``ties`` the row of its own point.
+    """
+    rows = np.flatnonzero(np.isin(units, asked))
+    near = two_nearest(points, points.only(rows), rows, units)
+    order = np.lexsort((rows, near.first, units[rows]))
+    of, start, place = np.unique(units[rows][order], return_index=True, return_inverse=True)
+    best = order[start]
+    to = units[near.row[best]]
+    same = units[near.row[order]] == to[place]
+    next_one = np.where(same, near.second[order], near.first[order])
+    second = np.minimum.reduceat(next_one, start)
+    at = np.searchsorted(of, asked)
+    return Two(to[at], near.first[best][at], second[at], rows[best][at])
+
+
+def ranks(values: Array) -> Array:
+    """Mid-ranks of numbers from 0 to 2, so that two of them differ like two levels; NaN stays."""
+    there = ~np.isnan(values)
+    found = np.full(len(values), np.nan)
+    found[there] = 2 * rankdata(values[there]) / max(there.sum(), 1)
+    return found
+
+
+def halved(scores: Array, most: int) -> Ints:
+    """Groups of at most so many records, halved by the score that differs most."""
+    group = np.zeros(len(scores), np.int64)
+    parts, done = [np.arange(len(scores))], 0
+    while parts:
+        rows = parts.pop()
+        if len(rows) <= most:
+            group[rows] = done
+            done += 1
+            continue
+        half, widest = len(rows) // 2, int(np.argmax(scores[rows].std(axis=0)))
+        rows = rows[np.argpartition(scores[rows, widest], half)]
+        parts += [rows[half:], rows[:half]]
+    return group
 
 
 def _in_blocks(points: Points, own: Ints | None, n: int) -> tuple[Points, "Boxes", Ints, Ints]:
@@ -138,7 +187,7 @@ def _search(points, boxes, asked, own):  # type: ignore[no-untyped-def]  # numba
 
 
 @numba.njit(cache=True, nogil=True)
-def _search_two(points, boxes, asked, own):  # type: ignore[no-untyped-def]
+def _search_two(points, boxes, asked, own, unit):  # type: ignore[no-untyped-def]
     """Place of the nearest point, squared distances to it and the next, and how many tie."""
     N = len(asked.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
@@ -153,14 +202,16 @@ def _search_two(points, boxes, asked, own):  # type: ignore[no-untyped-def]
             if turn == begin or bound[b] > first[q] and bound[b] >= second[q]:
                 continue
             for i in range(boxes.start[b], boxes.start[b + 1]):
-                if i == own[q]:
+                if own[q] >= 0 and unit[i] == unit[own[q]]:
                     continue
                 d = _apart(points, i, asked, q, np.nextafter(second[q], np.inf))
+                again = ties[q] > 0 and unit[i] == unit[row[q]]
                 if d < first[q]:
-                    row[q], second[q], first[q], ties[q] = i, first[q], d, 1
-                elif d == first[q]:
+                    second[q] = second[q] if again else first[q]
+                    row[q], first[q], ties[q] = i, d, 1
+                elif d == first[q] and not again:
                     second[q], ties[q] = d, ties[q] + 1
-                elif d < second[q]:
+                elif d < second[q] and not again:
                     second[q] = d
     return row, first, second, ties
 

@@ -165,6 +165,7 @@ MATCHING: Options = {
     "open_ends": (bool, False, "Leave the ends of these intervals out."),
     "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
     "corresponds": (bool | None, None, "Row i is record i; if left out, where rows are as many."),
+    "person": (str | None, None, "Column that names persons, where some have several rows."),
     **READING,
     "codes": (Words, [], "Columns whose value labels are left out, likewise."),
     "labels": (Words, [], "Columns of which only some values have labels."),
@@ -357,6 +358,7 @@ def identify(
                 "levels": levels,
                 **{key: given[key] for key in READING},
                 "columns": given["columns"] or None,
+                "person": given["person"],
             },
             "release": {"files": synthetic, "columns": synthesized or known},
             "identification": {

@@ -126,12 +126,16 @@ def _kind(name: str, column: pd.Series) -> Kind:
     return Kind("category", f"{len(levels)} levels", absent, levels)
 
 
+def missing_code(values: pd.Series) -> float | None:
+    """The negative code that means missing among numbers that are none; None: there is none."""
+    below = values[values < 0].unique()
+    found = len(below) == 1 and below[0] in MISSING_CODES and (values == below[0]).sum() > 1
+    return float(below[0]) if found else None
+
+
 def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
     """A number; negative codes among numbers that are none mean missing."""
-    below = values[values < 0].unique()
-    code = None
-    if len(below) == 1 and below[0] in MISSING_CODES and (values == below[0]).sum() > 1:
-        code = float(below[0])
+    code = missing_code(values)
     what = f"{values.nunique():,} different {'whole ' * whole}numbers"
     why = what if code is None else f"{what}, {code:g} taken for missing"
     return Kind("number", why, absent, code=code)

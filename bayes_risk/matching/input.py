@@ -54,6 +54,12 @@ def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> di
     return {name: missing.get(name, "level") for name in keys}
 
 
+def check_person(person: str | None, keys: Sequence[str]) -> None:
+    """The column that names persons is no key."""
+    if person in keys:
+        raise InputError(f"person={person!r} is a key too; leave it out of known and synthesized")
+
+
 def checked_flag(name: str, value: Any) -> bool:
     """A truth value."""
     if not isinstance(value, bool):

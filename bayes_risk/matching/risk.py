@@ -27,6 +27,7 @@ from .input import (
     Key,
     Targets,
     check_discrete,
+    check_person,
     checked_flag,
     checked_keys,
     checked_missing,
@@ -265,6 +266,7 @@ def identification_risk(
     missing: str | Mapping[str, str] = "level",
     fallback: bool = True,
     corresponds: bool | None = None,
+    person: str | None = None,
 ) -> Matched:
     r"""Compute the risk that an intruder who knows some columns finds a record in the release.
 
@@ -339,6 +341,9 @@ def identification_risk(
     corresponds : bool, optional
         Whether row i of a release is record i; by default where there are as many. Rows that are
         nobody's, fresh draws of every column, may be of any number and in any order.
+    person : str, optional
+        The column that names persons of several records, as of `exposure`, which counts them;
+        matches are counted by record.
 
     Returns
     -------
@@ -407,6 +412,7 @@ def identification_risk(
             missing,
             fallback,
             corresponds,
+            person,
         ),
     )[0]
 
@@ -426,6 +432,7 @@ class MatchingOptions(NamedTuple):
     missing: str | Mapping[str, str] = "level"
     fallback: bool = True
     corresponds: bool | None = None
+    person: str | None = None
 
 
 def identified(
@@ -446,6 +453,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     choices = checked_choices(how.strategy, how.shape, how.closed, how.fallback)
     known, synthesized = checked_keys(original, how.known, how.synthesized)
     keys = [*known, *synthesized]
+    check_person(how.person, keys)
     within, lost = checked_radius(how.radius, keys), checked_missing(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
@@ -455,6 +463,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     sought = checked_targets(original, how.targets, keys)
     people = sought.frame if sought.outside else None
     tables = release_tables(original, releases, known, synthesized, own, people)
+    tables.by_person(how.person)
     rules = Rules(within, lost, choices.closed)
     same: dict[str, Any] = {
         "index": sought.frame.index,

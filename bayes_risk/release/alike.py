@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.columns import missing_code
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
 from bayes_risk.data.spelling import respelled, values_of
 from bayes_risk.data.table import Missing, indexed, stored_table
@@ -73,6 +74,21 @@ def codes_as_in(
                 table[name].mask(table[name] == code) if empty else table[name].fillna(code)
             )
     return table.assign(**made) if made else table
+
+
+def coded_as_in(original: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Give missing numbers of a file the code that the original has for them, and the file not."""
+    codes = {}
+    for name in (c for c in table.columns if c in original):
+        own, shown = original[name], table[name]
+        if not (isinstance(own, pd.Series) and isinstance(shown, pd.Series)):
+            continue  # a column that stands there twice is refused later
+        if not (is_numeric(own.dtype) and is_numeric(shown.dtype)) or own.isna().any():
+            continue
+        code = missing_code(own) if shown.isna().any() else None
+        if code is not None and not (shown == code).any():
+            codes[name] = code
+    return codes_as_in(original, table, codes)
 
 
 def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -> pd.Series:

@@ -19,6 +19,7 @@ from bayes_risk.data.microdata import Microdata
 
 from .exposure_result import JUDGED, OF_VALUES, Exposure
 from .links import links
+from .persons import holders
 from .tables import Released, Tables, tables_of
 from .totals import kept_exactly
 
@@ -29,6 +30,7 @@ def exposure(
     *,
     keys: Sequence[str] | None = None,
     corresponds: bool | None = None,
+    person: str | None = None,
 ) -> Exposure:
     r"""Count what released files show of the original without any model.
 
@@ -52,6 +54,9 @@ def exposure(
         if none of these was synthesised, the synthesised numbers besides.
     corresponds : bool, optional
         Whether row i of a file is record i; by default where it has as many and the same index.
+    person : str, optional
+        The column that names persons, where some have several records (waves, members of a
+        household): alone or unique is then what no other person has.
 
     Returns
     -------
@@ -103,7 +108,8 @@ def exposure(
     >>> shown.columns[["genuine", "unique"]].iloc[0].tolist()
     [3, 2]
     """
-    return exposure_of_tables(tables_of(original, release, corresponds), keys)
+    tables = tables_of(original, release, corresponds)
+    return exposure_of_tables(tables.by_person(person), keys)
 
 
 def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exposure:
@@ -111,6 +117,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
     names = list(tables.names)
     asked = None if keys is None else known_columns("keys", keys, names, least=1)
     values_too = {*(asked or ()), *(tables.made or ())}
+    values_too -= {tables.person}
     identifiers = {c: why for c, why in tables.identifiers().items() if c not in values_too}
     if len(identifiers) == len(names):  # there is nothing else to compare
         identifiers = {}
@@ -143,8 +150,8 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
     if not asked and not set(chosen) & set(synthesized):
         chosen += synthesized
         by_keys.add(made.dense(), made.size)
-    y, *released = tables.parts(by_keys.dense())
-    once = [np.bincount(part, minlength=by_keys.size) == 1 for part in (y, *released)]
+    parts = y, *_ = tables.parts(by_keys.dense())
+    once = [holders(part, tables.of_person(l), by_keys.size) == 1 for l, part in enumerate(parts)]
     counted = [name for name in synthesized if name in values]
     rows = pd.MultiIndex.from_product(
         [range(1, tables.m + 1), counted], names=["release", "column"]
@@ -171,6 +178,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         ),
         links=links(tables, keys=asked or chosen),
         exact=kept_exactly(tables),
+        persons=tables.of_person(0),
     )
 
 
@@ -200,7 +208,7 @@ def _equal(tables: Tables, records: Combinations) -> dict[str, Any]:
     return {
         "identical": np.column_stack(own),
         "found": np.column_stack(found),
-        "alone": counts[y] == 1,
+        "alone": holders(y, tables.of_person(0), records.size)[y] == 1,
         "any_row": np.array(any_row),
         "same_as_original": np.array(same) & (not tables.left_out),
     }
@@ -210,8 +218,9 @@ def _values(tables: Tables, codes: Ints, size: int) -> list[dict[str, Any]]:
     """A numeric column in each file: rows of `Exposure.columns`."""
     y, *released = tables.parts(codes)
     times = np.bincount(y, minlength=size)
-    times[0] = 0  # missing
-    given, (once, twice) = times.sum(), ((times == k).sum() for k in (1, 2))
+    held = holders(y, tables.of_person(0), size)
+    times[0] = held[0] = 0  # missing
+    given, (once, twice) = held.sum(), ((held == k).sum() for k in (1, 2))
     expected = 1 - once / max(given, 1), 2 * twice / max(given, 1)
     of_original = once, given, (times > 0).sum(), *expected, once >= JUDGED * max(given, 1)
     found = []
@@ -219,8 +228,8 @@ def _values(tables: Tables, codes: Ints, size: int) -> list[dict[str, Any]]:
         z = z if tables.replaced is None else z[tables.replaced]
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
-        N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[times == 1].sum()
+        N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[held == 1].sum()
         shares = (genuine / N, unique / N) if N else (np.nan, np.nan)
-        of_file = N, genuine, shares[0], unique, shares[1], (shown[times == 1] > 0).sum()
+        of_file = N, genuine, shares[0], unique, shares[1], (shown[held == 1] > 0).sum()
         found.append(dict(zip(OF_VALUES, (*of_file, *of_original), strict=True)))
     return found

@@ -11,6 +11,7 @@ from bayes_risk._core.formats import begun, counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 from .links_result import Links
+from .persons import columns_of
 from .totals import Shown
 
 COUNTED = {  # of how many, and words of those that the report shows
@@ -89,6 +90,8 @@ class Exposure(Result):
         How many persons the files show beyond chance, as `links` counts them.
     exact : Shown
         Sums of synthesised amounts that files keep, and kept groups in which all have one value.
+    persons : ndarray of int, shape (n,), or None
+        Number of each record's person; None: each is one.
     """
 
     index: pd.Index
@@ -113,6 +116,7 @@ class Exposure(Result):
     columns: pd.DataFrame
     links: Links
     exact: Shown = Shown()
+    persons: Ints | None = None
 
     @property
     def n(self) -> int:
@@ -145,7 +149,8 @@ class Exposure(Result):
         `exposure`); ``original_alone``, records of the original that nobody else there equals in
         all columns, and ``identical_alone``, those that some row of the file equals; ``uniques`` of
         the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
-        ``same_as_original``.
+        ``same_as_original``; and, where a column names persons, ``persons`` of the original,
+        ``identical_persons`` and ``replicated_persons``, of whom some record is.
         """
         there = self.corresponds
         own = [flags.sum(axis=0) for flags in (self.identical, self.identical_synthesized)]
@@ -165,6 +170,7 @@ class Exposure(Result):
             "replicated_uniques": self.replicated.sum(axis=0),
             "rows_correspond": there,
             "same_as_original": self.same_as_original,
+            **columns_of(self, self.persons),
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.m + 1, name="release"))
 

@@ -23,6 +23,7 @@ def links(
     *,
     keys: Sequence[str] = (),
     corresponds: bool | None = None,
+    person: str | None = None,
 ) -> Links:
     r"""Test whether released files show persons of the original beyond chance, without a model.
 
@@ -44,6 +45,8 @@ def links(
         Columns that an intruder knows: tested on their own besides.
     corresponds : bool, optional
         Whether row i of a file is record i; by default where it has as many and the same index.
+    person : str, optional
+        The column that names persons, as of `exposure`: each counts once.
 
     Returns
     -------
@@ -77,12 +80,13 @@ def links(
     Henze, N. (1988). A multivariate two-sample test based on the number of nearest neighbor type
     coincidences. Annals of Statistics 16, 772-783.
     """
-    tables = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
+    read = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
+    tables = read.by_person(person)
     seen = Seen(tables)
     tests = [*pairs(seen, keys), *own_rows(seen)] if seen.made or seen.ranks else []
     adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     return Links(
-        n=tables.n,
+        n=tables.n_persons,
         m=tables.m,
         made=(*seen.made, *seen.ranks),
         tests=tuple(sorted(adjusted, key=lambda one: (one.p, -one.low))),

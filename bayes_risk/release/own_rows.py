@@ -13,13 +13,15 @@ from scipy.special import gammaincinv
 from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.nearest import Points, two_nearest
+from bayes_risk._core.nearest import Points, halved, two_nearest
 
+from . import persons
 from .links_result import ALIKE, OWN, Link
 from .seen import APART, LEAST, SURE, TIMES, WIDE, Seen
 
 MANY = 20_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
+TREES = 30
 GROUP = 2  # records of like predictions where kept values are all different
 
 
@@ -31,20 +33,25 @@ def own_rows(seen: Seen) -> Iterator[Link]:
     any order among those with the same values of the columns that sort.
     """
     rows = np.arange(seen.tables.n)[seen.rows(1)]
-    cell = seen.cells[0][rows]
+    cell, who = seen.cells[0][rows], persons.each_or(seen.tables.of_person(0, rows), rows)
+    single = np.bincount(cell)[cell] == 1
+    cell = persons.cells_of(cell, who)
     alone = np.bincount(cell)[cell] == 1
     there = [l for l in range(1, seen.m1) if seen.tables.corresponds[l - 1]]
     in_order = {l: seen.sorted_cells(l) for l in there}
     for l in there if not alone.all() else ():
-        yield from _own_rows_of(seen, OWN, [l], rows[~alone], in_order[l][rows[~alone]])
+        parted = persons.cells_of(in_order[l][rows], who)
+        yield from _own_rows_of(seen, OWN, [l], rows[~alone], parted[~alone])
     free = [l for l in there if in_order[l] is seen.cells[0]]
     if len(free) > 1 and not alone.all():
         yield from _own_rows_of(seen, OWN, free, rows[~alone], cell[~alone])
     files = [l for l in range(1, seen.m1) if l in free or l not in there]
+    alone &= single | seen.tables.corresponds.all()
     if len(files) and seen.kept and alone.sum() >= LEAST:
-        alike = _alike(seen, files, rows[alone])
+        some = rows[alone][persons.one_row(who[alone])]
+        alike = _alike(seen, files, some)
         for group in [[l] for l in files] + ([files] if len(files) > 1 else []):
-            yield from _own_rows_of(seen, ALIKE, group, rows[alone], alike)
+            yield from _own_rows_of(seen, ALIKE, group, some, alike)
 
 
 def _own_rows_of(
@@ -53,14 +60,15 @@ def _own_rows_of(
     """Own rows in some files, of all columns and of each; in pairs that are alike of all."""
     made, cell = (*seen.made, *seen.ranks), np.unique(cell, return_inverse=True)[1]
     factors = TIMES if test == OWN else TIMES[:1]
+    who = persons.each_or(seen.tables.of_person(0, rows), rows)
     for names in [made] + [(c,) for c in made if len(made) > 1]:
-        for of, found, cells in _own(*_features(seen, names, files, rows), cell, factors):
+        for of, found, cells in _own(*_features(seen, names, files, rows), cell, who, factors):
             low = float(gammaincinv(found, SURE / 2)) if found else 0.0
-            persons, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
+            beyond, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
             scale = max(1.0, len(rows) / MANY)
             p = float(poisson.sf(np.floor(found) - 1, cells))
             file = files[0] if len(files) == 1 else 0
-            yield Link(test, file, names, of, found, cells, p, persons * scale, least * scale)
+            yield Link(test, file, names, of, found, cells, p, beyond * scale, least * scale)
 
 
 def _features(
@@ -77,9 +85,9 @@ def _features(
         ):
             amounts, places = mean, [np.arange(len(rows))] * 2
         if amounts is not None:
-            ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
-            lost = [np.isnan(part).astype(float) for part in ranks]
-            full = [np.where(np.isnan(part), 1.0, part) for part in ranks]
+            of_ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
+            lost = [np.isnan(part).astype(float) for part in of_ranks]
+            full = [np.where(np.isnan(part), 1.0, part) for part in of_ranks]
             pairs = [full, lost] if np.any(lost) else [full]
         else:
             column = seen.column(name)
@@ -93,9 +101,9 @@ def _features(
 
 
 def _own(
-    y: Array, z: Array, cell: Ints, factors: Sequence[float]
-) -> Iterator[tuple[int, float, float]]:
-    """Rows looked at, own ones that are nearest, and those by chance: in cells of two or more.
+    y: Array, z: Array, cell: Ints, who: Ints, factors: Sequence[float]
+) -> Iterator[persons.Own]:
+    """Persons looked at, own rows that are nearest, and those by chance: in cells of two or more.
 
     In a random order the row that is nearest by some factor is one's own as often as any.
     """
@@ -104,17 +112,18 @@ def _own(
     if len(of) < LEAST:
         return
     if len(of) > MANY:
-        of = np.sort(np.random.default_rng(0).choice(of, MANY, replace=False))
+        every = np.unique(who[of])
+        some = np.random.default_rng(0).choice(every, MANY * len(every) // len(of), replace=False)
+        of = of[np.isin(who[of], some)]
     sides = [
         Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
     ]
     near = two_nearest(sides[1], sides[0].only(of))
-    apart = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
-    own = np.where(apart <= near.first * (1 + 1e-12), 1 / near.ties, 0.0)
+    own = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
     for times in factors:
-        use = near.second > times**2 * near.first if times > 1 else np.ones(len(of), bool)
-        if use.sum() >= LEAST:
-            yield int(use.sum()), float(own[use].sum()), float((1 / size[cell[of[use]]]).sum())
+        found = persons.own_nearest(near, own, who[of], size[cell[of]], times)
+        if found.of >= LEAST:
+            yield found
 
 
 def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
@@ -124,11 +133,11 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     for certain says nothing: those of which more than `FORETOLD` of the variance is explained are
     left out; alone is everybody if all are.
     """
-    from sklearn.ensemble import ExtraTreesRegressor
     from sklearn.linear_model import RidgeCV
-    from sklearn.model_selection import KFold, cross_val_predict
+    from sklearn.model_selection import KFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+    from sklearn.tree import ExtraTreeRegressor
 
     some = np.arange(len(rows))
     kept = [seen.values(name, 0)[rows] for name in seen.kept]
@@ -137,40 +146,27 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     if len(rows) > MANY:
         some = np.random.default_rng(0).choice(some, MANY, replace=False)
-    trees = ExtraTreesRegressor(30, min_samples_leaf=5, random_state=0)
     smooth = make_pipeline(
         StandardScaler(), PolynomialFeatures(2 if len(kept) <= WIDE else 1), StandardScaler(),
         RidgeCV(np.logspace(-3, 4, 8)),
     )  # fmt: skip
-    folds = KFold(5, shuffle=True, random_state=0)
-    shown = asked[some]
+    trees = [ExtraTreeRegressor(min_samples_leaf=5, random_state=k) for k in range(TREES)]
+    folds = [*KFold(5, shuffle=True, random_state=0).split(some)]
+    x, shown = known[some], asked[some]
 
-    def guess(model: Any, of: Array) -> Array:
-        found = cross_val_predict(model, known[some], np.squeeze(of), cv=folds)
-        return np.asarray(found).reshape(of.shape)
+    def guess(models: Sequence[Any], of: Array) -> Array:
+        found = np.empty(of.shape)
+        for use, left in folds:
+            every = [m.fit(x[use], of[use]).predict(x[left]) for m in models]
+            found[left] = np.mean(every, axis=0).reshape(len(left), -1)
+        return found
 
-    found = [guess(smooth, shown), guess(trees, shown)]
+    found = [guess([smooth], shown), guess(trees, shown)]
     found.append(found[0] + guess(trees, shown - found[0]))
     lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
     predicted = np.choose(lost.argmin(axis=0), found)
     group = np.arange(len(rows)) + len(rows)  # alone
     left = ((asked[some] - predicted) ** 2).sum(axis=0)
     if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
-        group[some] = _halved(predicted)
+        group[some] = halved(predicted, GROUP)
     return np.asarray(np.unique(group, return_inverse=True)[1])
-
-
-def _halved(scores: Array) -> Ints:
-    """Groups of at most two records, halved by the score that differs most."""
-    group = np.zeros(len(scores), np.int64)
-    parts, done = [np.arange(len(scores))], 0
-    while parts:
-        rows = parts.pop()
-        if len(rows) <= GROUP:
-            group[rows] = done
-            done += 1
-            continue
-        half, widest = len(rows) // 2, int(np.argmax(scores[rows].std(axis=0)))
-        rows = rows[np.argpartition(scores[rows, widest], half)]
-        parts += [rows[half:], rows[:half]]
-    return group

@@ -14,9 +14,10 @@ from scipy.stats import beta, binom
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.matching import Combinations
-from bayes_risk._core.nearest import Points, two_nearest
+from bayes_risk._core.nearest import Points, nearest_units
 from bayes_risk.data.variables import FEW
 
+from . import persons
 from .links_result import IDENTICAL, NEAREST, UNIQUES, VALUES, Link
 from .seen import APART, LEAST, SURE, TIMES, Seen
 
@@ -49,7 +50,7 @@ def pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
     for names, l in product(near, (l for l in range(1, seen.m1) if not apart[l - 1])):
         yield from _nearest_pairs(seen, (*names, *seen.ranks), l)
     for l, part in product(range(1, seen.m1), THINNED):
-        if len(seen.once(l)) >= part * THIN and not apart[l - 1]:
+        if len(seen.once(l)) >= part * THIN and not (apart[l - 1] or seen.tables.persons):
             yield from _equal_pairs(seen, IDENTICAL, near[0], seen.cells, l, part)
             yield from _nearest_pairs(seen, (*near[0], *seen.ranks), l, part)
 
@@ -70,16 +71,18 @@ def _equal_pairs(
         column = seen.column(name)
         cells.add(np.concatenate([column.codes[0][rows[0]], column.codes[l][rows[1]]]), column.size)
     at = np.split(cells.dense(), [len(cell[0])])
-    counts = [np.bincount(part, minlength=cells.size) for part in at]
-    own, shown = counts
+    who = [seen.tables.of_person(k, part) for k, part in zip((0, l), rows, strict=True)]
+    own, shown = (persons.holders(part, w, cells.size) for part, w in zip(at, who, strict=True))
     of_cell = np.zeros(cells.size, np.int64)
     of_cell[np.concatenate(at)] = np.concatenate(cell)
-    two = own + shown == 2
+    two, same = own + shown == 2, None
     if test == VALUES and seen.kept and seen.tables.corresponds[l - 1]:
-        _, of, its = np.intersect1d(rows[0], rows[1], return_indices=True)
-        two[at[0][of][at[0][of] == at[1][its]]] = False
-    pairs = np.flatnonzero(two)
-    sizes = [np.bincount(c, minlength=1 + int(kept[0].max())) for c in cell]
+        _, *same = np.intersect1d(rows[0], rows[1], return_indices=True)
+        of, its = (part[place] for part, place in zip(at, same, strict=True))
+        two[of[of == its]] = False
+    pairs = persons.each_once(at, who, np.flatnonzero(two), same)
+    most = 1 + int(kept[0].max())
+    sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     found = of_cell[pairs], own[pairs] == 1
     yield from _tested(test, names, l, found, sizes, seen.folds[0] / _alone(part))
 
@@ -92,20 +95,23 @@ def _alone(part: int) -> float:
 def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) -> Iterator[Link]:
     """Pairs of records that are each other's nearest by some factor, and not equal to others."""
     y, z = seen.points(names, l, part)
-    n = len(y.codes)
     both = Points(np.concatenate([y.codes, z.codes]), np.concatenate([y.numbers, z.numbers]))
-    N = len(both.codes)
+    rows = seen.once(0), seen.once(l, part)
+    who = [seen.tables.of_person(k, at) for k, at in zip((0, l), rows, strict=True)]
+    units, n = persons.stacked(who, len(y.codes), len(both.codes))
+    asked, N = np.unique(units), int(units.max()) + 1
     rng = np.random.default_rng(0)  # the same records in every run
-    asked = np.arange(N) if N <= LOOKED_AT else np.sort(rng.choice(N, LOOKED_AT, replace=False))
-    there = two_nearest(both, both.only(asked), asked)
-    back = two_nearest(both, both.only(there.row), there.row)
+    if len(units) > LOOKED_AT:
+        asked = np.sort(rng.choice(asked, LOOKED_AT * len(asked) // len(units), replace=False))
+    there = nearest_units(both, units, asked)
+    back = nearest_units(both, units, there.row)
     mutual = (back.row == asked) & (there.first < APART**2)
     mutual &= (asked < there.row) | ~np.isin(there.row, asked)  # each pair once
     next_one = np.minimum(there.second, back.second)
     share = 1 - (1 - len(asked) / N) ** 2  # of the pairs, by one record or the other
     cell = [(side.numbers[:, 0] / APART).astype(np.int64) for side in (y, z)]
     cells, most = np.concatenate(cell), 1 + int(cell[0].max())
-    sizes = [np.bincount(c, minlength=most) for c in cell]
+    sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     ahead = np.full(len(asked), np.inf)  # how much nearer than the next, squared
     np.divide(next_one, there.first, out=ahead, where=there.first > 0)
     order = np.lexsort((rng.random(len(asked)), -ahead))  # of ties any
@@ -113,7 +119,7 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     for times in TIMES:
         pairs = order[(mutual & (next_one > times**2 * there.first))[order]]
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
-        yield from _tested(NEAREST, names, l, (cells[asked[pairs]], mixed), sizes, fold)
+        yield from _tested(NEAREST, names, l, (cells[there.ties[pairs]], mixed), sizes, fold)
 
 
 def _tested(
@@ -141,6 +147,6 @@ def _tested(
     chance = np.maximum(2 * n[kept] * N[kept] / (total * (total - 1.0)), 0.5)
     K, found, by = len(kept), int(mixed.sum()), float(chance.mean())
     low = float(beta.ppf(SURE / 2, found, K - found + 1)) if found else 0.0
-    persons, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
+    beyond, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
     p = float(binom.sf(found - 1, K, by))
-    yield Link(test, l, names, K, found, by * K, p, max(persons, 0) * fold, max(least, 0) * fold)
+    yield Link(test, l, names, K, found, by * K, p, max(beyond, 0) * fold, max(least, 0) * fold)

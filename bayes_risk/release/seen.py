@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
-from bayes_risk._core.nearest import Points
-from bayes_risk.data.columns import ROW_NUMBERS, names_records, why_identifier
+from bayes_risk._core.nearest import Points, ranks
+from bayes_risk.data.columns import ROW_NUMBERS, names_records
 from bayes_risk.data.equality import Coded, coded_numbers
 from bayes_risk.data.variables import FEW, holds_text
 
+from . import persons
 from .tables import Tables
 
 LEAST = 5  # pairs or rows below which nothing can be seen
@@ -45,7 +45,7 @@ class Seen:
         self.scaled |= scaled
         self.kept, self.cells = self.kept_of(self.names)
         self.made = [c for c in self.names if c not in self.kept]
-        folds = [self._fold(l) for l in range(self.m1)]
+        folds = [1 if tables.persons else self._fold(l) for l in range(self.m1)]
         self.folds = [max(fold, folds[0]) for fold in folds]
 
     def column(self, name: str) -> Coded:
@@ -74,6 +74,8 @@ class Seen:
 
         So may those that several records have, whatever their name (`num_shares`).
         """
+        if name == self.tables.person:
+            return True
         if name in (self.tables.made or ()):
             return False
         column = self.tables.frames[0][name]
@@ -145,8 +147,10 @@ class Seen:
             column = self.column(name)
             stacked = [column.codes[k][part] for k, part in zip((0, l), rows, strict=True)]
             records.add(np.concatenate(stacked), column.size)
-        parts = np.split(records.dense(), [len(rows[0])])
-        y, z = (np.bincount(part, minlength=records.size) for part in parts)
+        parts = zip(np.split(records.dense(), [len(rows[0])]), (0, l), rows, strict=True)
+        y, z = (
+            persons.holders(p, self.tables.of_person(k, at), records.size) for p, k, at in parts
+        )
         twice = [int(((one == 2) & (other == 0)).sum()) for one, other in ((y, z), (z, y))]
         least = max(LEAST, DOUBLES * min(map(len, rows)))
         return max(twice) >= least and min(y.max(), z.max()) == 1
@@ -160,7 +164,7 @@ class Seen:
         except InputError:
             return []
         varied = all(len(np.unique(v[~np.isnan(v)])) > 1 for v in numbers)
-        return [ranks_of(v) for v in numbers] if varied else []
+        return [ranks(v) for v in numbers] if varied else []
 
     def _varies(self, name: str) -> bool:
         return all((codes != codes[0]).any() for codes in self.column(name).codes[: self.m1])
@@ -186,19 +190,28 @@ class Seen:
         if column is None:
             return 0
         frames = self.tables.frames[1 : self.m1]
-        if any(name in f and why_identifier(f[name], "id") == ROW_NUMBERS for f in frames):
+        if any(name in f and self.tables.why_names(f[name]) == ROW_NUMBERS for f in frames):
             return 0
         y, *files = column.codes[: self.m1]
-        return int((np.isin(y, np.concatenate(files)) & (y > 0)).sum())
+        return self._persons(np.isin(y, np.concatenate(files)) & (y > 0))
+
+    def _persons(self, rows: Flags) -> int:
+        """Persons of whom some row of the original is marked."""
+        who = self.tables.of_person(0)
+        return int(persons.holders(rows.astype(np.int64), who, 2)[1])
 
     def alone(self, name: str) -> int:
         """Persons whose value of a column nobody else has."""
         codes = self.column(name).codes[0]
-        return int((np.bincount(codes[codes > 0]) == 1).sum())
+        return self._alone(codes, codes > 0)
+
+    def _alone(self, codes: Ints, there: Flags | bool = True) -> int:
+        once = persons.holders(codes, self.tables.of_person(0), 1 + int(codes.max()))[codes] == 1
+        return self._persons(once & there)
 
     def alone_together(self) -> int:
         """Persons whose values of the kept columns together nobody else has."""
-        return int((np.bincount(self.cells[0]) == 1).sum()) if self.kept else 0
+        return self._alone(self.cells[0]) if self.kept else 0
 
     def rows(self, l: int) -> Flags | slice:
         """Rows of table l that were replaced, where the release names them."""
@@ -253,7 +266,7 @@ class Seen:
         if column.kind not in ("numbers", "dates") or len(column.values) <= FEW + 1:
             return None
         parts = [column.values[column.codes[l]] for l in tables]
-        return np.split(ranks_of(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
+        return np.split(ranks(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
 
     def mean(self, name: str, tables: Sequence[int], rows: Sequence[Ints]) -> list[Array] | None:
         """Ranks, of some rows, of a number and of its mean over files; None: no numbers."""
@@ -261,7 +274,7 @@ class Seen:
             return None
         column = self.column(name)
         y, *files = (column.values[column.codes[l][at]] for l, at in zip(tables, rows, strict=True))
-        return np.split(ranks_of(np.concatenate([y, np.mean(files, axis=0)])), 2)
+        return np.split(ranks(np.concatenate([y, np.mean(files, axis=0)])), 2)
 
     def points(self, names: Sequence[str], l: int, part: int = 1) -> tuple[Points, Points]:
         """Records of the original and of a part of file l: levels, ranks of numbers, kept cells."""
@@ -288,11 +301,3 @@ def _all_equal(parts: Sequence[Ints], size: int) -> bool:
     """Whether all tables have the same values, in whatever order."""
     first, *others = (np.bincount(part, minlength=size) for part in parts)
     return all(np.array_equal(first, other) for other in others)
-
-
-def ranks_of(values: Array) -> Array:
-    """Mid-ranks of numbers from 0 to 2, so that two of them differ like two levels; NaN stays."""
-    there = ~np.isnan(values)
-    found = np.full(len(values), np.nan)
-    found[there] = 2 * rankdata(values[there]) / max(there.sum(), 1)
-    return found

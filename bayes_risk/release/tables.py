@@ -14,12 +14,14 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
 from bayes_risk.data.columns import why_identifier
 from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
 from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, is_numeric
 
-from .alike import aligned
+from .alike import aligned, coded_as_in
+from .persons import first_rows, persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
 
@@ -58,6 +60,8 @@ class Tables:
         Columns that could not be compared so far, and why.
     notes : dict of str to None
         How values were read that a file has in another form than the original.
+    person, persons : str or None, tuple of ndarray of int
+        The column that names persons, and each table's rows by person; without: empty.
     """
 
     index: pd.Index
@@ -73,6 +77,8 @@ class Tables:
     left_out: dict[str, str] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     known: dict[str, Coded] = field(default_factory=dict)
+    person: str | None = None
+    persons: tuple[Ints, ...] = ()
 
     @classmethod
     def of(
@@ -98,6 +104,7 @@ class Tables:
         part = isinstance(release, Release) and release.records is not None
         tables, corresponds = read_rows(original.index, tables, own, cure)
         more, made = others or {}, None if declared is None else frozenset(declared)
+        tables = [coded_as_in(original, table) for table in tables]
         frames = (original, *tables, *more.values())
         places = [place_of(l) for l in range(len(tables) + 1)] + [*more]
         return cls(
@@ -148,11 +155,34 @@ class Tables:
         """Number of the original's records."""
         return int(self.sizes[0])
 
+    def by_person(self, name: str | None) -> "Tables":
+        """The same, with rows that belong to the persons whom a column of the original names."""
+        if name is not None:
+            own = persons_of(self.frames[0][known_columns("person", [name], list(self.names))[0]])
+            files = zip(self.frames[1 : self.m + 1], self.corresponds, strict=True)
+            self.persons = (own, *(persons_of_file(f, name, own, bool(c)) for f, c in files))
+            self.person = name
+        return self
+
+    def of_person(self, l: int, rows: Any = slice(None)) -> Ints | None:
+        """Persons of some rows of table l; None: each row is one."""
+        return self.persons[l][rows] if self.persons else None
+
+    @property
+    def n_persons(self) -> int:
+        """Number of the original's persons."""
+        return 1 + int(self.persons[0].max()) if self.persons else self.n
+
     def column(self, name: str) -> Coded:
         """A column of all tables, 0 where missing; an error where it cannot be compared."""
         if name not in self.known:
             own = self.code
-            found = coded(name, self._columns(name), self.places) if own is None else own(name)
+            columns = [] if own else self._columns(name)
+            found = own(name) if own else coded(name, columns, self.places)
+            if found.apart and self.persons:  # rows of a person are alike by themselves
+                once = map(first_rows, self.persons, columns)
+                rest = columns[self.m + 1 :]
+                found = found._replace(apart=coded(name, [*once, *rest], self.places).apart)
             self.known[name] = found
             self.notes |= dict.fromkeys(self.known[name].notes)
         return self.known[name]
@@ -218,7 +248,14 @@ class Tables:
         for place, name in enumerate(self.names if self.categories is None else ()):
             if why := why_identifier(self.frames[0][name], str(name), first=place == 0):
                 found[name] = why
+        if self.person is not None:
+            found[self.person] = why_person(self.frames[0][self.person], "id")
         return found
+
+    def why_names(self, column: pd.Series) -> str:
+        """Why a column of a file names or numbers records, or persons."""
+        by = why_person if column.name == self.person else why_identifier
+        return by(column, "id")
 
     def outside(self) -> tuple[str, ...]:
         """Columns of files that the original does not have."""

@@ -244,10 +244,14 @@ def audits(
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
+    person, shown = study.data.person, None
+    if person is not None and found.get("identification") is None:
+        shown = br.exposure(ready.df, ready.release, person=person)
     verdict = judge(
         found.get("attribute"),
         found.get("identification"),
         study.thresholds.made(),
+        exposure=shown,
         diagnostics=diagnostics_of(ready.fit),
         rows=found.get("correspondence"),
         membership=found.get("membership"),

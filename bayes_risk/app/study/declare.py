@@ -49,7 +49,8 @@ def matching_options(study: Study, df: pd.DataFrame, releases: Any) -> dict[str,
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
     population = _population(study, df, releases)
-    return {**made(section.given_to(br.identification_risk)), "population": population}
+    options = made(section.given_to(br.identification_risk))
+    return {**options, "population": population, "person": study.data.person}
 
 
 def _population(study: Study, df: pd.DataFrame, releases: Any) -> Any:

@@ -187,6 +187,7 @@ class DataSection(Section):
     demo: Literal["fair", "italy", "visits"] | None = worded('"fair", "italy" or "visits"')
     columns: list[str] | None = worded(COLUMNS)
     index: str | None = worded("the name of the column with record labels")
+    person: str | None = worded("the name of the column with the person of each record")
     missing: Literal["error", "level"] = worded('"error" or "level"', "error")
     missing_codes: MissingCodes | dict[str, MissingCodes] = worded(
         '"error", "level" or "blank", or a table of column = one of them', "error"

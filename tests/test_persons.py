@@ -1,0 +1,107 @@
+"""Persons of several records: panels and households are counted once a person."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import bayes_risk as br
+from bayes_risk.release.links import links
+from bayes_risk.release.links_result import LEVEL
+
+WAVES, PERSONS = 5, 120
+
+
+def panel(rng, n=PERSONS, waves=WAVES, start=0):
+    """Incomes of persons, near each other over the waves; age moves with the wave."""
+    pid = np.repeat(np.arange(start, start + n), waves)
+    wave = np.tile(np.arange(waves), n)
+    level = np.repeat(rng.normal(10, 0.8, n), waves)
+    income = np.exp(level + rng.normal(0, 0.05, n * waves)).round(2)
+    rent = np.exp(level / 2 + rng.normal(0, 0.3, n * waves)).round(2)
+    sex = np.repeat(rng.integers(0, 2, n), waves)
+    frame = {"pid": pid, "wave": wave, "sex": sex, "income": income, "rent": rent}
+    return pd.DataFrame(frame).assign(pid=lambda df: df["pid"] * 7 + 10_003)
+
+
+def noisy(df, rng):
+    """Two per cent of noise in every row."""
+    return df.assign(
+        **{c: df[c] * np.exp(rng.normal(0, 0.02, len(df))) for c in ("income", "rent")}
+    )
+
+
+def one_exact(df, rng):
+    """One row a person as it is, the others of another panel."""
+    other = panel(rng)
+    keep = df.groupby("pid").sample(1, random_state=int(rng.integers(1_000))).index
+    made = df.assign(income=other["income"], rent=other["rent"])
+    made.loc[keep, ["income", "rent"]] = df.loc[keep, ["income", "rent"]]
+    return made
+
+
+def most(found, sure=True):
+    """Persons of the test that sees most."""
+    return max((one.persons for one in found.tests if one.seen or not sure), default=0.0)
+
+
+@pytest.mark.parametrize("leak", [noisy, one_exact])
+@pytest.mark.parametrize("order", ["rows", "shuffled", "without pid"])
+def test_panels_that_know_persons_are_seen_person_by_person(leak, order):
+    rng = np.random.default_rng(1)
+    df = panel(rng)
+    file = leak(df, rng)
+    if order != "rows":
+        file = file.sample(frac=1, random_state=2, ignore_index=True).iloc[:-1]
+    file = file.drop(columns="pid") if order == "without pid" else file.assign(pid=file["pid"] + 1)
+    found = links(df, file, person="pid", corresponds=None if order == "rows" else False)
+    assert found.n == PERSONS
+    assert most(found) > PERSONS / 2
+    assert all(one.persons <= PERSONS for one in found.tests)
+
+
+def sound(kind, rng):
+    """A panel and one of other people; or a partial file whose incomes follow nobody's."""
+    df, other = panel(rng, 40), panel(rng, 40, start=1_000)
+    if kind == "partial":
+        return df, df.assign(income=other["income"], rent=other["rent"])
+    if kind == "moved":
+        return df, other.sample(frac=1, random_state=1, ignore_index=True).iloc[:-3]
+    if kind == "without pid":
+        return df, other.drop(columns="pid").iloc[:-3]
+    same = df.groupby("pid")[["income", "rent"]].transform("first")  # one income a household
+    made = other.groupby("pid")[["income", "rent"]].transform("first")
+    return df.assign(**same), other.assign(**made).iloc[:-5]
+
+
+@pytest.mark.parametrize("kind", ["partial", "moved", "without pid", "household"])
+def test_panels_of_other_people_raise_false_alarms_at_the_stated_rate(kind):
+    rng, times = np.random.default_rng(4), 40
+    alarms = 0
+    for _ in range(times):
+        df, file = sound(kind, rng)
+        alarms += most(links(df, file, person="pid")) > 0
+    assert binom.sf(alarms - 1, times, LEVEL) > 1e-3
+
+
+def test_alone_is_who_has_what_no_other_person_has():
+    df = pd.DataFrame({"pid": [7, 7, 9, 9, 9], "pay": [10.0, 10, 20, 30, 30], "b": [1, 2, 2, 1, 1]})
+    file = df.assign(b=[2, 2, 1, 1, 2]).drop(columns="pid")
+    by_person = br.exposure(df, file, keys=["pay"], person="pid")
+    by_row = br.exposure(df, file, keys=["pay"])
+    assert by_person.unique.tolist() == [True] * 5
+    assert by_row.unique.tolist() == [False, False, True, False, False]
+    assert by_person.links.unchanged["pay"] == 2
+    assert by_person.files.loc[1, "persons"] == 2
+    assert by_person.files.loc[1, "replicated_persons"] == 2
+    assert "pid" in by_person.identifiers and "pid" not in by_person.compared
+
+
+def test_a_person_must_be_known_of_each_record():
+    df = pd.DataFrame({"pid": [1, None], "x": [1, 2]})
+    with pytest.raises(br.InputError, match="'pid' is missing in 1 of 2 records"):
+        br.exposure(df, df, person="pid")
+    with pytest.raises(br.InputError, match="person"):
+        br.exposure(df, df, person="nobody")
+    with pytest.raises(br.InputError, match="is a key too"):
+        br.identification_risk(df, df, known=[], synthesized=["x", "pid"], person="pid")
