@@ -7,6 +7,7 @@ data -> model -> posterior draws -> release -> intruder -> risk -> summary.
 Names are imported when first used, so ``import bayes_risk`` costs next to nothing.
 """
 
+import os
 import re
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 from bayes_risk._core import __version__ as __version__
 
+if os.environ.get("BAYES_RISK_OWN_PROCESS"):  # of a command, or of one of its workers
+    import_module("._core.surroundings", __name__).read_nothing_here()
 _MODULE_OF = {
     name: module
     for module, name in re.findall(

@@ -15,6 +15,7 @@ import bayes_risk as br
 from bayes_risk._core.checkpoint import Store, _stem
 from bayes_risk.app.output import RUN, differences, workplace
 from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import parse_study
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -374,6 +375,7 @@ import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from bayes_risk.app.run import run_study
+from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import parse_study
 import json, warnings
 warnings.simplefilter("ignore")
@@ -409,3 +411,72 @@ def test_killed_at_random_points(tmp_path, study):
     assert kills > 3
     assert content(tmp_path / "out") == content(tmp_path / "whole")
     assert sorted(os.listdir(tmp_path)) == ["out", "whole"]
+
+
+# --- every file that a run reads ----------------------------------------------------------------
+
+
+@pytest.fixture
+def begun_of_files(begun, tmp_path, monkeypatch):
+    """The same of a synthesis that is named by its text file, with a helper of a build file."""
+    table = tmp_path / "data.csv"
+    export = tmp_path / "export"
+    export.mkdir()
+    for l in (1, 2):
+        (export / f"syn_{l}.csv").write_text(table.read_text())
+    (export / "synthesis_info_syn.txt").write_text(
+        "Number of synthetic data sets: 2\nOutput file(s): (csv)\n"
+    )
+    given = dict(begun, release={"files": [str(export / "synthesis_info_syn.txt")]})
+    given["release"]["columns"] = ["b"]
+    given["output"] = {"folder": str(tmp_path / "files")}
+    stopped(parse_study(given), monkeypatch)
+    return given
+
+
+@pytest.mark.parametrize("name", ["syn_1.csv", "syn_2.csv", "synthesis_info_syn.txt"])
+def test_a_changed_file_behind_a_file_is_refused_and_named(begun_of_files, tmp_path, name):
+    file = tmp_path / "export" / name
+    file.write_text(file.read_text() + ("1,1\n" if name.endswith("csv") else "more: 1\n"))
+    with pytest.raises(br.InputError, match=f"{name} has changed"):
+        run_study(with_changes(begun_of_files))
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(begun_of_files, tmp_path, monkeypatch):
+    from bayes_risk.app.run import audit
+
+    file, reads = tmp_path / "export" / "syn_1.csv", audit.provenance_of
+
+    def changed_after(*given):
+        file.write_text(file.read_text().replace("\n1,", "\n2,"))
+        return reads(*given)
+
+    monkeypatch.setattr(audit, "provenance_of", changed_after)
+    with pytest.raises(br.InputError, match=r"syn_1\.csv has changed while it was read"):
+        run_study(with_changes(begun_of_files))
+    assert not (tmp_path / "files").exists()
+
+
+def test_the_files_behind_a_python_file_are_those_that_it_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "helper_of_build.py").write_text("import numpy\nimport further_of_build\n")
+    (tmp_path / "further_of_build.py").write_text("import helper_of_build, json\n")
+    build = tmp_path / "build.py"
+    build.write_text("import helper_of_build\nimport bayes_risk, pandas\nimport no_such_module\n")
+    assert sorted(p.name for p in files_behind(build)) == [
+        *("build.py", "further_of_build.py", "helper_of_build.py")
+    ]
+
+
+def test_the_catalog_of_a_sas_file_is_one_of_its_files(tmp_path):
+    table = tmp_path / "a.sas7bdat"
+    assert [*files_behind(table)] == [table]
+    for name in ("formats.sas7bcat", "a.sas7bcat"):
+        (tmp_path / name).write_text("")
+        assert [*files_behind(table)] == [table, tmp_path / name]
+
+
+def test_a_folder_that_is_no_synthesis_is_not_hashed(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("")
+    assert [*files_behind(tmp_path)] == [tmp_path]

@@ -109,7 +109,10 @@ ERRORS = {
     "empty rule": ([{}], "rule 1 names no column, and so excludes everything"),
     "no level": ([{"x0": []}], "no level of column 'x0', and so excludes nothing"),
     "unknown column": ([{"age": ["b"]}], "names column 'age', which the table does not have"),
-    "unknown level": ([{"x0": ["c"]}], r"names 'c', which is no level of column 'x0'; it has"),
+    "unknown level": (
+        [{"x0": ["c"]}],
+        r"names 'c', which is no level of column 'x0'; check its spelling",
+    ),
     "all levels": (
         [{"x0": ["a", "b"]}],
         "exclude every combination.*not every level of its columns",

@@ -22,6 +22,7 @@ import typer
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import compiling_told, no_bars
+from bayes_risk._core.surroundings import numba_cache, read_nothing_here
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -36,12 +37,14 @@ _own: list[Any] = []  # of a process that is a command's, not a script's: folder
 def own_process() -> None:
     """Make all that this process writes readable by its owner alone.
 
-    Worker processes import nothing from the folder in which the command was given.
+    Nothing is imported from the folder in which the command was given, and no library reads a
+    configuration file there; in worker processes neither.
     """
     os.umask(0o077)
     os.environ["PYTHONSAFEPATH"] = "1"
+    read_nothing_here()
     no_bars()
-    _own.append(True)
+    _own.extend([True, numba_cache()])
 
 
 def compile_beside(output: Path) -> None:

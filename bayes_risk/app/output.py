@@ -81,14 +81,28 @@ def output_folder(
         yield new
         for file in new.iterdir():
             file.chmod(0o600)
+            on_disk(file)
+        on_disk(new)
         check_target(folder, overwrite=overwrite)  # it may have come to be meanwhile
         if folder.exists():
             folder.rename(old)
         new.rename(folder)
+        on_disk(folder.parent)  # before the steps go
     finally:
         if old.exists() and not folder.exists():
             old.rename(folder)
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+def on_disk(path: Path) -> None:
+    """Wait until the system has written a file or folder; where it offers that of folders."""
+    if path.is_dir() and os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # --- where a run works --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -420,5 +421,6 @@ def _read_errors(file: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         what = f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or say"
         raise broken(file, f'{what} what it is: encoding="cp1250"') from None
-    except (gzip.BadGzipFile, EOFError, csv.Error, pd.errors.ParserError) as error:
-        raise broken(file, f"could not be read: {error}; is it whole, and a CSV?") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error, pd.errors.ParserError) as error:
+        kind = "is damaged" if isinstance(error, zlib.error) else f"could not be read: {error}"
+        raise broken(file, f"{kind}; is it whole, and a CSV?") from None

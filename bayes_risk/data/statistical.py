@@ -51,7 +51,10 @@ def stored_columns(
     names, ranges = list(first.column_names), first.missing_ranges
     check_header(names, file)
     if suffix == ".zsav":
-        check_unpacked(8 * first.number_rows * len(names), file, suffix)
+        rows = first.number_rows
+        if rows is None or rows < 0:
+            raise broken(file, "does not say how many records it holds; save it as .sav or CSV")
+        check_unpacked(8 * rows * len(names), file, suffix)
     if columns is not None:
         names = known_columns("columns", columns, names, repr(str(file)))
     names = names if among is None else [name for name in names if name in among]
@@ -92,10 +95,17 @@ def _labels(file: Path, suffix: str, meta: Any) -> Mapping[str, Codes]:
     if suffix != ".sas7bdat":
         found: Mapping[str, Codes] = meta.variable_value_labels
         return found
-    catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
-    catalog = next((path for path in catalogs if path.is_file()), None)
+    catalog = catalog_of(file)
     formats = {} if catalog is None else _reader(catalog, ".sas7bcat")()[1].value_labels
     return {k: formats[name] for k, name in meta.variable_to_label.items() if name in formats}
+
+
+def catalog_of(file: Path) -> Path | None:
+    """The catalog of value labels that is read with a SAS file."""
+    if file.suffix.lower() != ".sas7bdat":
+        return None
+    catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
+    return next((path for path in catalogs if path.is_file()), None)
 
 
 def _reader(file: Path, suffix: str) -> Any:
@@ -114,9 +124,9 @@ def _reader(file: Path, suffix: str) -> Any:
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
         try:
             table, meta = function(str(file), **dates, **how)
-        except Exception as error:  # the reader has many, some of them bare
-            told = f"is no readable {suffix} file: {error}; is it whole? Save it again as UTF-8"
-            raise broken(file, told) from None
+        except Exception as error:  # the reader has many; their words may hold values of the data
+            told = f"is no readable {suffix} file ({type(error).__name__}); is it whole?"
+            raise broken(file, f"{told} Save it again as UTF-8") from None
         return table, meta
 
     return read

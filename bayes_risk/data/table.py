@@ -262,8 +262,11 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     except InputError:
         raise
     except Exception as error:  # pyarrow and pandas stumble over broken bytes in many ways
-        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise broken(file, f"is no readable Parquet file: {told}") from None
+        # their words may hold values of the data
+        told = (
+            f"is no readable Parquet file ({type(error).__name__}); is it whole? Times of day and"
+        )
+        raise broken(file, f"{told} dates outside the years 1 to 9999 are to be text") from None
     table = table.reset_index([name for name in table.index.names if name in names])
     table = table.reset_index(drop=True)
     if columns is not None:

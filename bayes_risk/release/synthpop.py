@@ -12,6 +12,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
+from bayes_risk._core.validate import MOST
 from bayes_risk.data.delimited import Dialect, read_delimited
 from bayes_risk.data.kinds import SUFFIXES, checked_file
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
@@ -23,6 +24,7 @@ from .release import Release
 
 PREFIX, SUFFIX = "synthesis_info_", ".txt"
 WRITTEN = {"csv": ".csv", "tab": ".tab", "txt": ".txt", "Stata": ".dta"}
+LARGEST = 2_000_000  # characters of it that are read
 READ = (*SUFFIXES, ".tab", ".txt")
 CURE = 'write.syn(..., filetype = "csv")'
 
@@ -50,17 +52,18 @@ class SynthesisInfo:
 
 def read_info(file: Path) -> SynthesisInfo:
     """Read a ``synthesis_info_<name>.txt``; lines that are not known are passed over."""
-    text = file.read_text(encoding="utf-8-sig", errors="replace")  # what counts is ASCII
+    with file.open(encoding="utf-8-sig", errors="replace") as read:  # what counts is ASCII
+        text = read.read(LARGEST)
     m, seed = _stated(text, "Number of synthetic data sets"), _stated(text, "Seed used")
     written = re.search(r"^Output file\(s\): *\((\w+)\)", text, re.M)
     return SynthesisInfo(
         name=file.name.removeprefix(PREFIX).removesuffix(SUFFIX),
         saved=_stated(text, "Date saved"),
         original=_stated(text, "Data frame with original data"),
-        m=int(m) if m and m.isdigit() else None,
+        m=int(m) if m and re.fullmatch("[0-9]{1,9}", m) else None,
         filetype=written[1] if written else None,
         methods=_methods(text),
-        seed=int(seed) if seed and re.fullmatch(r"-?\d+", seed) else None,
+        seed=int(seed) if seed and re.fullmatch("-?[0-9]{1,19}", seed) else None,
     )
 
 
@@ -116,6 +119,11 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
         raise InputError(
             f"{info.name!r} was written as {info.filetype} files, which are not read; write it "
             f"again with {CURE}"
+        )
+    if info.m > MOST["m"]:
+        raise InputError(
+            f"{path.name} states {info.m:,} data sets, and at most {MOST['m']:,} are read; give a "
+            "list of the data files"
         )
     numbers = [""] if info.m == 1 else [f"_{l}" for l in range(1, info.m + 1)]
     names = [f"{info.name}{n}{WRITTEN[info.filetype]}" for n in numbers]

@@ -18,6 +18,7 @@ from bayes_risk.data.columns import kinds_of
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
 
@@ -121,18 +122,34 @@ def study_of(
 
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
-    """What fields of a CSV mean missing: words among numbers, negative codes among others."""
+    """What fields of a CSV mean missing: words among numbers, negative codes among others.
+
+    Any other word may be a value of one person, and stays.
+    """
     found: dict[str, None] = dict.fromkeys(df.attrs.get(WORDS_READ, ()))
     for name in df:
         column = df[name]
         if holds_text(column):
             numbers, words = numbers_in(pd.Index(column.dropna().unique()), decimal)
-            if len(words) == 1 and len(numbers) > FEW:
+            if len(words) == 1 and len(numbers) > FEW and _is_missing(words[0]):
                 found[words[0]] = None
             if (column == "NA").any():
                 found["NA"] = None
     codes = {k.code for k in kinds_of(df).values() if k.code is not None and k.missing}
     return [*found, *(f"{c:g}" for c in sorted(codes))]
+
+
+# Answers that stand for no number, in some languages; other words may be values of persons
+NO_ANSWER = frozenset(
+    "refus|refused|refusal|refuse|dk|don't know|dont know|not applicable|not stated|"
+    "inapplicable|nsp|ne sait pas|non réponse|sans objet|k.a.|keine angabe|weiss nicht|weiß nicht|"
+    "verweigert|ns|nc|ns/nc|no sabe|no contesta|non so|rifiuta|não sabe|nao sabe|weet niet|geen antwoord|odmowa|"
+    "nie wiem|brak danych".split("|")
+)
+
+
+def _is_missing(word: str) -> bool:
+    return word.strip().lower() in MISSING_WORDS | NO_ANSWER
 
 
 class _Draft:

@@ -482,8 +482,7 @@ def _allowed(builder: Builder, column: str, drawn: npt.NDArray[Any]) -> Array:
     if levels and wrong.any():
         raise ModelError(
             f"the model drew {values[wrong][0]:g} for {column!r}, which has levels 0 to "
-            f"{levels - 1} ({', '.join(variable.labels)}); observe table[{column!r}].cat.codes "
-            "with as many categories"
+            f"{levels - 1}; observe table[{column!r}].cat.codes with as many categories"
         )
     return values
 

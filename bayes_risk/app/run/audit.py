@@ -160,11 +160,14 @@ def diagnostics_of(fit: Any) -> dict[str, Any]:
     return found if notes is None else found | {"notes": list(notes)}
 
 
-def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
+def result_of(
+    study: Study, what: str, seed: int, read: Callable[[], None] = lambda: None, **how: Any
+) -> RunResult:
     """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
 
     Or every replicate of the candidates of ``[compare]``; or matching of files, of which nothing is
-    known but their keys (``"identify"``). ``how``: n_jobs, progress.
+    known but their keys (``"identify"``). ``read`` is called when all files are read. ``how``:
+    n_jobs, progress.
     """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
     with clock("data"):
@@ -175,6 +178,7 @@ def result_of(study: Study, what: str, seed: int, **how: Any) -> RunResult:
             runs = tried_of(study, what, df)
             files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
+        read()
     own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
     own |= {"data_sha256": sha256, "provenance": provenance}
     if what == "identify":

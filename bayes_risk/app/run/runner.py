@@ -25,8 +25,17 @@ from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, Overall, Progress, in_part, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.output import Workplace, check_target, output_folder, workplace, write_run
+from bayes_risk.app.output import (
+    SHOWN,
+    Workplace,
+    check_target,
+    differences,
+    output_folder,
+    workplace,
+    write_run,
+)
 from bayes_risk.app.study.declare import read_data
+from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS
@@ -47,14 +56,14 @@ LARGEST = 5  # records of a count's largest values
 
 
 def identity(study: Study, kind: str) -> dict[str, Any]:
-    """Kind of run, settings, versions, and hashes of every file that the study names."""
+    """Kind of run, settings, versions, and hashes of every file that it reads."""
     study = audit.with_keys(study, output={"folder": None})
     named = [*files_in(study)]
     for name in study.compare.candidates if study.compare is not None else ():
         one = candidate_study(study, name)
         named += files_in([one.model, one.release])
-    # those that are not there are told where they are read
-    files = {p for path in named for p in [path, *path.rglob("*")] if p.is_file()}
+    # those that are not there are refused where they are read
+    files = {p for path in named for p in files_behind(path) if p.is_file()}
     levels = json.dumps(study.data.levels).encode()
     return {
         "run": kind,
@@ -133,14 +142,22 @@ def run(
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
     place: Any = nullcontext(Workplace(None, None, seed))
+    begun: dict[str, Any] = {} if output is None else identity(study, what)
     if output is not None:
         check_target(output, overwrite=overwrite)
-        place = workplace(output, identity(study, what), seed, restart=restart)
+        place = workplace(output, begun, seed, restart=restart)
+
+    def as_begun() -> None:
+        if begun and (found := differences(begun, identity(study, what))):
+            changed = "; ".join(found[:SHOWN])
+            raise InputError(f"{changed} while it was read; run again when it is whole")
+
     with guarded(None if max_memory is None else bytes_of(max_memory)), place as work:
         if work.store is not None and work.store.found:
             tell("steps found", work.store.found, work.store.found)
         with working(backend, n_jobs, work.folder), keeping(work.store):
-            result = result_of(study, what, work.random_seed, n_jobs=n_jobs, progress=tell)
+            how: dict[str, Any] = {"n_jobs": n_jobs, "progress": tell}
+            result = result_of(study, what, work.random_seed, as_begun, **how)
         if output is not None:
             with output_folder(output, overwrite=overwrite, aside=work.folder) as folder:
                 tell("report", 0, 1)
