@@ -52,10 +52,16 @@ def test_target_mcse_settles_the_release_that_was_in_doubt(tmp_path):
     people()[0].to_csv(tmp_path / "data.csv", index=False)
     first, made = audited(tmp_path / "data.csv")
     records = first.attribute.records
-    worst = records["log_bayes_factor"].idxmax()
-    error = float(records.loc[worst, "mcse_log_bayes_factor"])
-    limit = float(records.loc[worst, "log_bayes_factor"]) + 1.5 * error
-    measure, limits = "log Bayes factor", {"attribute_log_bayes_factor": limit}
+    gained = records["probability"] - records["prior"]
+    worst = gained.idxmax()
+    p, error = records.loc[worst, "probability"], records.loc[worst, "mcse_log_bayes_factor"]
+    error = max(float(records.loc[worst, "mcse"]), float(p * (1 - p) * error))
+    measure = "probability gained"
+    limits = {
+        "attribute_gain": float(gained[worst]) + 1.5 * error,
+        "attribute_log_bayes_factor": float("inf"),
+        "share_not_audited": 1.0,
+    }
     found, shown = audited(tmp_path / "data.csv", limits)
     for _ in range(3):  # the cure, then half of it
         (said,) = [r for r in found.verdict.reasons if r.measure == measure]

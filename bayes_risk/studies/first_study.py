@@ -143,8 +143,8 @@ def _words(df: pd.DataFrame, decimal: str) -> list[str]:
 NO_ANSWER = frozenset(
     "refus|refused|refusal|refuse|dk|don't know|dont know|not applicable|not stated|"
     "inapplicable|nsp|ne sait pas|non réponse|sans objet|k.a.|keine angabe|weiss nicht|weiß nicht|"
-    "verweigert|ns|nc|ns/nc|no sabe|no contesta|non so|rifiuta|não sabe|nao sabe|weet niet|geen antwoord|odmowa|"
-    "nie wiem|brak danych".split("|")
+    "verweigert|ns|nc|ns/nc|no sabe|no contesta|non so|rifiuta|não sabe|nao sabe|"
+    "weet niet|geen antwoord|odmowa|nie wiem|brak danych".split("|")
 )
 
 

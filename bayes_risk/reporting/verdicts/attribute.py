@@ -236,6 +236,11 @@ def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
     if risk.sample.at_random and at_most(N, k) <= limit * N + ROUNDING:
         yield no_objection(measure, f"{text}; {percent(limit)} of all are allowed.")
         return
-    enough = bisect_left(range(N), True, key=lambda j: at_most(N, j) <= limit * N)
     allowed = f"; {percent(limit)} of all are allowed" * risk.sample.at_random
-    yield doubt(measure, f"{text}{allowed}.", f'targets = {enough} (drawn at random), or "all"')
+    yield doubt(measure, f"{text}{allowed}.", "targets")
+
+
+def enough(risk: AttributeRisk | None, limits: Thresholds) -> int:
+    """Targets drawn at random of whom none may count, so that few others do."""
+    N = 0 if risk is None or risk.sample is None else risk.sample.records
+    return bisect_left(range(N), True, key=lambda k: at_most(N, k) <= limits.share_not_audited * N)

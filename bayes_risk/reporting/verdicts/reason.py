@@ -216,6 +216,7 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
     ),
     "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
     "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
+    "targets": 'targets = {targets} (drawn at random), or "all"',
     "grid narrow": "guesses of numbers that reach further, in steps as fine",
     "grid coarse": "more guesses of numbers (n), in finer steps",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
@@ -266,7 +267,10 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
 
 
 def settings_that_settle(
-    risk: AttributeRisk | None, diagnostics: Mapping[str, Any], keys: Iterable[str] = ()
+    risk: AttributeRisk | None,
+    diagnostics: Mapping[str, Any],
+    keys: Iterable[str] = (),
+    targets: int = 0,
 ) -> dict[str, str]:
     """What the settings should be, given what they were.
 
@@ -280,5 +284,6 @@ def settings_that_settle(
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
         "target_mcse": f"{float(np.quantile(there, 0.95)) / 4:.1g}" if len(there) else "0.02",
         "keys": ", ".join(keys),
+        "targets": str(targets),
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
     }

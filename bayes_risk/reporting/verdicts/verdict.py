@@ -14,7 +14,7 @@ from bayes_risk.matching.words import Matching
 from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
-from .attribute import audited, not_audited
+from .attribute import audited, enough, not_audited
 from .reason import (
     CURES,
     GAINED,
@@ -124,9 +124,10 @@ def judge(
         **others,
     )
     keys = () if identification is None else identification.known
-    settings = settings_that_settle(attribute, diagnostics or {}, keys)
+    wanted = enough(attribute, case.limits)
+    settings = settings_that_settle(attribute, diagnostics or {}, keys, wanted)
     reasons = [
-        replace(r, cure=CURES.get(r.cure, r.cure).format_map(settings)) if r.cure else r
+        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
         for r in reasons_of(case)
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:3], *USE[:2], RISK[3], USE[2])
