@@ -59,7 +59,8 @@ def files(tmp_path):
 def fake_run(monkeypatch, result=None, doing=lambda: None):
     """Put a ready result in the place of the work, and a line in that of the report."""
 
-    def ready(study, what, seed, progress, n_jobs):
+    def ready(study, what, seed, read, progress, n_jobs):
+        read()
         progress("fit", 1, 1)
         doing()
         return result or study_result(study)

@@ -45,7 +45,7 @@ def fit():
 def test_priors_make_every_posterior_proper(fit, name):
     release = fit.synthesize(1, [name], random_seed=2)
     grids = {"k": br.Grid(bounds=(0, 12), n=13)} if name == "k" else {}
-    how = {"targets": 3, "refit_budget": int(name == "apart"), "random_seed": 3}
+    how = {"targets": 3, "refit_budget": int(name == "apart"), "random_seed": 3, "prior": "uniform"}
     risk = br.attribute_risk(fit, release, guesses=grids, **how)
     assert np.isfinite(risk.log_probability).all()
     assert np.allclose(np.exp(risk.log_probability).sum(axis=0), 1)
@@ -95,5 +95,6 @@ def test_outcomes_that_are_always_zero_or_of_one_level():
     fit = model.fit(df, draws=40, tune=60, chains=2, random_seed=1)
     release = fit.synthesize(1, random_seed=2)
     grids = {"none": br.Grid(bounds=(0, 4), n=5)}
-    risk = br.attribute_risk(fit, release, guesses=grids, targets=2, refit_budget=0, random_seed=3)
+    how = {"targets": 2, "refit_budget": 0, "random_seed": 3, "prior": "uniform"}
+    risk = br.attribute_risk(fit, release, guesses=grids, **how)
     assert np.isfinite(risk.log_probability).all()

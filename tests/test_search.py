@@ -30,7 +30,7 @@ def audit():
 
     def risk(budget, fit=fit, release=release, **options):
         guesses = br.JointGrid(grids, budget=budget)
-        how = {"evidence": "exact", "targets": 6, "random_seed": 1} | options
+        how = {"evidence": "exact", "targets": 6, "random_seed": 1, "prior": "uniform"} | options
         return br.attribute_risk(fit, release, guesses=guesses, **how)
 
     risk.few = model.fit(df, draws=30, chains=2, random_seed=3)

@@ -156,8 +156,8 @@ def run(
         if work.store is not None and work.store.found:
             tell("steps found", work.store.found, work.store.found)
         with working(backend, n_jobs, work.folder), keeping(work.store):
-            how: dict[str, Any] = {"n_jobs": n_jobs, "progress": tell}
-            result = result_of(study, what, work.random_seed, as_begun, **how)
+            how: dict[str, Any] = {"read": as_begun, "n_jobs": n_jobs, "progress": tell}
+            result = result_of(study, what, work.random_seed, **how)
         if output is not None:
             with output_folder(output, overwrite=overwrite, aside=work.folder) as folder:
                 tell("report", 0, 1)

@@ -51,7 +51,8 @@ def on_gains(
     found: dict[str, list[tuple[str, str, Gain]]] = {}
     for prior, one in every.items():
         for measure, what, gain in gains(one):
-            found.setdefault(measure, []).append((prior, what, gain))
+            if measure != NEAR or prior or not risk.priors:  # a flat one is as wide as its grid
+                found.setdefault(measure, []).append((prior, what, gain))
     for measure, candidates in found.items():
         yield _judged(risk, measure, candidates, limits, width, cure)
     yield from _not_audited(risk, limits)
@@ -178,7 +179,8 @@ def _judged(
     said = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
-        under = f"under the {prior or 'flat'} prior" if sure.any() or maybe.any() else under
+        one = sure.any() or maybe.any() or measure == NEAR
+        under = f"under the {prior or 'flat'} prior" if one else under
         said = f"{begun(under)}: {said[0].lower()}{said[1:]}"
     place, most = _largest(gain, sure if sure.any() else maybe if maybe.any() else gain.open)
     if most > 0:
