@@ -276,8 +276,9 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
                     "original; write them in the same unit"
                 )
     cure = "write it with the same codes, labels or unit, or leave the column out"
-    chance = ((original.times == 1).sum() + 1) / (original.times.sum() + 1)
-    by_chance = bdtrc(new - 1, n, chance) if new else 1.0
+    fold, other = _fold(original.times), _fold(times[there])
+    chance = ((original.times == fold).sum() + 1) / (original.times.sum() / fold + 1)
+    by_chance = bdtrc(new // other - 1, n // other, chance) if new else 1.0
     if most and (few and by_chance <= CHANCE or text and n >= ENOUGH and new == n):
         return (
             f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
@@ -297,6 +298,11 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
     return ""
 
 
+def _fold(times: Ints) -> int:
+    """How many times every value stands in a table at least: each counts once."""
+    return max(int(np.gcd.reduce(times.astype(np.int64))), 1) if len(times) else 1
+
+
 def _recoded(original: _Shown, file: _Shown, every: bool) -> bool:
     """Whether a common level of each table is absent in the other, beyond chance.
 
@@ -310,7 +316,7 @@ def _recoded(original: _Shown, file: _Shown, every: bool) -> bool:
         return False
     both = original.levels(n), file.levels(m)
     size = max(map(len, both))
-    y, z = (np.pad(levels, (0, size - len(levels))) for levels in both)
+    y, z = (np.pad(levels // _fold(levels), (0, size - len(levels))) for levels in both)
     level = CHANCE / size
     gone = (z == 0) & (y * np.log1p(m / n) > -np.log(level))  # (n / (n + m))^y: all fell to one
     come = (y == 0) & (z * np.log1p(n / m) > -np.log(level))
@@ -335,6 +341,7 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
             y, z = (np.where(v, place, -1) for v, place in zip((y, z), places, strict=True))
         both = (y + 1) * size + z + 1
         pairs, count = np.unique(both, return_counts=True)
+        count = count // _fold(count)
         own, their = (found - 1 for found in np.divmod(pairs, size))
         if len(np.unique(own)) < len(own) or len(np.unique(their)) < len(their):
             return False
