@@ -230,7 +230,7 @@ def test_the_verdict_is_over_the_worse_prior_and_says_so():
     assert verdict.prior == "predictive"
     both = judge(replace(flat, priors={"predictive": flat}), CALM)
     assert both.outcome == "within your thresholds" and both.prior == ""
-    assert "Under the flat prior and under the predictive one: for none" in both.reasons[0].sentence
+    assert "Under the flat prior and under the predictive one: for none" in both.reasons[1].sentence
 
 
 # --- what files show without a model -------------------------------------------------------------
@@ -382,3 +382,25 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
     assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")
     cure = "coarsen or synthesise the unsynthesised keys (age), that with most levels first"
     assert said.cure == (cure if limit == 0.0 else "")
+
+
+def test_every_unchanged_column_is_named_with_who_is_alone_in_it():
+    """First among what is within, whatever the number of columns; whether a key names it."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({f"kept{i}": rng.integers(0, 3 + 8 * i, 60) for i in range(12)})
+    df = df.assign(made=rng.integers(0, 3, 60))
+    files = df.assign(made=rng.integers(0, 3, 60))
+    exposure, alone = (
+        br.exposure(df, files),
+        {c: int((df[c].value_counts() == 1).sum()) for c in df},
+    )
+    public = {"kept3": "published frame", "kept11": "published frame"}
+    found = judge(None, CALM, Thresholds(public=public), exposure=exposure)
+    (said,) = [r for r in found.reasons if r.measure == "columns released unchanged"]
+    shown = dict(re.findall(r"(kept\d+) \((?:a key|no key|public), (\d+) alone\)", said.sentence))
+    assert len(shown) == 10 and "and 2 more" in said.sentence
+    assert all(int(count) == alone[name] for name, count in shown.items())
+    assert min(map(int, shown.values())) >= max(alone[f"kept{i}"] for i in range(2))
+    assert "kept11 (public" in said.sentence and "made" not in shown
+    within = [r.measure for r in found.reasons if r.outcome == "within your thresholds"]
+    assert within[0] == said.measure

@@ -1,7 +1,7 @@
 """Rules of the verdict: both risks, chains, models, membership, what files show, use."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +15,16 @@ from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
-from bayes_risk.release.links_result import ALIKE, IDENTICAL, LEVEL, NEAREST, OWN, UNIQUES, VALUES
+from bayes_risk.release.links_result import (
+    ALIKE,
+    IDENTICAL,
+    LEVEL,
+    NEAREST,
+    OWN,
+    UNIQUES,
+    VALUES,
+    Links,
+)
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
@@ -24,6 +33,7 @@ from bayes_risk.utilities.result import Utility
 
 from .attribute import ROUNDING, on_gains
 from .reason import (
+    NAMED,
     USE,
     Reason,
     Thresholds,
@@ -39,6 +49,7 @@ from .reason import (
 )
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
+KEPT = "columns released unchanged"
 SHOWN = 3  # columns that were not compared and are named
 LIMITS = {  # thresholds of the tests of `links`
     IDENTICAL: "identical_records",
@@ -433,6 +444,8 @@ def _facts(case: Case) -> Iterator[Reason]:
                 "are alone with their value."
             )
             yield against("unchanged columns", text, "public")
+    if facts.unchanged:
+        yield no_objection(KEPT, _unchanged(facts, known, public))
     others = [c for c in facts.unchanged if c not in {*known, *public}]
     together = "kept columns together"
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > facts.n:
@@ -457,6 +470,19 @@ def _facts(case: Case) -> Iterator[Reason]:
         text = f"The original does not have {', '.join(outside[:SHOWN])}{more}: what "
         text += "these columns show of persons cannot be judged."
         yield doubt("columns outside the original", text, "outside")
+
+
+def _unchanged(facts: Links, known: Collection[str], public: Collection[str]) -> str:
+    """Every column that is released unchanged, whether a key names it, and who is alone in it."""
+    most = sorted(facts.unchanged.items(), key=lambda column: -column[1])
+    said = [
+        f"{name} ({'a key' if name in known else 'public' if name in public else 'no key'}, "
+        f"{alone:,} alone)"
+        for name, alone in most[:NAMED]
+    ]
+    more = f" and {len(most) - NAMED:,} more" if len(most) > NAMED else ""
+    what = "Released unchanged, and how many of the"
+    return f"{what} {facts.n:,} persons are alone with their value: {', '.join(said)}{more}."
 
 
 def _linked(case: Case) -> Iterator[Reason]:

@@ -26,7 +26,7 @@ from .reason import (
     Usefulness,
     settings_that_settle,
 )
-from .reasons import ORIGINAL, Case, of_the_audit, reasons_of
+from .reasons import KEPT, ORIGINAL, Case, of_the_audit, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
@@ -135,7 +135,9 @@ def judge(
         outcome=next(outcome for outcome in RISK if outcome in found),
         usefulness=next((use for use in USE if use in found), None),
         reasons=tuple(
-            sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
+            sorted(
+                reasons, key=lambda r: (order.index(r.outcome), r.measure not in (ORIGINAL, KEPT))
+            )
         ),
         assumptions=_assumptions(attribute, identification),
         thresholds=case.limits,
