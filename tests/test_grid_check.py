@@ -6,6 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.reporting.verdicts.verdict import judge
+from bayes_risk.risk.grid_check import over_plausible
 
 JUDGED = "probability gained", "guesses"
 ABOVE, OPEN, WITHIN = "above your thresholds", "inconclusive", "within your thresholds"
@@ -81,11 +82,15 @@ def test_plausible_guesses_hold_the_truth_and_the_centre_of_the_predictive():
     assert grid.plausible[near].all() and not grid.plausible[far].any()
 
 
-def test_the_flat_prior_by_name_is_flat_over_every_guess():
+def test_verdicts_take_the_flat_prior_over_plausible_guesses():
     fit, release = released()
     how = {"guesses": {"y": br.Grid(additive=15.0, n=101)}, "targets": 5, "random_seed": 3}
-    given, default = (
-        br.attribute_risk(fit, release, prior=p, **how).log_prior for p in ("uniform", None)
-    )
-    assert np.allclose(given, -np.log(101)) and np.isneginf(default).any()
-    assert np.allclose(np.exp(default).sum(axis=0), 1.0)
+    risk = br.attribute_risk(fit, release, **how)
+    assert np.allclose(risk.log_prior, -np.log(101))  # as it is stated
+    kept = over_plausible(risk)
+    assert np.isneginf(kept.log_prior).any()
+    evidence = risk.log_probability - risk.log_prior
+    by_hand = np.where(risk.grid.plausible, evidence, -np.inf)
+    by_hand = np.exp(by_hand - by_hand.max(axis=0))
+    assert np.allclose(np.exp(kept.log_probability), by_hand / by_hand.sum(axis=0))
+    assert np.allclose(np.exp(kept.log_prior).sum(axis=0), 1.0)

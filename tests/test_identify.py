@@ -210,7 +210,7 @@ def test_the_folder_names_the_files_and_begins_with_the_records_at_highest_risk(
     summary = json.loads((out / "summary.json").read_text())
     assert summary["correspondence"]["1"]["kept"] == 1
     measures = [reason["measure"] for reason in summary["study"]["reasons"]]
-    assert measures[:2] == ["unchanged columns", "true match rate"]
+    assert measures[0] == "unchanged columns" and "true match rate" in measures[1:]
     page = (out / "report.html").read_text()
     assert summary["exposure"]["files"]["1"]["identical"] == 3
     assert made["files"][1]["sha256"] in page

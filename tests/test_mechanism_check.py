@@ -284,8 +284,10 @@ def test_a_failed_check_makes_the_verdict_inconclusive_whatever_the_numbers():
         assert verdict.outcome == "inconclusive"
         (reason,) = verdict.deciding
         assert failed.sentence() in reason.sentence
-        assert reason.cure.startswith("audit with the model that made the files (of synthpop: ")
-        assert "probability of the truth" not in {r.measure for r in verdict.reasons}
+        assert reason.cure.startswith(
+            "only the model that made the files settles these (of synthpop: "
+        )
+        assert "probability gained" not in {r.measure for r in verdict.reasons}
 
 
 def test_what_needs_no_model_is_judged_beside_a_failed_check():

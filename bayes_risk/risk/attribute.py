@@ -15,7 +15,6 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import at_least, positive
@@ -127,8 +126,7 @@ class AttributeEvidence(Shown):
         Cost: a pass over (G, n_cases), no draw.
         """
         mcse = self.found.mcse()
-        flat = self.grid if prior is None and self.searched is None else None
-        risk = self._risk("uniform" if prior is None else prior, mcse, flat)
+        risk = self._risk("uniform" if prior is None else prior, mcse)
         if prior is None:  # the predictive one beside it, or why it is not there
             own = risk.assumptions["prior"]
             try:
@@ -217,10 +215,7 @@ class AttributeEvidence(Shown):
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
 
-    def _risk(
-        self, prior: priors.Prior, mcse: Array, flat: GridCheck | None = None
-    ) -> AttributeRisk:
-        """Under a prior; with ``flat`` over the plausible guesses alone."""
+    def _risk(self, prior: priors.Prior, mcse: Array) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
@@ -230,9 +225,6 @@ class AttributeEvidence(Shown):
         found, guesses = self.found, self.cases.guesses
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         weights = prior_weights(prior, context)
-        if flat is not None and not flat.plausible[guesses.counted].all():
-            kept = np.where(flat.plausible, weights.log_p, -np.inf)
-            weights = weights._replace(log_p=kept - log_sum(kept))
         how = weights, guesses.truth, self.log_rest, self.disclosed
         posterior = weigh(found, *how)
         apart = [weigh(one, *how) for one in found.apart]
@@ -358,9 +350,9 @@ def attribute_risk(
     prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
-        default two: flat (``"uniform"``, of numbers over the plausible guesses: `grid_check`), and
-        beside it, under ``risk.priors``, ``"predictive"``, which is what an intruder who knows
-        every other record would coherently believe; or the assumptions say why not.
+        default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
+        which is what an intruder who knows every other record would coherently believe; or the
+        assumptions say why not.
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).

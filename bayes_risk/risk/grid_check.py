@@ -6,7 +6,8 @@ a normal predictive.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,3 +72,19 @@ def grid_check(
             finest = variable.whole and np.diff(line).min() <= 1
             coarse[u] |= bool(1.0 / (share**2).sum() < FEWEST) and not finest
     return GridCheck(plausible, cut, inside, coarse)
+
+
+def over_plausible(risk: Any) -> Any:
+    """The result under a flat prior over the plausible guesses alone, by Bayes' rule."""
+    if risk.grid is None or risk.grid.plausible.all():
+        return risk
+    left = {
+        name: np.where(risk.grid.plausible, getattr(risk, name), -np.inf)
+        for name in ("log_prior", "log_probability")
+    }
+    mass = {name: log_sum(log_p) for name, log_p in left.items()}
+    return replace(
+        risk,
+        mcse=np.minimum(risk.mcse / np.exp(mass["log_probability"]), 1.0),
+        **{name: log_p - mass[name] for name, log_p in left.items()},
+    )

@@ -27,6 +27,8 @@ class Spread(NamedTuple):
     def without(cls, values: Array, own: Array, fitted: Flags) -> "Spread":
         """``values`` (n,); ``own`` (U,) of the targets, among them if ``fitted`` (U,)."""
         values = values[np.isfinite(values)]
+        if not len(values):  # whose outcomes are not known
+            return cls(np.zeros(len(own)), np.ones(len(own)))
         fitted, at = fitted & np.isfinite(own), float(values.mean())
         moved = np.where(fitted, own - at, 0.0)
         n = np.maximum(len(values) - fitted, 1)

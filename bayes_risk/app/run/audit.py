@@ -261,7 +261,7 @@ def audits(
         membership=found.get("membership"),
         utility=found.get("utility"),
     )
-    if "attribute" in found:
+    if verdict.prior:
         found["attribute"] = replace(found["attribute"], worst_under=verdict.prior)
     return found | {"verdict": verdict}
 

@@ -16,6 +16,7 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.data.variables import Number
+from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
@@ -47,7 +48,8 @@ def on_gains(
     ``cure``: what settles the records marked.
     """
     yield from _given_away(risk)  # first: the screen shows two reasons
-    every = {"": risk, **risk.priors}
+    flat = over_plausible(risk) if risk.priors else risk  # a grid must not decide by its width
+    every = {"": flat, **risk.priors}
     found: dict[str, list[tuple[str, str, Gain]]] = {}
     for prior, one in every.items():
         for measure, what, gain in gains(one):
