@@ -406,9 +406,23 @@ def attribute_risk(
     the release, or imputing), log odds above 1 and chains that disagree count only if the interval
     of the probability is wider than 0.05.
     """
-    how = locals() | {"search_prior": "uniform" if prior is None else prior}
-    del how["prior"]
-    return gathered(**how).risk(prior)  # all other arguments as they came
+    found = gathered(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior="uniform" if prior is None else prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        before=before,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return found.risk(prior)
 
 
 @shows_progress
@@ -447,7 +461,22 @@ def attribute_evidence(
     random_seed, n_jobs, progress
         As in `attribute_risk`.
     """
-    return gathered(**locals())
+    return gathered(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior=search_prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        before=before,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
 
 
 def gathered(
