@@ -88,7 +88,7 @@ def by_string(node: ast.AST) -> Iterator[str]:
     """What ``import_module("a.b")`` or ``__import__`` imports."""
     by_name = ("import_module", "__import__")
     if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(by_name):
-        yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant))
+        yield from (str(a.value) for a in node.args[:1] if isinstance(a, ast.Constant))
 
 
 def within(name: str, package: str) -> bool:
