@@ -26,6 +26,8 @@ _MODULE_OF = {
 }
 _RENAMED = {
     "RiskRoseWarning": "DisplacedRiskWarning",
+    "Hamming": "Neighbourhood",
+    "Mixture": "MixedPrior (the model is bayes_risk.models.Mixture)",
     "plots": "reporting.plots",
     "geography": "risk.geography",
 }

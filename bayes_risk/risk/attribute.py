@@ -344,10 +344,10 @@ def attribute_risk(
         The m synthetic data sets.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default.
-    guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
+    guesses : Neighbourhood, Listed, Grid, or mapping of column to Grid or Levels, optional
         The values y* considered; by default all that differ from the truth in one variable. Numbers
         need a `Grid`; a mapping gives every combination of what it lists.
-    prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
+    prior : str, TruthFactor, Density, Interval, MixedPrior, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
