@@ -53,6 +53,15 @@ def test_nested_counts_do_not_narrow_one_another(base):
                 assert numbers == set(range(low, high + 1))
 
 
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_range_of_a_complement_is_the_complement_of_the_range(base, whole):
+    for n in range(2 * base, 9 * base):
+        for count in np.arange(0, n + 1e-9, 1 if whole else 0.25):
+            low, high = range_of(count, n, base, whole=whole)
+            assert range_of(n - count, n, base, whole=whole) == (n - high, n - low)
+
+
 def test_sums_of_probabilities_lie_in_their_range():
     rng = np.random.default_rng(1)
     for _ in range(500):
@@ -99,6 +108,76 @@ def test_two_results_that_differ_in_one_record_mostly_look_the_same():
     assert same >= 0.9 * 40
 
 
+BASE, SIZE = 3, 9  # of the search
+CELLS = list(product("ab", "xy"))
+
+
+def of_counts(counts):
+    rows = [cell for cell, k in zip(CELLS, counts, strict=True) for _ in range(k)]
+    return pd.DataFrame(rows, columns=["key", "target"])
+
+
+def slow(*counts):
+    return pytest.param(counts, marks=pytest.mark.slow)
+
+
+def results_of(y, z):
+    """What a page may hold of a file whose rows are nobody's in particular."""
+    yield br.identification_risk(y, z, known=[], synthesized=["key"], corresponds=False)
+    yield br.context_measures(y, z, keys=["key"], target="target", distances=False, random_seed=1)
+    yield br.utility(y, z, random_seed=1)
+    yield br.uniqueness(y, ["key", "target"])
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("released", [(2, 2, 2, 3), slow(0, 5, 4, 0), slow(1, 0, 8, 1)])
+def test_no_figure_of_a_page_is_narrowed_by_the_page_and_the_synthetic_file(released):
+    """By search over all tables of nine records: what one range leaves, the whole page leaves.
+
+    Every number that a page states is left every value that its own range and the synthetic file
+    leave it, or as many as a range must hold.
+    """
+    z, pages, ranges = of_counts(released), {}, {}
+    every_table = [c for c in product(range(SIZE + 1), repeat=len(CELLS)) if sum(c) == SIZE]
+    for counts in every_table:
+        found = list(results_of(of_counts(counts), z))
+        shown = br.redact(*found, min_count=BASE).table[["low", "high"]].fillna(-1)
+        held = [p for r in found for t in r.tables().values() for p in t.public]
+        numbers = [round(float(p.value), 9) for p in held]
+        page = tuple(map(tuple, shown.to_numpy()))
+        pages.setdefault(page, []).append(numbers)
+        for k, (own, number) in enumerate(zip(page, numbers, strict=True)):
+            ranges.setdefault((k, own), set()).add(number)
+    assert len(pages) > 1
+    for page, left in pages.items():
+        columns = [set(column) for column in zip(*left, strict=True)]
+        for k, own in enumerate(page):
+            assert len(columns[k]) >= min(BASE, len(ranges[k, own]))
+
+
+@pytest.mark.parametrize("ill", [1, 7, 12])
+def test_total_variation_does_not_fix_a_count(ill):
+    """One of 200 records is ill and the file shows four: 1 and 7 were the only counts left."""
+    y, z = (pd.DataFrame({"hiv": ["yes"] * k + ["no"] * (200 - k)}) for k in (ill, 4))
+    table = br.redact(br.utility(y, z, random_seed=1)).table
+    assert table["low"].tolist() == [0] and table["high"].tolist() == [10]
+
+
+@pytest.mark.parametrize("n", [200, 201, 205])
+def test_no_row_and_a_row_do_not_fix_a_count(n):
+    """40 records have a key that the file does not show; iSO says so of all others."""
+    y, z = (pd.DataFrame({"key": ["a"] * (n - k) + ["b"] * k, "c": "u"}) for k in (40, 0))
+    found = (
+        br.identification_risk(y, z[:180], known=[], synthesized=["key"], corresponds=False),
+        br.context_measures(y, z[:180], keys=["key"], target="c", distances=False, random_seed=1),
+    )
+    table = br.redact(*found).table.set_index("measure")
+    none = table.loc["Targets with no row (mean)"]
+    some = table[table.index.str.contains("iSO")].iloc[0]
+    low, high = max(none.low, n - some.high), min(none.high, n - some.low)
+    assert low <= 40 <= high and high - low >= 10
+
+
 def test_no_largest_value_no_label_and_no_level_is_left():
     ident = identification(40)
     risk = attribute([0.2, 0.98765] * 30, labels=[f"Q{i}" for i in range(60)])
@@ -127,7 +206,7 @@ def test_every_kind_that_is_told_can_be():
 
 def test_a_small_file_is_told_nothing_of():
     table = br.redact(attribute([0.2] * 12), min_count=10).summary()
-    assert set(table["found"]) == {"not told"}
+    assert set(table["found"]) == {"too few records"}
 
 
 # --- files ------------------------------------------------------------------------------------

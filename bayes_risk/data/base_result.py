@@ -45,9 +45,9 @@ class Public(NamedTuple):
     """A number that may leave the place of the data, and of how many records it is made.
 
     ``value`` and ``without`` (the same without the release, or in the original alone; NaN: none)
-    are numbers of records, or sums of probabilities over them if not ``whole``. Those of ``free``
-    measures are made of all records at once. None is a largest value, a quantile or anything else
-    that one record decides; of counts that add up to another, or to all records, one is left out.
+    are numbers of records, or sums of shares over them if not ``whole``. None is a largest value, a
+    quantile or anything else that one record decides; of counts that add up to another, one is left
+    out.
     """
 
     words: str
@@ -55,7 +55,6 @@ class Public(NamedTuple):
     n: int
     without: float = float("nan")
     whole: bool = False
-    free: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

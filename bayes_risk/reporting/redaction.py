@@ -23,7 +23,6 @@ from bayes_risk.risk.result import AttributeRisk
 
 NAN = float("nan")
 DISTANCE = "expected_absolute_error"
-DIGITS = 2  # of what counts no records
 
 
 class Range(NamedTuple):
@@ -36,20 +35,25 @@ class Range(NamedTuple):
 def range_of(value: float, n: int, min_count: int, *, whole: bool) -> Range | None:
     """The range that a number of records, or a sum of probabilities over records, is given as.
 
-    Ranges begin at multiples of ``min_count``; the last ends at n and holds as many numbers. So
-    "none" and "all" are not told from "few" and "all but few", and no range narrows another.
+    Ranges begin at multiples of ``min_count`` and, counted from n downwards, end at these; the one
+    in the middle holds what is left. So the range of a number is that of its complement, "none" and
+    "all" are given as "few" and "all but few", and no range narrows another.
 
     >>> range_of(3, 100, 10, whole=True), range_of(57, 100, 10, whole=True)
-    (Range(low=0, high=9), Range(low=50, high=59))
-    >>> range_of(100, 100, 10, whole=True)
-    Range(low=90, high=100)
+    (Range(low=0, high=9), Range(low=40, high=60))
+    >>> range_of(97, 100, 10, whole=True)
+    Range(low=91, high=100)
     """
     if n < 2 * min_count or not np.isfinite(value):
         return None
-    last = (n - min_count + whole) // min_count * min_count
-    given = round(value) if whole else value + 1e-9 * n  # sums that should be whole are not quite
-    low = min(int(given // min_count) * min_count, last)
-    return Range(low, n if low == last else low + min_count - whole)
+    each_side = (n - min_count) // (2 * min_count)
+    given = round(value) if whole else round(value, 9)  # sums that should be whole are not quite
+    fewer = min(given, n - given)
+    place = int(fewer // min_count)
+    if place >= each_side:
+        return Range(each_side * min_count, n - each_side * min_count)
+    low, high = place * min_count, (place + 1) * min_count - whole
+    return Range(low, high) if fewer == given else Range(n - high, n - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -62,8 +66,8 @@ class Redacted(Result):
         No range is narrower.
     table : DataFrame
         One row a number: ``result``, ``measure``, ``records``; ``low`` and ``high``, the ends of
-        its range; ``low_without`` and ``high_without``, the same without the release; ``value``,
-        of measures that count no records, rounded. NaN: too few records, or no such number.
+        its range; ``low_without`` and ``high_without``, the same without the release. NaN: too few
+        records, or no such number.
     left_out : list of str
         Kinds of results of which nothing can leave.
     """
@@ -123,7 +127,7 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
         public = [one for table in tables for one in table.public]
         rows += [_row(kind, one, min_count) for one in public]
         left_out += [] if public else [kind]
-    table = pd.DataFrame(rows, columns=["result", "measure", "records", *_ENDS, "value"])
+    table = pd.DataFrame(rows, columns=["result", "measure", "records", *_ENDS])
     return Redacted(min_count=min_count, table=table, left_out=left_out)
 
 
@@ -132,9 +136,6 @@ _ENDS = ("low", "high", "low_without", "high_without")
 
 def _row(kind: str, measure: Public, min_count: int) -> dict[str, Any]:
     row: dict[str, Any] = {"result": kind, "measure": measure.words, "records": measure.n}
-    if measure.free:
-        enough = measure.n >= 2 * min_count
-        return row | {"value": float(f"{measure.value:.{DIGITS}g}") if enough else NAN}
     ends: list[float] = []
     for number in (measure.value, measure.without):
         found = range_of(number, measure.n, min_count, whole=measure.whole)
@@ -152,10 +153,8 @@ def _written(row: dict[Hashable, Any]) -> dict[str, Any]:
         shares = (plain(100 * end / row["records"], 3) for end in (low, high))
         return f"{low:,.0f} to {high:,.0f} ({' to '.join(shares)} %)"
 
-    value = row.get("value", NAN)
-    found = ends("", "not told") if value != value else f"{value:g}"
     kept = {name: row[name] for name in ("result", "measure", "records")}
-    return kept | {"found": found, "without": ends("_without", "")}
+    return kept | {"found": ends("", "too few records"), "without": ends("_without", "")}
 
 
 # --- of single records, in files that stay with the data: no confidential value -----------------

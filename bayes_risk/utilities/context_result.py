@@ -149,7 +149,7 @@ COMPARED = {  # the measure that it compares with
 }
 DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
 DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
-PUBLIC = ("uio", "uis", "uiois", "repu", "dorig", "dsyn", "iso", "dis", "disco")  # of a whole file
+PUBLIC = ("uio", "iso", "disco")  # numbers of records of the original
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -47,12 +47,7 @@ WORDS = {  # of all measures, in a sentence
     "largest_standardized_difference": "standardised difference of estimates, largest",
 }
 UNSAID = ("pmse", "standardized")  # in reports
-PUBLIC = {
-    "ratio_main": "Propensity score, ratio to what chance gives: main effects",
-    "ratio_cart": "Propensity score, ratio to what chance gives: tree",
-    "margins_total_variation": "Total variation of columns, mean",
-    "pairs_total_variation": "Total variation of pairs of columns, mean",
-}
+DIFFERING = "Records that differ between the margins of a column, mean"  # total variation times n
 HOW_TO_READ = (
     "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
     "to be read against its neighbour: what a release drawn from the truth itself shows on average."
@@ -221,9 +216,8 @@ class Utility(Drawn):
                     ("Over releases", span("lowest", "highest") if self.m > 1 else lambda _: NONE),
                 ],
                 public=[
-                    Public(words, float(rows["value"][name]), of_all, free=True)
-                    for name, words in PUBLIC.items()
-                    if name in rows.index
+                    Public(DIFFERING, of_all * float(rows["value"][name]), of_all)
+                    for name in rows.index.intersection(["margins_total_variation"])
                 ],
             )
         }

@@ -253,8 +253,8 @@ class Membership(OfRecords):
     def public(self) -> list[Public]:
         """How well members are told; no number of one record."""
         fewer = int(min(self.member.sum(), (~self.member).sum()))
-        told = float(self.measures[0])
-        return [Public("Chance to tell the member of a pair", told, fewer, free=True)]
+        chance = float(self.measures[0])
+        return [Public("Chance to tell a member from others, summed", fewer * chance, fewer)]
 
     def _needs_others(self) -> None:
         if not self.has_others:
