@@ -21,6 +21,7 @@ from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
     GAINED,
+    Claim,
     Reason,
     Thresholds,
     against,
@@ -173,11 +174,11 @@ def _judged(
 
     prior, what, gain = max(candidates, key=rank)
     sure, maybe = gain.counts(limits, width)
-    words = f"the release {{}} the probability of {what} by more than {limits.attribute_gain:g}"
+    words = f"the probability of {what} by more than {limits.attribute_gain:g}"
     if not np.isinf(limits.attribute_log_bayes_factor) and limits.attribute_gain > FLOOR:
         by = times(limits.attribute_log_bayes_factor)
         words += f", or by more than {FLOOR:g} and the odds by more than a factor {by}"
-    found = limited(measure, sure, maybe, words, cure(maybe), verbs=("raises", "may raise"))
+    found = limited(measure, sure, maybe, Claim("the release", "raise", words), cure(maybe))
     said = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])

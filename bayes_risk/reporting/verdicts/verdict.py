@@ -26,7 +26,8 @@ from .reason import (
     Usefulness,
     settings_that_settle,
 )
-from .reasons import KEPT, ORIGINAL, Case, of_the_audit, reasons_of
+from .reasons import ORIGINAL, Case, facts_of, reasons_of
+from .sampled import of_the_audit
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
@@ -42,6 +43,7 @@ class Verdict(Shown):
     reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
+    facts: str = ""  # columns by name: unchanged, identifiers, not in the original
     unmeasured: str = ""  # the risk of the two that nobody computed; empty: both were
     audited: str = ""  # how many records were audited; empty: all, or none
     others_at_most: str = ""  # what it says of the others where none of these is above
@@ -85,12 +87,14 @@ class Verdict(Shown):
         return "inconclusive" if within and not useful else self.outcome
 
     def sentence(self) -> str:
-        """Outcome, deciding reasons with what would settle them, and assumptions in words."""
-        return " ".join([self.headline, *map(with_cure, self.deciding), self.assumptions])
+        """Outcome, facts, deciding reasons with what would settle them, and assumptions."""
+        said = [self.headline, self.facts, *map(with_cure, self.deciding), self.assumptions]
+        return " ".join(filter(None, said))
 
     def __repr__(self) -> str:
-        lines = [f"Verdict: {self.headline}", *(f"  - {with_cure(r)}" for r in self.reasons)]
-        return "\n".join([*lines, self.assumptions])
+        reasons = [f"  - {with_cure(reason)}" for reason in self.reasons]
+        lines = [f"Verdict: {self.headline}", self.facts, *reasons, self.assumptions]
+        return "\n".join(filter(None, lines))
 
 
 def with_cure(reason: Reason) -> str:
@@ -135,10 +139,9 @@ def judge(
         outcome=next(outcome for outcome in RISK if outcome in found),
         usefulness=next((use for use in USE if use in found), None),
         reasons=tuple(
-            sorted(
-                reasons, key=lambda r: (order.index(r.outcome), r.measure not in (ORIGINAL, KEPT))
-            )
+            sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
         ),
+        facts=facts_of(case),
         assumptions=_assumptions(attribute, identification),
         thresholds=case.limits,
         unmeasured=_unmeasured(attribute, identification),
@@ -155,12 +158,12 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
     if identification is not None:
         close = f", {', '.join(identification.near)}," if identification.near else ""
         parts.append(
-            f"in matching the intruder holds exact keys{close} and {identification.presence()}"
+            f"in matching, the intruder knows the exact keys{close} and {identification.presence()}"
         )
     if absent := _unmeasured(attribute, identification):
-        parts.append(f"{absent} was not measured, and nothing is said of it")
+        parts.append(f"{absent} was not measured")
     parts = [part.strip().rstrip(".") for part in parts]
-    return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."
+    return f"Under these assumptions: {'; '.join(parts) or 'none, as nothing was measured'}."
 
 
 def _unmeasured(attribute: AttributeRisk | None, identification: Matching | None) -> str:
