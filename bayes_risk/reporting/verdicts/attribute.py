@@ -38,7 +38,7 @@ CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
-ALL = "the true values"
+ALL, NOT_AUDITED = "the true values", "records not audited"
 
 
 def on_gains(
@@ -237,12 +237,11 @@ def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
         return
     N, k, limit = risk.sample.records, len(risk.index), limits.share_not_audited
     text = f"{begun(audited(risk))}; {not_audited(risk)}"
-    measure = "records not audited"
     if risk.sample.at_random and at_most(N, k) <= limit * N + ROUNDING:
-        yield no_objection(measure, f"{text}; {percent(limit)} of all are allowed.")
+        yield no_objection(NOT_AUDITED, f"{text}; {percent(limit)} of all are allowed.")
         return
     allowed = f"; {percent(limit)} of all are allowed" * risk.sample.at_random
-    yield doubt(measure, f"{text}{allowed}.", "targets")
+    yield doubt(NOT_AUDITED, f"{text}{allowed}.", "targets")
 
 
 def enough(risk: AttributeRisk | None, limits: Thresholds) -> int:

@@ -1,7 +1,7 @@
 """Rules of the verdict: clauses, what each needs, and how its figures become reasons."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
@@ -30,7 +29,7 @@ from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
-from .attribute import NEAR, ROUNDING, SINGLE, on_gains
+from .attribute import NEAR, NOT_AUDITED, ROUNDING, SINGLE, on_gains
 from .reason import (
     GAINED,
     NOT_JUDGED,
@@ -52,8 +51,10 @@ from .reason import (
 from .sampled import CHAINS, FIT, cure_of, of_fit, rejected, standard_errors
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
-MATCHES = "true match rate"
+MATCHES, EXPECTED = "true match rate", "expected matches"
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
+MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
+TOGETHER = "kept columns together"
 SHOWN, LISTED = 3, 30  # columns that a sentence names, and that the facts do
 LIMITS = {  # thresholds of the tests of `links`
     IDENTICAL: "identical_records",
@@ -99,13 +100,11 @@ class Case(NamedTuple):
 
     def missing(self) -> Iterator[tuple[str, Scale]]:
         """What the agency wants to know, and was not measured."""
-        limits = self.limits
         if self.attribute is None and self.identification is None:
             yield from (("attribute risk", RISK), ("identification risk", RISK))
-        of_members = (limits.membership_auc, limits.membership_log_bayes_factor)
-        if self.membership is None and of_members != (None, None):
+        if self.membership is None and any(getattr(self.limits, n) is not None for n in MEMBERSHIP):
             yield "membership", RISK
-        if self.utility is None and limits.utility:
+        if self.utility is None and self.limits.utility:
             yield "utility", USE
 
 
@@ -263,7 +262,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 
 def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
     """Errors that are not known, and populations that were not counted."""
-    measure = "identification risk"
+    measure = EXPECTED
     if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
         files = counted(risk.n_releases, "release")
         text = f"With {files}, expected matches of all releases together have no standard error."
@@ -296,28 +295,21 @@ def _membership(found: Membership, case: Case) -> Iterator[Reason]:
         )
     elif auc is not None:  # its error is over the persons, and over the draws
         row = found.summary().to_dict("index")["auc"]
-        error = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
+        wide = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
         text = (
             f"The release points to the member of a pair, of {int(who.sum()):,} members and "
             f"{int((~who).sum()):,} others, {100 * row['value']:.1f} times in 100; {100 * auc:g} "
             "are allowed"
         )
-        yield compared(AUC, (float(row["value"]), error), auc, text, "membership error")
+        yield compared(AUC, (float(row["value"]), wide), auc, text, "membership error")
     if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
-        surely, either = _over(found.log_bayes_factor[who], case.width * found.mcse[who], factor)
-        sure = found.reliable[who] & surely
+        value, error = found.log_bayes_factor[who], case.width * found.mcse[who]
+        with np.errstate(invalid="ignore"):  # and so can one without an error (NaN)
+            sure = found.reliable[who] & (value - error > factor)
+            maybe = ~sure & (value + np.nan_to_num(error) > factor)
         odds = f"the odds of being in the data by more than a factor {times(factor)}"
         claim = Claim("the release", "raise", odds, "audited members")
-        yield limited(IN_DATA, sure, either & ~sure, claim, "draws")
-
-
-def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
-    """Which values are surely above a limit, and which surely or perhaps.
-
-    A number without an error (NaN) can be a doubt, but decides nothing.
-    """
-    with np.errstate(invalid="ignore"):
-        return value - error > limit, value + np.nan_to_num(error) > limit
+        yield limited(IN_DATA, sure, maybe, claim, "draws")
 
 
 def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
@@ -392,10 +384,10 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
         )
         if case.attribute is None:
             text = f"{text}: an intruder who knows them finds the row."
-            yield doubt("kept columns together", text, "public")
+            yield doubt(TOGETHER, text, "public")
         else:
             text = f"{text}; the intruder of the attribute audit knows them."
-            yield no_objection("kept columns together", text)
+            yield no_objection(TOGETHER, text)
     for name, shown in facts.identifiers.items():
         if shown and name not in public:
             text = f"Column {name} identifies persons: {shown:,} of its values are in a file"
@@ -419,10 +411,10 @@ def facts_of(case: Case) -> str:
         role = "public: " if name in public else "keys: " if name in known else "not in a key: "
         roles[role].append(f"{name} ({alone:,})" if alone else name)
     unchanged = [f"{role}{_listed(names, most=LISTED)}" for role, names in roles.items() if names]
-    alone = f" (and of {facts.n:,} persons those alone with their value)"
+    those = f" (and of {facts.n:,} persons those alone with their value)"
     named = [f"{name} (values in a file: {n:,})" for name, n in facts.identifiers.items()]
     parts = {
-        f"Columns released unchanged{alone * any(facts.unchanged.values())}": "; ".join(unchanged),
+        f"Columns released unchanged{those * any(facts.unchanged.values())}": "; ".join(unchanged),
         "Identifiers": _listed(named, most=LISTED),
         "Columns that the original does not have": _listed(facts.outside, most=LISTED),
     }
@@ -480,69 +472,57 @@ def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
 
 # --- clauses ---------------------------------------------------------------------------------
 
-MODEL, ROWS, SET = "model", "rows", "set"
+MODEL, ROWS = "model", "corresponding rows"
 Rule = Callable[[Any, Case], Iterable[Reason]]
 
 
 class Clause(NamedTuple):
-    """What is judged by a rule.
+    """A rule, the field of `Case` that it takes, what it judges, thresholds, and what it needs.
 
-    ``of``: the field of `Case` that it takes; ``judges``: measures, and the thresholds of each;
-    ``needs``: the model that made the files (MODEL), rows that are the original's records (ROWS),
-    or a threshold that somebody has set (SET).
+    ``needs``: the model that made the files (MODEL), or rows that are the original's records.
     """
 
     rule: Rule
     of: str
-    judges: Mapping[str, str]
+    judges: tuple[str, ...]
+    limits: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
+    def of_files(self, gives: Collection[str]) -> str:
+        """What it says of files of which a command gives so much; empty: nothing."""
+        lacks = {self.of, *self.needs} - {*gives}
+        words = {"": "yes", MODEL: "never within", ROWS: "inconclusive"}
+        return words.get("".join(lacks), "")
 
-GAINS = "attribute_gain, attribute_log_bayes_factor"
+
+CERTAIN, SUMS = "certain disclosure", ("totals", "groups with one value")
+COLUMNS = ("identifiers", "columns outside the original", "unchanged columns", TOGETHER)
+PERSONS = ("identical_records", "unique_values", "replicated_uniques", "linked_records")
+GAINS = ("attribute_gain", "attribute_log_bayes_factor", "share_not_audited")
 CLAUSES = (
-    Clause(
-        _gains,
-        "attribute",
-        {
-            "certain disclosure": "",
-            **dict.fromkeys((GAINED, SINGLE, NEAR), GAINS),
-            "records not audited": "share_not_audited",
-        },
-        (MODEL,),
-    ),
-    Clause(_disclosed, "attribute", {"disclosed": ""}),
-    Clause(_unreliable, "attribute", {"unreliable records": "share_unreliable"}, (MODEL,)),
-    Clause(_grid, "attribute", {"guesses": ""}),
-    Clause(_mechanism, "attribute", {"synthesis model": ""}),
-    Clause(_balance, "attribute", {BALANCE: ""}),
-    Clause(_identification, "identification", {MATCHES: "true_match_rate"}, (ROWS,)),
-    Clause(_originals, "exposure", {ORIGINAL: ""}),
-    Clause(_compared, "exposure", {"columns compared": ""}),
-    Clause(
-        _columns,
-        "exposure",
-        dict.fromkeys(
-            (
-                "unchanged columns",
-                "kept columns together",
-                "identifiers",
-                "columns outside the original",
-            ),
-            "public",
-        ),
-    ),
-    Clause(_linked, "exposure", LIMITS | {"certain persons": "certain_persons"}),
-    Clause(
-        _exact, "exposure", {"totals": "certain_persons, public", "groups with one value": "public"}
-    ),
-    Clause(_modes, "attribute", {CHAINS: ""}),
-    Clause(_chains, "chains", {CHAINS: "rhat", FIT: ""}),
-    Clause(_rows, "rows", {"correspondence of rows": ""}),
-    Clause(
-        _membership,
-        "membership",
-        {AUC: "membership_auc", IN_DATA: "membership_log_bayes_factor"},
-        (MODEL, SET),
-    ),
-    Clause(_usefulness, "utility", {"utility": "utility"}, (SET,)),
+    Clause(_gains, "attribute", (CERTAIN, GAINED, SINGLE, NEAR, NOT_AUDITED), GAINS, (MODEL,)),
+    Clause(_disclosed, "attribute", ("disclosed",)),
+    Clause(_unreliable, "attribute", ("unreliable records",), ("share_unreliable",), (MODEL,)),
+    Clause(_grid, "attribute", ("guesses",)),
+    Clause(_mechanism, "attribute", ("synthesis model",)),
+    Clause(_balance, "attribute", (BALANCE,)),
+    Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
+    Clause(_originals, "exposure", (ORIGINAL,)),
+    Clause(_compared, "exposure", ("columns compared",)),
+    Clause(_columns, "exposure", COLUMNS, ("public",)),
+    Clause(_linked, "exposure", (*LIMITS, "certain persons"), (*PERSONS, "certain_persons")),
+    Clause(_exact, "exposure", SUMS, ("certain_persons", "public")),
+    Clause(_modes, "attribute", (CHAINS,)),
+    Clause(_chains, "chains", (CHAINS, FIT), ("rhat",)),
+    Clause(_rows, "rows", ("correspondence of rows",)),
+    Clause(_membership, "membership", (AUC, IN_DATA), MEMBERSHIP, (MODEL,)),
+    Clause(_usefulness, "utility", ("utility",), ("utility",)),
 )
+FILES, SAMPLED = ("identification", "exposure"), ("attribute", "chains", "membership", "utility")
+GIVES = {  # what commands know, by kind of file
+    "`identify`, rows correspond": (*FILES, "rows", ROWS),
+    "`identify`, rows unknown": (*FILES, "rows"),
+    "`identify`, rows do not correspond": ("exposure",),
+    "`audit`, files of the study": (*FILES, *SAMPLED, ROWS, MODEL),
+    "`audit`, files made elsewhere": (*FILES, *SAMPLED, "rows", ROWS),
+}
