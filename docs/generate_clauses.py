@@ -1,4 +1,4 @@
-"""Keeps the table in reading-the-numbers.md of what a verdict judges, by command and kind of file."""
+"""Keeps the table of clauses in reading-the-numbers.md: what is judged, of which files."""
 
 import re
 from pathlib import Path
