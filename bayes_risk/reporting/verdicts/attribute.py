@@ -232,16 +232,14 @@ def not_audited(risk: AttributeRisk) -> str:
 
 
 def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
-    """Whether the sample is large enough, where no audited record counts."""
+    """Whether few enough of the others may be above, where no audited record counts."""
     if risk.sample is None:
         return
     N, k, limit = risk.sample.records, len(risk.index), limits.share_not_audited
-    text = f"{begun(audited(risk))}; {not_audited(risk)}"
-    if risk.sample.at_random and at_most(N, k) <= limit * N + ROUNDING:
-        yield no_objection(NOT_AUDITED, f"{text}; {percent(limit)} of all are allowed.")
-        return
-    allowed = f"; {percent(limit)} of all are allowed" * risk.sample.at_random
-    yield doubt(NOT_AUDITED, f"{text}{allowed}.", "targets")
+    most = at_most(N, k) if risk.sample.at_random else N - k
+    text = f"{begun(audited(risk))}; {not_audited(risk)}; {percent(limit)} of all are allowed."
+    few = most <= limit * N + ROUNDING
+    yield no_objection(NOT_AUDITED, text) if few else doubt(NOT_AUDITED, text, "targets")
 
 
 def enough(risk: AttributeRisk | None, limits: Thresholds) -> int:

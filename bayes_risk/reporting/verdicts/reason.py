@@ -213,7 +213,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "grid narrow": "guesses of numbers that reach further, in steps as fine",
     "grid coarse": "more guesses of numbers (n), in finer steps",
     "others": "others, people outside the data",
-    "membership error": "more others, people outside the data",
+    "membership error": "more others, people outside the data, and more records",
     "measure": "utility with what the measure needs (analyses, columns)",
     "permutations": "permutations = 100 of utility",
     "predictors": "fewer columns of utility; or rely on the tree",
