@@ -393,16 +393,16 @@ def test_every_unchanged_column_is_named_with_who_is_alone_in_it():
     alone = {c: int((df[c].value_counts() == 1).sum()) for c in df}
     public = {"kept3": "published frame", "kept49": "published frame"}
     found = judge(None, CALM, Thresholds(public=public), exposure=br.exposure(df, files))
-    kept, named, outside = found.facts.split(". ")
-    head, *roles = re.split(r": |; ", kept)
-    assert head.endswith("unchanged (and of 60 persons those alone with their value)")
-    assert roles[::2] == ["not in a key", "public"]
-    shown = dict(re.findall(r"(kept\d+) \((\d+)\)", kept))
-    assert {name: int(count) for name, count in shown.items()} == {c: alone[c] for c in shown}
-    order = re.findall(r"kept\d+", roles[1])
-    assert len(order) == 30 and roles[1].endswith(" and 18 more")
+    kept, public_, named, outside = found.facts.split(". ")
+    assert kept.startswith("Released unchanged, not in a key: ")
+    shown = re.findall(r"(kept\d+) \((\d+) of 60 persons alone\)", kept)
+    assert {name: int(count) for name, count in shown} == {c: alone[c] for c, _ in shown}
+    order = re.findall(r"kept\d+", kept)
+    assert len(order) == 30 and kept.endswith(" and 18 more")
     assert order == sorted(order, key=lambda c: -alone[c])
-    assert roles[3] == f"kept49 ({alone['kept49']}), kept3 ({alone['kept3']})"
-    assert named == "Identifiers: key (values in a file: 60)"
+    assert public_ == "Released unchanged, public: " + ", ".join(
+        f"{c} ({alone[c]} of 60 persons alone)" for c in ("kept49", "kept3")
+    )
+    assert named == "Identifiers: key (60 values in a file)"
     assert outside == "Columns that the original does not have: new."
     assert repr(found).splitlines()[1] == found.facts

@@ -197,7 +197,7 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     for reason in verdict.deciding[:most]:
         console.print(Text(f"- {reason.sentence}"))
         if reason.cure:
-            console.print(Text(f"  To settle it: {reason.cure}"))
+            console.print(Text(f"  {reason.advice}: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
         console.print(Text(f"  ({more} more)", style="dim"))

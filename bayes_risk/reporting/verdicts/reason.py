@@ -110,6 +110,11 @@ class Reason:
     cure: str = ""  # the setting that would settle or lower it, where there is one
     prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
 
+    @property
+    def advice(self) -> str:
+        """What a cure is for, in words."""
+        return "What would help" if self.outcome in (WITHIN, USE[-1]) else "To settle it"
+
 
 def against(measure: str, sentence: str, cure: str = "") -> Reason:
     """A risk is too high."""

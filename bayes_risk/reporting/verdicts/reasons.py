@@ -55,6 +55,7 @@ MATCHES, EXPECTED = "true match rate", "expected matches"
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"
+ROLES = ("not in a key", "in a key", "public")
 SHOWN, LISTED = 3, 30  # columns that a sentence names, and that the facts do
 LIMITS = {  # thresholds of the tests of `links`
     IDENTICAL: "identical_records",
@@ -406,19 +407,18 @@ def facts_of(case: Case) -> str:
         return ""
     facts, public = found.links, case.limits.public or {}
     known = () if case.identification is None else case.identification.known
-    roles: dict[str, list[str]] = {"not in a key: ": [], "keys: ": [], "public: ": []}
+    parts: dict[str, list[str]] = {f"Released unchanged, {role}": [] for role in ROLES}
     for name, alone in sorted(facts.unchanged.items(), key=lambda column: -column[1]):
-        role = "public: " if name in public else "keys: " if name in known else "not in a key: "
-        roles[role].append(f"{name} ({alone:,})" if alone else name)
-    unchanged = [f"{role}{_listed(names, most=LISTED)}" for role, names in roles.items() if names]
-    those = f" (and of {facts.n:,} persons those alone with their value)"
-    named = [f"{name} (values in a file: {n:,})" for name, n in facts.identifiers.items()]
-    parts = {
-        f"Columns released unchanged{those * any(facts.unchanged.values())}": "; ".join(unchanged),
-        "Identifiers": _listed(named, most=LISTED),
-        "Columns that the original does not have": _listed(facts.outside, most=LISTED),
-    }
-    return " ".join(f"{head}: {text}." for head, text in parts.items() if text)
+        role = ROLES[2 if name in public else 1 if name in known else 0]
+        who = f" ({alone:,} of {facts.n:,} persons alone)" * bool(alone)
+        parts[f"Released unchanged, {role}"].append(f"{name}{who}")
+    parts["Identifiers"] = [
+        f"{name} ({count:,} values in a file)" for name, count in facts.identifiers.items()
+    ]
+    parts["Columns that the original does not have"] = [*facts.outside]
+    return " ".join(
+        f"{head}: {_listed(names, most=LISTED)}." for head, names in parts.items() if names
+    )
 
 
 def _listed(words: Sequence[str], join: str = ", ", what: str = "", *, most: int = SHOWN) -> str:

@@ -99,7 +99,7 @@ class Verdict(Shown):
 
 def with_cure(reason: Reason) -> str:
     """Its sentence, and what would settle it or would lower it."""
-    return f"{reason.sentence} To settle it: {reason.cure}." if reason.cure else reason.sentence
+    return reason.sentence + f" {reason.advice}: {reason.cure}." * bool(reason.cure)
 
 
 def judge(
