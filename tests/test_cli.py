@@ -296,7 +296,7 @@ def test_what_is_unreliable_in_many_audits_has_its_cure(capsys):
     found = SimpleNamespace(doubt=lambda: "Marked unreliable: a (up to 3 records).")
     terminal._ends("On the front: a.", found, "replicates.csv", Console(width=100))
     said = capsys.readouterr().out
-    assert "records); see replicates.csv. To settle it: refit_budget = as many" in said
+    assert "records); see replicates.csv. To settle it: more draws of the" in said
 
 
 def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):

@@ -376,6 +376,10 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
             key = "" if name in known else ", and is not a key"
             text = f"Column {name} is released unchanged{key}: {alone:,} of the {n:,} persons "
             yield against("unchanged columns", f"{text}are alone with their value.", "public")
+    for name, (own, alone) in facts.copies.items():
+        if name not in public:
+            text = f"Column {name} has the values of {own}, or their order: {alone:,} of the {n:,} "
+            yield against("unchanged columns", f"{text}records are alone with theirs.", "public")
     others = [c for c in facts.unchanged if c not in {*known, *public}]
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
@@ -396,7 +400,7 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
                 yield against("identifiers", f"{text}.", "public")
             else:  # fresh names meet those of the original too, and nothing tells how often
                 yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
-    if outside := [name for name in facts.outside if name not in public]:
+    if outside := [name for name in facts.outside if name not in {*public, *facts.copies}]:
         text = f"The original does not have {_listed(outside)}: what these columns show of persons "
         yield doubt("columns outside the original", f"{text}cannot be judged.", "outside")
 
@@ -413,7 +417,7 @@ def facts_of(case: Case) -> str:
         who = f" ({alone:,} of {facts.n:,} persons alone)" * bool(alone)
         parts[f"Released unchanged, {role}"].append(f"{name}{who}")
     parts["Identifiers"] = [
-        f"{name} ({count:,} values in a file)" for name, count in facts.identifiers.items()
+        f"{name} ({count:,} values in a file)" for name, count in facts.identifiers.items() if count
     ]
     parts["Columns that the original does not have"] = [*facts.outside]
     return " ".join(
