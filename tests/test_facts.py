@@ -77,7 +77,10 @@ def test_a_column_under_another_name_is_above(kind, beside):
     z = drawn(BASE).assign(x=MOVED[kind](), **({"pay": FRESH} if beside else {}))
     found = verdict(y, z)
     assert found.outcome == "above your thresholds"
-    assert "Column x has the values of pay, or their order" in found.deciding[0].sentence
+    assert (
+        "Column x has the values of pay, or their order, and is not a key: 150 of"
+        in found.deciding[0].sentence
+    )
     order = RNG.permutation(N)
     loose = verdict(y, z.iloc[order].reset_index(drop=True), known=[], corresponds=False)
     equal = kind in ("renamed", "as text")

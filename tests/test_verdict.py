@@ -75,7 +75,10 @@ def test_too_many_unreliable_records_are_a_doubt_few_are_not():
     assert judge(few, CALM).outcome == "within your thresholds"
     verdict = judge(many, CALM)
     assert verdict.outcome == "inconclusive"
-    assert "3 of the 200 audited records (1.5 %)" in verdict.deciding[0].sentence
+    assert (
+        "3 of the 200 audited records are unreliable (1.5 %; 1.0 % are allowed)"
+        in verdict.deciding[0].sentence
+    )
 
 
 def test_records_released_unchanged_decide_against():
@@ -313,7 +316,8 @@ def test_facts_of_columns_come_before_counts():
     public = Thresholds(public=dict.fromkeys(["wealth", "income"], "tax register"))
     assert not decided(exposed_of(df, file, public))
     for more, outcome in (
-        ({"truth": df["income"]}, "inconclusive"),
+        ({"truth": df["income"]}, "above your thresholds"),
+        ({"new": np.arange(40) % 3}, "inconclusive"),
         ({}, "within your thresholds"),
     ):
         assert exposed_of(df, file.assign(**more), public).outcome == outcome

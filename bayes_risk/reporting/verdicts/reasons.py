@@ -15,15 +15,7 @@ from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
-from bayes_risk.release.links_result import (
-    ALIKE,
-    IDENTICAL,
-    LEVEL,
-    NEAREST,
-    OWN,
-    UNIQUES,
-    VALUES,
-)
+from bayes_risk.release.links_result import ALIKE, IDENTICAL, LEVEL, NEAREST, OWN, UNIQUES, VALUES
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import MEASURES
@@ -35,7 +27,6 @@ from .reason import (
     NOT_JUDGED,
     RISK,
     USE,
-    WITHIN,
     Claim,
     Reason,
     Scale,
@@ -57,16 +48,11 @@ MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"
 ROLES = ("not in a key", "in a key", "public")
 SHOWN, LISTED = 3, 30  # columns that a sentence names, and that the facts do
-LIMITS = {  # thresholds of the tests of `links`
-    IDENTICAL: "identical_records",
-    VALUES: "unique_values",
-    UNIQUES: "replicated_uniques",
-    NEAREST: "linked_records",
-    OWN: "linked_records",
-    ALIKE: "linked_records",
-}
 BROAD = 3  # times its threshold: what an approximate test must show surely
 LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a file knows
+PERSONS = ("identical_records", "unique_values", "replicated_uniques", "linked_records")
+LIMITS = dict(zip((IDENTICAL, VALUES, UNIQUES), PERSONS, strict=False))  # of tests of `links`
+LIMITS |= dict.fromkeys(LEAST_SEEN, PERSONS[-1])
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
     "unbalanced": (
@@ -137,21 +123,16 @@ def _disclosed(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
 
 def _unreliable(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     """Records whose numbers the diagnostics reject, and why."""
-    limit, n, measure = case.limits.share_unreliable, len(risk.index), "unreliable records"
-    doubtful = ~risk.records["reliable"].to_numpy()
+    limit, doubtful = case.limits.share_unreliable, ~risk.records["reliable"].to_numpy()
     count, share = int(doubtful.sum()), float(doubtful.mean())
-    text = f"The numbers of {out_of(count, n)}{f' ({percent(share)})' * bool(count)} are unreliable"
-    why = [f"{why} ({int(which.sum()):,})" for which, why, _ in rejected(risk)]
-    because = f": {'; '.join(why)}" * bool(why)
-    if share > limit:
-        yield doubt(
-            measure,
-            f"{text}, more than the {percent(limit)} allowed{because}.",
-            cure_of(risk, doubtful),
-        )
-    else:
-        allowed = f"; {percent(limit)} are allowed" * bool(count)
-        yield no_objection(measure, f"{text}{allowed}{because}.")
+    text = f"The numbers of {out_of(count, len(doubtful))} are unreliable"
+    if not count:
+        yield no_objection("unreliable records", f"{text}.")
+        return
+    why = "; ".join(f"{why} ({int(which.sum()):,})" for which, why, _ in rejected(risk))
+    text = f"{text} ({percent(share)}; {percent(limit)} are allowed): {why}."
+    found = doubt if share > limit else no_objection
+    yield found("unreliable records", text, cure_of(risk, doubtful))
 
 
 def _grid(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
@@ -160,40 +141,34 @@ def _grid(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
         return
     cut, inside, coarse = (flags[risk.case] for flags in risk.grid[1:])
     narrow = inside if cut.mean() <= case.limits.share_unreliable else cut
-    for those, what, cure in (
-        (narrow, "leave out much of", "grid narrow"),
-        (coarse, "are coarse beside", "grid coarse"),
-    ):
-        if count := int(those.sum()):
-            who = out_of(count, len(those))
+    words = {"grid narrow": "leave out much of", "grid coarse": "are coarse beside"}
+    for (cure, what), those in zip(words.items(), (narrow, coarse), strict=True):
+        if those.any():
+            who = out_of(int(those.sum()), len(those))
             text = f"The guesses of numbers {what} what the model expects, for {who}."
             yield doubt("guesses", text, cure)
 
 
 def _mechanism(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
-    if not risk.assumed:
-        return
-    text = "The synthesis model is assumed, not verified, and could not be checked."
+    measure, text = "synthesis model", "The synthesis model is assumed, and could not be checked."
     text = text if risk.check is None else risk.check.sentence()
     if case.rejected:
-        text, cure = f"{text} Results under this model are not judged.", "model rejected"
-    elif risk.check is not None and risk.check.kept_models:
-        cure = ""
-    else:
-        text, cure = f"{text} Another model would give other results.", "mechanism"
-    yield (doubt if cure else no_objection)("synthesis model", text, cure)
+        text = f"{text} Results under this model are not judged."
+        yield doubt(measure, text, "model rejected")
+    elif risk.check is not None and risk.check.kept_models and risk.assumed:
+        yield no_objection(measure, text)
+    elif risk.assumed:
+        yield doubt(measure, f"{text} Another model would give other results.", "mechanism")
 
 
 def _balance(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     """Whether the evidence is in balance; of a rejected model only that it is not."""
     found = risk.balance
-    if found is None or found.outcome == "says nothing":
-        return
-    if found.outcome != "balanced":
+    if found is not None and found.outcome in MAY_MEAN:
         text = f"The evidence is out of balance. {found.sentence()} Possible causes: "
         yield doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)
-    elif not case.rejected:
+    elif found is not None and found.outcome == "balanced" and not case.rejected:
         yield no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")
 
 
@@ -263,14 +238,13 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 
 def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
     """Errors that are not known, and populations that were not counted."""
-    measure = EXPECTED
     if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
         files = counted(risk.n_releases, "release")
         text = f"With {files}, expected matches of all releases together have no standard error."
-        yield no_objection(measure, text, "two files")
+        yield no_objection(EXPECTED, text, "two files")
     if risk.estimated or risk.population == GIVEN:
         text = f"Population counts are not exact ({risk.population})."
-        yield no_objection(measure, text, "population")
+        yield no_objection(EXPECTED, text, "population")
 
 
 def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
@@ -291,9 +265,8 @@ def _membership(found: Membership, case: Case) -> Iterator[Reason]:
     auc, factor = case.limits.membership_auc, case.limits.membership_log_bayes_factor
     who = found.member
     if auc is not None and not found.has_others:
-        yield doubt(
-            AUC, "The audit has no people outside the data to compare members with.", "others"
-        )
+        text = "The audit has no people outside the data to compare members with."
+        yield doubt(AUC, text, "others")
     elif auc is not None:  # its error is over the persons, and over the draws
         row = found.summary().to_dict("index")["auc"]
         wide = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
@@ -326,10 +299,8 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
         off = (sign * value, 2 * error_of_null(found, name))
         yield compared(name, off, sign * limit, text, "permutations", USE)
-    if why := found.doubt():
-        yield Reason(
-            "utility", USE[-1] if case.limits.utility else WITHIN, f"{begun(why)}.", "predictors"
-        )
+    if (why := found.doubt()) and case.limits.utility:
+        yield Reason("utility", USE[-1], f"{begun(why)}.", "predictors")
 
 
 def error_of_null(found: Utility, name: str) -> float:
@@ -371,15 +342,16 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
     """Columns that stay unchanged, identify persons, or that the original does not have."""
     facts, public, n = found.links, case.limits.public or {}, found.links.n
     known = () if case.identification is None else case.identification.known
-    for name, alone in facts.unchanged.items():
+    as_they_are = {
+        name: ("is released unchanged", alone) for name, alone in facts.unchanged.items()
+    }
+    for name, (own, alone) in facts.copies.items():
+        as_they_are[name] = f"has the values of {own}, or their order", alone
+    for name, (what, alone) in as_they_are.items():
         if 2 * alone > n and name not in public:
             key = "" if name in known else ", and is not a key"
-            text = f"Column {name} is released unchanged{key}: {alone:,} of the {n:,} persons "
-            yield against("unchanged columns", f"{text}are alone with their value.", "public")
-    for name, (own, alone) in facts.copies.items():
-        if name not in public:
-            text = f"Column {name} has the values of {own}, or their order: {alone:,} of the {n:,} "
-            yield against("unchanged columns", f"{text}records are alone with theirs.", "public")
+            text = f"Column {name} {what}{key}: {alone:,} of the {n:,} persons are alone with "
+            yield against("unchanged columns", f"{text}their value.", "public")
     others = [c for c in facts.unchanged if c not in {*known, *public}]
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
@@ -388,15 +360,13 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
             f"{'is' if len(others) == 1 else 'are'} in no key"
         )
         if case.attribute is None:
-            text = f"{text}: an intruder who knows them finds the row."
-            yield doubt(TOGETHER, text, "public")
+            yield doubt(TOGETHER, f"{text}: an intruder who knows them finds the row.", "public")
         else:
-            text = f"{text}; the intruder of the attribute audit knows them."
-            yield no_objection(TOGETHER, text)
-    for name, shown in facts.identifiers.items():
-        if shown and name not in public:
-            text = f"Column {name} identifies persons: {shown:,} of its values are in a file"
-            if 2 * shown > n:
+            yield no_objection(TOGETHER, f"{text}; the intruder of the attribute audit knows them.")
+    for name, count in facts.identifiers.items():
+        if count and name not in public:
+            text = f"Column {name} identifies persons: {count:,} of its values are in a file"
+            if 2 * count > n:
                 yield against("identifiers", f"{text}.", "public")
             else:  # fresh names meet those of the original too, and nothing tells how often
                 yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
@@ -501,7 +471,6 @@ class Clause(NamedTuple):
 
 CERTAIN, SUMS = "certain disclosure", ("totals", "groups with one value")
 COLUMNS = ("identifiers", "columns outside the original", "unchanged columns", TOGETHER)
-PERSONS = ("identical_records", "unique_values", "replicated_uniques", "linked_records")
 GAINS = ("attribute_gain", "attribute_log_bayes_factor", "share_not_audited")
 CLAUSES = (
     Clause(_gains, "attribute", (CERTAIN, GAINED, SINGLE, NEAR, NOT_AUDITED), GAINS, (MODEL,)),

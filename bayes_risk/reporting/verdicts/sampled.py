@@ -57,43 +57,32 @@ def of_fit(diagnostics: Mapping[str, Any], limit: float | None) -> Iterator[Reas
     The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
     it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
     """
-    yield from _agreement(diagnostics, limit)
-    if divergent := int(diagnostics.get("divergences", 0)):
-        yield no_objection(
-            FIT, f"The fit has {counted(divergent, 'divergent transition')}.", "priors"
-        )
-    if diagnostics.get("truncation_binds"):
-        yield no_objection(FIT, "All latent classes of the fit are occupied.", "classes")
-
-
-def _agreement(diagnostics: Mapping[str, Any], limit: float | None) -> Iterator[Reason]:
-    """Whether chains agree, or errors between them have to be taken wider."""
     rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
-    chains = int(diagnostics.get("chains", 1))
+    chains, width = int(diagnostics.get("chains", 1)), standard_errors(diagnostics, limit)
     judged = limit is not None and not math.isinf(limit) and "max_rhat" in diagnostics
+    wanted, worst = DRAWS_A_CHAIN * chains, f"largest R-hat {rhat:.3f}"
     if judged and chains == 1:
         yield doubt(CHAINS, "Convergence cannot be assessed with one chain.", "chains")
-        return
-    few, wanted = ess < DRAWS_A_CHAIN * chains, f"{DRAWS_A_CHAIN * chains:,}"
-    width, worst = standard_errors(diagnostics, limit), f"largest R-hat {rhat:.3f}"
-    if width > 2:
+    elif width > 2:
         text = (
             f"The chains of the fit disagree ({worst}, above {limit:g}, and {ess:,.0f} effective "
-            f"draws where {wanted} are wanted): {width:.1f} standard errors were allowed for "
+            f"draws where {wanted:,} are wanted): {width:.1f} standard errors were allowed for "
             "instead of 2."
         )
         yield no_objection(CHAINS, text, "fit")
     elif judged and not math.isnan(rhat):
-        agree = f"agree ({worst}; {limit:g} is allowed)"
-        enough = f"have enough draws ({worst}, above {limit:g}, but {ess:,.0f} effective draws)"
-        text = agree if rhat <= (limit or 0) else enough
+        text = f"have enough draws ({worst}, above {limit:g}, but {ess:,.0f} effective draws)"
+        text = f"agree ({worst}; {limit:g} is allowed)" if rhat <= (limit or 0) else text
         yield no_objection(CHAINS, f"The chains of the fit {text}.")
-    if few and width == 2:
-        text = (
-            f"The smallest effective sample size of the fit is {ess:,.0f}, below {wanted}, "
-            f"{DRAWS_A_CHAIN} a chain."
-        )
-        yield no_objection(FIT, text, "fit")
+    found = {}
+    if width == 2 and ess < wanted:
+        small = f"{ess:,.0f}, below {wanted:,}, {DRAWS_A_CHAIN} a chain"
+        found["fit"] = f"The smallest effective sample size of the fit is {small}."
+    if divergent := int(diagnostics.get("divergences", 0)):
+        found["priors"] = f"The fit has {counted(divergent, 'divergent transition')}."
+    if diagnostics.get("truncation_binds"):
+        found["classes"] = "All latent classes of the fit are occupied."
+    yield from (no_objection(FIT, text, cure) for cure, text in found.items())
 
 
 def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
