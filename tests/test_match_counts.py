@@ -226,8 +226,8 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
     found = risk_of(radius={"age": br.Absolute(2)})
     said = found.sentence()
     assert said.startswith(
-        "No row is a certain record's, so that no match is right or wrong. Of 30 targets, by sex, "
-        "age (within 2), pay, in 3 releases: no row matches "
+        "Rows do not correspond to records, so matches are neither right nor wrong. Of 30 targets, "
+        "by sex, age (within 2), pay, in 3 releases: no row matches "
     )
     assert "Thinned to at most 29 rows, no row" in said
     page = br.report(found, path=tmp_path / "report.html").read_text()
@@ -268,7 +268,7 @@ def call(*words):
 def test_the_command_takes_files_of_any_number_of_rows(folder):
     done, said = call("syn1.csv", "syn2.csv")
     assert done.exit_code == 0, done.output
-    assert "No row is a certain record's" in said and "One to four" in said
+    assert "Rows do not correspond to records" in said and "One to four" in said
     records = pd.read_csv("out/records.csv", index_col="record")
     assert records["identification_replicated_uniques"].is_monotonic_decreasing
     summary = json.loads((folder / "out" / "summary.json").read_text())
@@ -283,7 +283,7 @@ def test_as_many_rows_are_the_originals_unless_it_is_said(folder):
     assert "No column of release 1 was kept" in call("syn3.csv")[1]
     (folder / "out" / "report.html").unlink()
     done, said = call("syn3.csv", "--no-corresponds", "--overwrite")
-    assert done.exit_code == 0 and "No row is a certain record's" in said
+    assert done.exit_code == 0 and "Rows do not correspond to records" in said
     done, _ = call("syn1.csv", "--known", "pay", "--overwrite")
     assert done.exit_code == 2 and "rows are nobody's, and --known is of records" in done.stderr
 

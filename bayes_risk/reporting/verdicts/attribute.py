@@ -21,7 +21,6 @@ from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
     GAINED,
-    Claim,
     Reason,
     Thresholds,
     against,
@@ -178,7 +177,7 @@ def _judged(
     if not np.isinf(limits.attribute_log_bayes_factor) and limits.attribute_gain > FLOOR:
         by = times(limits.attribute_log_bayes_factor)
         words += f", or by more than {FLOOR:g} and the odds by more than a factor {by}"
-    found = limited(measure, sure, maybe, Claim("the release", "raise", words), cure(maybe))
+    found = limited(measure, sure, maybe, words, cure(maybe))
     said = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bayes_risk.risk.result import AttributeRisk
 # the worst first
 Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
 Usefulness = Literal["less useful than wanted", "usefulness inconclusive", "useful enough"]
+Figure = tuple[float, float]  # a number and its error
 Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 RISK: tuple[Outcome, ...] = get_args(Outcome)
 USE: tuple[Usefulness, ...] = get_args(Usefulness)
@@ -131,28 +132,17 @@ def no_objection(measure: str, sentence: str, cure: str = "") -> Reason:
     return Reason(measure, WITHIN, sentence, cure)
 
 
-class Claim(NamedTuple):
-    """What is said of records: ``The release raises their odds``."""
-
-    subject: str
-    verb: str  # as after "does"
-    rest: str
-    what: str = "audited records"
-
-    def of(self, count: int, n: int, verb: str) -> str:
-        """The claim about so many of n records."""
-        claim = f"{self.subject} {verb} {self.rest}"
-        return f"For {out_of(count, n, self.what)} {'' if count else 'does '}{claim}"
-
-
-def limited(measure: str, sure: Flags, maybe: Flags, claim: Claim, cure: str) -> Reason:
-    """Records surely and perhaps above a limit."""
+def limited(
+    measure: str, sure: Flags, maybe: Flags, rest: str, cure: str, *, what: str = "audited records"
+) -> Reason:
+    """Records for which the release surely and perhaps raises something by too much."""
     some, more, n = int(sure.sum()), int(maybe.sum()), len(sure)
     if more and not some:
-        text = claim.of(more, n, f"may {claim.verb}")
+        text = f"For {out_of(more, n, what)} the release may raise {rest}"
         return doubt(measure, f"{text}; this is within Monte Carlo error of the threshold.", cure)
-    text = claim.of(some, n, f"{claim.verb}{'s' * bool(some)}")
-    return (against if some else no_objection)(measure, f"{text}.")
+    verb = "the release raises" if some else "does the release raise"
+    found = against if some else no_objection
+    return found(measure, f"For {out_of(some, n, what)} {verb} {rest}.")
 
 
 def compared(
@@ -193,10 +183,8 @@ LONGER = "this release and a fit with {} (a study that samples so makes another 
 PUBLIC = "public of [thresholds], with the reason"
 OWN_MODEL = "else publish a release that the audit's own model makes"
 CURES = {  # of doubts of verdict and report; settings have one name in study files and in Python
-    "attribute risk": "measure attribute risk",
-    "identification risk": "measure identification risk",
-    "membership": "measure membership",
-    "utility": "measure utility",
+    **{name: f"measure {name}" for name in ("membership", "utility")},
+    **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
     # numbers that were sampled
     "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
     "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",

@@ -27,7 +27,6 @@ from .reason import (
     NOT_JUDGED,
     RISK,
     USE,
-    Claim,
     Reason,
     Scale,
     Thresholds,
@@ -282,8 +281,7 @@ def _membership(found: Membership, case: Case) -> Iterator[Reason]:
             sure = found.reliable[who] & (value - error > factor)
             maybe = ~sure & (value + np.nan_to_num(error) > factor)
         odds = f"the odds of being in the data by more than a factor {times(factor)}"
-        claim = Claim("the release", "raise", odds, "audited members")
-        yield limited(IN_DATA, sure, maybe, claim, "draws")
+        yield limited(IN_DATA, sure, maybe, odds, "draws", what="audited members")
 
 
 def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
