@@ -49,8 +49,7 @@ def the_same(folder, kind):
     one, other = verdicts(folder, kind)
     assert (one.headline, one.facts, one.reasons) == (other.headline, other.facts, other.reasons)
     asked = (LEAKS | SOUND)[kind](60, 0.5, np.random.default_rng(0))[2]
-    of = "rows correspond" if asked["corresponds"] else "rows do not correspond"
-    gives = GIVES[f"`identify`, {of}"]
+    gives = GIVES["`identify`" if asked["corresponds"] else "`identify`, no correspondence"]
     judged = {r.measure for r in one.reasons if r.outcome in (ABOVE, WITHIN)}
     assert judged and all(MEASURES[m].of_files(gives) == "yes" for m in judged)
     assert one.outcome != WITHIN or asked["corresponds"]

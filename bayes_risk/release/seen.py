@@ -223,10 +223,10 @@ class Seen:
         once = {c: int((~tables.frames[0][c].duplicated(keep=False)).sum()) for c in tables.names}
         most = [c for c in once if 2 * once[c] > tables.n]
         for there, frame in zip(tables.corresponds, tables.frames[1 : self.m1], strict=True):
-            for name in (c for c in map(str, frame.columns) if c not in tables.names):
+            for name in (c for c in frame.columns if c not in tables.names):
                 for own in most:
                     if _copied(tables.frames[0][own], frame[name], bool(there)):
-                        found[name] = own, once[own]
+                        found[str(name)] = str(own), once[own]
         return found
 
     def rows(self, l: int) -> Flags | slice:

@@ -491,9 +491,9 @@ CLAUSES = (
 )
 FILES, SAMPLED = ("identification", "exposure"), ("attribute", "chains", "membership", "utility")
 GIVES = {  # what commands know, by kind of file
-    "`identify`, rows correspond": (*FILES, "rows", ROWS),
+    "`identify`": (*FILES, "rows", ROWS),
     "`identify`, rows unknown": (*FILES, "rows"),
-    "`identify`, rows do not correspond": ("exposure",),
-    "`audit`, files of the study": (*FILES, *SAMPLED, ROWS, MODEL),
-    "`audit`, files made elsewhere": (*FILES, *SAMPLED, "rows", ROWS),
+    "`identify`, no correspondence": ("exposure",),
+    "`audit`, own files": (*FILES, *SAMPLED, ROWS, MODEL),
+    "`audit`, others": (*FILES, *SAMPLED, "rows", ROWS),
 }
