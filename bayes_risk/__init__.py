@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_risk._core import __version__ as __version__
+from bayes_risk._core import handed
 
 if os.environ.get("BAYES_RISK_OWN_PROCESS"):  # of a command, or of one of its workers
     import_module("._core.surroundings", __name__).read_nothing_here()
@@ -25,10 +26,20 @@ _MODULE_OF = {
 }
 _RENAMED = {
     "RiskRoseWarning": "DisplacedRiskWarning",
+    "Hamming": "Neighbourhood",
+    "Mixture": "MixedPrior (the model is bayes_risk.models.Mixture)",
     "plots": "reporting.plots",
     "geography": "risk.geography",
 }
 __all__ = sorted({*_MODULE_OF, "models"} - {"__version__"})
+
+
+def _picture(name: str, *of: Any, **how: Any) -> Any:
+    return getattr(import_module(".reporting.plots", __name__), name)(*of, **how)
+
+
+handed.bars = lambda: import_module(".reporting.terminal", __name__).bars()
+handed.picture = _picture
 
 
 def __getattr__(name: str) -> Any:

@@ -16,13 +16,12 @@ from .evidence.mechanism_check import check_mechanism as check_mechanism
 from .intruder.grids import Grid as Grid
 from .intruder.grids import JointGrid as JointGrid
 from .intruder.grids import Levels as Levels
-from .intruder.guesses import Hamming as Hamming
 from .intruder.guesses import Listed as Listed
 from .intruder.guesses import Neighbourhood as Neighbourhood
 from .intruder.intruder import Intruder as Intruder
 from .intruder.priors import Density as Density
 from .intruder.priors import Interval as Interval
-from .intruder.priors import Mixture as Mixture
+from .intruder.priors import MixedPrior as MixedPrior
 from .intruder.priors import TruthFactor as TruthFactor
 from .matching.file_risk import FileRisk as FileRisk
 from .matching.file_risk import identification_risk_of_files as identification_risk_of_files

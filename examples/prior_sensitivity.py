@@ -32,7 +32,7 @@ PRIORS = {
     "truth suspected, 2 to 1": br.TruthFactor(2.0),
     "truth suspected, 10 to 1": br.TruthFactor(10.0),
     "misled, truth 1 to 5": br.TruthFactor(0.2),
-    "nine tenths model, rest flat": br.Mixture({"predictive": 0.9, "uniform": 0.1}),
+    "nine tenths model, rest flat": br.MixedPrior({"predictive": 0.9, "uniform": 0.1}),
     "degrees are overrated": degrees_overrated,
 }
 
@@ -41,7 +41,7 @@ def main(folder=".", draws=500, targets=None):
     df = italy()
     fit = br.models.DPMPM(n_classes=10).fit(df, draws=draws, tune=draws, chains=4, random_seed=1)
     release = fit.synthesize(m=3, columns=["EDU", "PRO"], random_seed=2)
-    how = {"guesses": br.Hamming(2), "targets": targets, "refit_budget": 0, "random_seed": 3}
+    how = {"guesses": br.Neighbourhood(2), "targets": targets, "refit_budget": 0, "random_seed": 3}
 
     # ten priors: the evidence is gathered once
     evidence = br.attribute_evidence(fit, release, **how)

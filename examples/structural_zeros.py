@@ -57,7 +57,7 @@ def audited(df, impossible, zeros, columns, *, n_classes, draws, targets, refit_
     gathered = br.attribute_evidence(
         fit,
         release,
-        guesses=br.Hamming(2),
+        guesses=br.Neighbourhood(2),
         targets=targets,
         refit_budget=refit_budget,
         random_seed=3,

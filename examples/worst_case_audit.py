@@ -19,11 +19,11 @@ def main(draws=250, refit_budget=10):
     release = fit.synthesize(m=5, columns=["EDU", "PRO"], random_seed=2)
 
     def audit(release, **beliefs):
-        # Hamming(2) over two variables: the intruder weighs all 12 combinations
+        # Neighbourhood(2) over two variables: the intruder weighs all 12 combinations
         return br.attribute_risk(
             fit,
             release,
-            guesses=br.Hamming(2),
+            guesses=br.Neighbourhood(2),
             refit_budget=refit_budget,
             random_seed=3,
             **beliefs,

@@ -26,6 +26,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
+from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.models.mixture.columns import (
     Columns,
@@ -136,9 +137,21 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         record and class), plus a draw of a class a record, or K for 32 equal ones and more. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
-        how: Any = locals()
-        del how["self"]
-        found: F = fitted(self, **how)
+        found: F = fitted(
+            self,
+            df,
+            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
+            weights=weights,
+            splits=splits,
+            sampler=sampler,
+            sample=sample,
+            random_seed=random_seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            missing=missing,
+            levels=levels,
+            releases=releases,
+        )
         return found
 
     @abstractmethod
@@ -256,9 +269,22 @@ class Mixture(MixtureModel[MixtureFit]):
         n_jobs: int = 1,
         progress: Asked = None,
     ) -> MixtureFit:
-        how: Any = locals()
-        del how["self"]
-        found: MixtureFit = fitted(self, **how)
+        found: MixtureFit = fitted(
+            self,
+            df,
+            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
+            weights=weights,
+            splits=splits,
+            sampler=sampler,
+            sample=sample,
+            random_seed=random_seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            missing=missing,
+            missing_numbers=missing_numbers,
+            levels=levels,
+            releases=releases,
+        )
         return found
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:

@@ -325,6 +325,34 @@ def income_in_the_last_digits(n, share, rng):
     return y, [z.assign(pay=z.pay.round() + digits.round() / 1e6)], OWN
 
 
+def dated(days: np.ndarray) -> np.ndarray:
+    return (pd.Timestamp("1990-01-01") + pd.to_timedelta(days, "D")).strftime("%Y-%m-%d").to_numpy()
+
+
+@leak
+def dates_some_days_off(n, share, rng):
+    y, z = redrawn(n, rng)
+    born, other = rng.integers(0, 12_000, (2, n))
+    near = y.assign(born=dated(born + rng.integers(-3, 4, n)))
+    z = put(z.assign(born=dated(other)), near, some(n, share, rng), ["born"])
+    return y.assign(born=dated(born)), [z], OWN
+
+
+@leak
+def places_some_steps_off(n, share, rng):
+    y, z = both(n, rng)
+    here, there = rng.normal(size=(2, n, 2))
+    y[["lon", "lat"]], z[["lon", "lat"]] = here.round(5), there.round(5)
+    near = y.assign(lon=y.lon + rng.normal(0, 0.002, n), lat=y.lat + rng.normal(0, 0.002, n))
+    return y, [shuffled(put(z, near.round(5), some(n, share, rng), ["lon", "lat"]), rng)], ANY
+
+
+@leak
+def logarithms_of_pay(n, share, rng):
+    y, (z,), asked = pay_to_the_cent(n, share, rng)
+    return y, [z.assign(pay=np.log(z.pay).round(4))], asked
+
+
 # --- facts of columns -----------------------------------------------------------------------------
 
 
@@ -398,6 +426,15 @@ def profiles_of_categories(n, share, rng):
     draw = [rng.integers(0, 7, (n, 2)).astype(str) for _ in "yz"]
     y, z = (pd.DataFrame(d, columns=["u", "v"]) for d in draw)
     return y, [z], ANY | {"synthesized": ["u", "v"]}
+
+
+@sound
+def dates_and_places_of_other_people(n, share, rng):
+    y, z = (
+        t.assign(born=dated(rng.integers(0, 12_000, n)), lon=rng.normal(size=n).round(3))
+        for t in redrawn(n, rng)
+    )
+    return y, [z], OWN
 
 
 @sound

@@ -71,7 +71,7 @@ def fit():
 @pytest.mark.parametrize("parameters", ["one-mode", "independent"])
 def test_latent_classes_by_enumeration(fit, released, evidence, parameters):
     release = release_of([table(Z) for Z in released], parameters=parameters)
-    how = {"guesses": br.Hamming(2), "evidence": evidence, "random_seed": 7}
+    how = {"guesses": br.Neighbourhood(2), "evidence": evidence, "random_seed": 7}
     risk = br.attribute_risk(fit, release, **how)
     size = len(released[0])
     assert f"m = 2 of {size} rows each, none of which is" in risk.assumptions["releases"]
@@ -85,7 +85,7 @@ def test_latent_classes_by_enumeration(fit, released, evidence, parameters):
 @SIZES
 def test_data_sets_from_one_draw_stand_below_one_another(fit, released):
     release = release_of([table(Z) for Z in released], parameters="shared")
-    risk = br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=7)
+    risk = br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=7)
     both = np.vstack(released)
     compare(risk, lambda i, guess: exact_log_evidence(Y, both, i, guess, 2, (2, 2), **PRIOR))
 
@@ -101,7 +101,7 @@ def test_the_published_sampler_weighs_draws_by_whole_releases(fit, released):
         return np.log(np.einsum("hk,hnk,hnk->hn", pi, phi[:, 0, rows[:, 0]], phi[:, 1, rows[:, 1]]))
 
     risk = br.attribute_risk(
-        fit, release_of([table(released[0])]), guesses=br.Hamming(2), evidence="importance",
+        fit, release_of([table(released[0])]), guesses=br.Neighbourhood(2), evidence="importance",
         random_seed=7,
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_the_published_sampler_weighs_draws_by_whole_releases(fit, released):
 def test_who_knows_some_records(fit, released, known):
     mask = np.isin(np.arange(3), known)
     risk = br.attribute_risk(
-        fit, release_of([table(released[0])]), guesses=br.Hamming(2), random_seed=7,
+        fit, release_of([table(released[0])]), guesses=br.Neighbourhood(2), random_seed=7,
         intruder=br.Intruder(knows_records=mask if known else "none"),
     )  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_who_knows_some_records_and_has_two_data_sets(released, known):
     fit = model.fit(table(Y), draws=3000, tune=100, chains=4, thin=2, random_seed=5)
     mask = np.isin(np.arange(3), known)
     risk = br.attribute_risk(
-        fit, release_of([table(Z) for Z in released]), guesses=br.Hamming(2), random_seed=7,
+        fit, release_of([table(Z) for Z in released]), guesses=br.Neighbourhood(2), random_seed=7,
         intruder=br.Intruder(knows_records=mask if known else "none"), evidence="imputed",
     )  # fmt: skip
 
@@ -253,7 +253,7 @@ def test_what_is_impossible_normalises_as_many_rows_as_there_are(rows):
     model = br.models.DPMPM(n_classes=1, level_prior=1.0, impossible=br.Impossible(rules))
     fit = model.fit(table(y, names), draws=2000, tune=200, chains=4, thin=2, random_seed=5)
     risk = br.attribute_risk(
-        fit, release_of([table(Z, names)]), guesses=br.Hamming(3), random_seed=7
+        fit, release_of([table(Z, names)]), guesses=br.Neighbourhood(3), random_seed=7
     )
     f, weights = zeros_oracle.one_class(24)
     p = zeros_oracle.possible(f)
@@ -279,7 +279,7 @@ def test_marginals_in_closed_form(rows, knows):
     y, Z = rng.integers(0, 2, (4, 2)), rng.integers(0, 2, (rows, 2))
     fit = br.models.Marginals().fit(table(y))
     risk = br.attribute_risk(
-        fit, release_of([table(Z)]), guesses=br.Hamming(2), random_seed=1,
+        fit, release_of([table(Z)]), guesses=br.Neighbourhood(2), random_seed=1,
         intruder=br.Intruder(knows_records=knows),
     )  # fmt: skip
     a = fit.model.level_prior
@@ -344,7 +344,7 @@ def test_trees_that_synthpop_grew_by_enumeration(rows):
     fit = br.models.CART.from_rpart(SynthpopModels.of(content), y)
     release = fit.synthesize(1, n=rows, random_seed=4)
     assert len(release.datasets[0]) == rows
-    risk = br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=1)
+    risk = br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=1)
     Z, levels = release.datasets[0].astype(str).to_numpy(), [list("fm"), list("abc")]
 
     def exact(i, guess):
@@ -416,7 +416,7 @@ def test_as_many_rows_by_other_labels_are_nobodys(fit):
     """The order of rows tells nothing, and evidence is that of the same rows in any order."""
     z = table(MANY[0][:3])
     labelled = br.Release(datasets=[z.set_axis(list("uvw"))], synthesized=["x0", "x1"])
-    how = {"guesses": br.Hamming(2), "random_seed": 7}
+    how = {"guesses": br.Neighbourhood(2), "random_seed": 7}
     risks = [br.attribute_risk(fit, release, **how) for release in (labelled, release_of([z]))]
     assert "3 rows each, none of which" in risks[0].assumptions["releases"]
     assert "none of which" not in risks[1].assumptions["releases"]
@@ -490,7 +490,7 @@ REFUSED = [
 
 
 def audit(fit, release):
-    return br.attribute_risk(fit, release, guesses=br.Hamming(1), random_seed=1)
+    return br.attribute_risk(fit, release, guesses=br.Neighbourhood(1), random_seed=1)
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)

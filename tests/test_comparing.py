@@ -22,7 +22,7 @@ from bayes_risk.studies.comparison import (
 )
 
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
-GUESSES = {"guesses": br.Hamming(2)}
+GUESSES = {"guesses": br.Neighbourhood(2)}
 UTILITY = {"permutations": 2}
 
 

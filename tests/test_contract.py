@@ -126,5 +126,5 @@ def test_what_is_offered_names_what_it_takes_or_why_it_is_not(name, knows):
         assert (can.closed_form if way in can.computed else takes[way]) is fit
     with pytest.raises(dataclasses.FrozenInstanceError):
         can.methods = frozenset()
-    if knows == "none" and not can.reasons and can.partial is not None:
+    if knows == "none" and not can.none_because and can.partial is not None:
         assert can.methods

@@ -33,7 +33,7 @@ def fit():
 
 
 def audit(fit, release, **options):
-    return br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=7, **options)
+    return br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=7, **options)
 
 
 def compare(risk, exact, spread):

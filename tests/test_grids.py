@@ -253,7 +253,7 @@ def test_every_level_of_categories_is_the_whole_table():
     release = fit.synthesize(1, random_seed=2)
     grid, ball = (
         br.attribute_risk(fit, release, guesses=guesses, targets=5, random_seed=3)
-        for guesses in (dict.fromkeys("abc", br.Levels()), br.Hamming(3))
+        for guesses in (dict.fromkeys("abc", br.Levels()), br.Neighbourhood(3))
     )
     assert grid.n_guesses == ball.n_guesses == 27
     assert np.allclose(grid.records["probability"], ball.records["probability"], rtol=1e-12)

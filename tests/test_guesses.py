@@ -31,7 +31,7 @@ def test_one_variable_neighbourhood_counts(columns):
 @pytest.mark.parametrize("distance", [1, 2, 3, 4, 9])
 def test_hamming_counts(distance):
     """sum_h of elementary symmetric polynomials of d_j - 1; the full table from distance p on."""
-    found = guesses(br.Hamming(distance))
+    found = guesses(br.Neighbourhood(distance))
     moves = [d - 1 for d in LEVELS]
     expected = sum(
         prod(chosen)
@@ -46,13 +46,13 @@ def test_hamming_counts(distance):
 def test_hamming_of_equal_levels_is_binomial():
     table = simulate(10, (3,) * 6, seed=52)
     data = br.Microdata.from_frame(table)
-    found = br.Hamming(2).of(data, data.codes, np.arange(6))
+    found = br.Neighbourhood(2).of(data, data.codes, np.arange(6))
     assert len(found.codes) == 1 + 6 * 2 + comb(6, 2) * 4
 
 
 @pytest.mark.parametrize("distance", [1, 2, 4])
 def test_each_value_within_the_distance_once_and_the_truth_first(distance):
-    found = guesses(br.Hamming(distance))
+    found = guesses(br.Neighbourhood(distance))
     for u in range(20):
         rows = found.codes[:, u]
         assert len(np.unique(rows, axis=0)) == len(rows)
@@ -79,7 +79,7 @@ def test_too_many_guesses_are_refused_before_memory_is():
     table = simulate(200, (9,) * 8, seed=53)
     data = br.Microdata.from_frame(table)
     with pytest.raises(br.InputError, match=".* guesses for each of 200"):
-        br.Hamming(4).of(data, data.codes, np.arange(8))
+        br.Neighbourhood(4).of(data, data.codes, np.arange(8))
 
 
 def every_cell(columns):
@@ -116,7 +116,7 @@ def test_the_truth_is_added_where_it_is_missing():
 
 def test_they_say_what_they_are():
     assert "at most 1 variable (centred" in br.Neighbourhood(1).in_words()
-    assert "at most 2 variables" in br.Hamming(2).in_words()
+    assert "at most 2 variables" in br.Neighbourhood(2).in_words()
     assert "the truth added" in br.Listed(TABLE.iloc[:3], add_truth=True).in_words()
 
 

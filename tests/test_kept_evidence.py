@@ -89,7 +89,7 @@ def one_class(m, n=60, **options):
     return (
         table,
         release,
-        br.attribute_evidence(fit, release, guesses=br.Hamming(2), random_seed=3, **options),
+        br.attribute_evidence(fit, release, guesses=br.Neighbourhood(2), random_seed=3, **options),
     )
 
 
@@ -135,7 +135,7 @@ PRIORS = {
     "model": "predictive",
     "released": "release",
     "leaning": br.TruthFactor(5.0),
-    "mixed": br.Mixture([(0.5, "predictive"), (0.5, br.TruthFactor(2.0))]),
+    "mixed": br.MixedPrior([(0.5, "predictive"), (0.5, br.TruthFactor(2.0))]),
 }
 
 
@@ -208,7 +208,9 @@ def test_the_table_is_the_summaries(kept):
 def test_posterior_odds_of_a_mixture_are_linear_in_those_of_its_parts(kept):
     """With the same truth against the same rest: p(Z) under the mixture is the weighted sum."""
     parts = {"a": "marginal", "b": br.TruthFactor(4.0)}
-    risks = kept[2].risks({**parts, "both": br.Mixture([(0.25, "marginal"), (0.75, parts["b"])])})
+    risks = kept[2].risks(
+        {**parts, "both": br.MixedPrior([(0.25, "marginal"), (0.75, parts["b"])])}
+    )
     total = kept[2].found.log_evidence.sum(axis=0)
     joint = {k: np.exp(risks[k].log_prior + total) for k in risks}
     mixed = 0.25 * joint["a"] + 0.75 * joint["b"]

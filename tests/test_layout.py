@@ -80,7 +80,15 @@ def imports_of(module: str, tree: ast.AST, *, typing_only: bool) -> Iterator[str
             source = ".".join([*here, *([node.module] if node.module else [])])
             yield from (f"{source}.{alias.name}" for alias in node.names)
         else:
+            yield from by_string(node)
             yield from imports_of(module, node, typing_only=typing_only)
+
+
+def by_string(node: ast.AST) -> Iterator[str]:
+    """What ``import_module("a.b")`` or ``__import__`` imports."""
+    by_name = ("import_module", "__import__")
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(by_name):
+        yield from (str(a.value) for a in node.args[:1] if isinstance(a, ast.Constant))
 
 
 def within(name: str, package: str) -> bool:
@@ -161,10 +169,11 @@ else:
     from .x import y
 def f():
     from ..z import w
+    found = importlib.import_module("c.d").name
 """
     found = set(imports_of("bayes_risk.reporting.plots.sub", ast.parse(code), typing_only=False))
     plots = "bayes_risk.reporting.plots"
-    expected = {"a.b", "typing.TYPE_CHECKING", f"{plots}.x.y", "bayes_risk.reporting.z.w"}
+    expected = {"a.b", "c.d", "typing.TYPE_CHECKING", f"{plots}.x.y", "bayes_risk.reporting.z.w"}
     assert found == expected
     with_types = set(
         imports_of("bayes_risk.reporting.plots.sub", ast.parse(code), typing_only=True)

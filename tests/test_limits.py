@@ -94,9 +94,11 @@ def test_unchanged_records_are_no_targets_by_default():
 def test_known_columns_stay_at_the_truth():
     fit = fitted(1, draws=4)
     release = fit.synthesize(2, random_seed=2)
-    whole = br.attribute_risk(fit, release, guesses=br.Hamming(3), random_seed=3)
+    whole = br.attribute_risk(fit, release, guesses=br.Neighbourhood(3), random_seed=3)
     knows = br.Intruder(knows_columns=["x1"])
-    part = br.attribute_risk(fit, release, intruder=knows, guesses=br.Hamming(2), random_seed=3)
+    part = br.attribute_risk(
+        fit, release, intruder=knows, guesses=br.Neighbourhood(2), random_seed=3
+    )
     assert [v.name for v in part.variables] == ["x0", "x2"]
     assert part.n_guesses == 3 * 4
     for i in (0, 7, 21):  # the posterior given x1 is the whole one, restricted and normalised

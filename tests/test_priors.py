@@ -33,7 +33,7 @@ def test_uniform():
 
 def test_marginal_leaves_the_target_out_and_adds_one():
     """Record 0 is (x, u); without it a = x2 y1 z1 and b = u1 v3."""
-    found, p = prior("marginal", br.Hamming(2))
+    found, p = prior("marginal", br.Neighbourhood(2))
     a, b = np.array([3, 2, 2]) / 7, np.array([2, 4]) / 6
     for g, (j, k) in enumerate(found.codes[:, 0]):
         assert np.isclose(p[g, 0], a[j] * b[k])
@@ -100,7 +100,7 @@ def prior_with(how, guesses, **grounds):
 
 def test_release_counts_the_released_values_and_adds_one():
     """Mean counts over the two files: a = x 1.5, y 2, z 1.5; b = u 2, v 3."""
-    found, p = prior_with("release", br.Hamming(2), release=RELEASE)
+    found, p = prior_with("release", br.Neighbourhood(2), release=RELEASE)
     a, b = np.array([2.5, 3.0, 2.5]) / 8, np.array([3.0, 4.0]) / 7
     for g in range(len(found.codes)):
         for u in range(5):
@@ -109,8 +109,8 @@ def test_release_counts_the_released_values_and_adds_one():
 
 
 def test_release_joint_counts_the_values_together():
-    found, p = prior_with("release-joint", br.Hamming(2), release=RELEASE)
-    _, margins = prior_with("release", br.Hamming(2), release=RELEASE)
+    found, p = prior_with("release-joint", br.Neighbourhood(2), release=RELEASE)
+    _, margins = prior_with("release", br.Neighbourhood(2), release=RELEASE)
     both = pd.concat(SHOWN)
     for g in range(len(found.codes)):
         for u in range(5):
@@ -141,7 +141,7 @@ def test_release_of_numbers_counts_by_cell_of_the_grid():
 
 def test_predictive_is_the_base_fit_normalised_over_the_guesses():
     base = np.random.default_rng(0).normal(size=(6, 5))
-    _, p = prior_with("predictive", br.Hamming(2), base=base)
+    _, p = prior_with("predictive", br.Neighbourhood(2), base=base)
     assert np.allclose(p, np.exp(base) / np.exp(base).sum(axis=0))
 
 
@@ -149,14 +149,14 @@ def test_predictive_is_the_base_fit_normalised_over_the_guesses():
 def test_mixture_is_linear_in_its_parts(as_list):
     weights = {"uniform": 1.0, "marginal": 2.0, br.TruthFactor(5.0): 5.0}
     parts = [(w, how) for how, w in weights.items()] if as_list else weights
-    _, p = prior(br.Mixture(parts))
+    _, p = prior(br.MixedPrior(parts))
     each = [prior(how)[1] for how in weights]
     assert np.allclose(p, sum(w / 8 * q for w, q in zip(weights.values(), each, strict=True)))
 
 
 def test_mixtures_nest_and_keep_what_is_ruled_out_possible():
     sure = [1.0, 0.0, 0.0, 0.0]
-    _, p = prior(br.Mixture([(0.9, br.Mixture([(1, sure)])), (0.1, "uniform")]))
+    _, p = prior(br.MixedPrior([(0.9, br.MixedPrior([(1, sure)])), (0.1, "uniform")]))
     assert np.allclose(p, np.array([0.925, 0.025, 0.025, 0.025])[:, None])
 
 
@@ -172,7 +172,7 @@ def test_densities_that_are_infinite_on_the_grid_are_improper():
 def test_new_priors_say_what_they_are():
     assert "without the release" in priors.in_words("predictive")
     assert "used twice" in priors.in_words("release")
-    said = priors.in_words(br.Mixture({"uniform": 1, "marginal": 3}))
+    said = priors.in_words(br.MixedPrior({"uniform": 1, "marginal": 3}))
     assert said.startswith("a mixture: 0.25 of [every guess") and "0.75 of [product" in said
 
 
@@ -220,7 +220,7 @@ def test_margins_are_predictives_of_a_flat_dirichlet(knows):
     """The same formula as a ratio of B(n + 1): p(y*, y_A) / p(y_A) of each column by itself."""
     known, _ = COUNTED[knows]
     data = br.Microdata.from_frame(PEOPLE[["a", "b"]])
-    guesses = br.Hamming(2).of(data, data.codes, COLUMNS)
+    guesses = br.Neighbourhood(2).of(data, data.codes, COLUMNS)
     cases = Targets(
         profiles=data.codes, record=np.arange(7), columns=COLUMNS, guesses=guesses, known=known
     )

@@ -48,7 +48,7 @@ def test_closed_form(m):
 
 
 def test_no_prior_moves_the_odds_of_two_guesses_further():
-    evidence = evidence_of(simulate(40, (5, 4), seed=2), 3, guesses=br.Hamming(2))
+    evidence = evidence_of(simulate(40, (5, 4), seed=2), 3, guesses=br.Neighbourhood(2))
     loss = br.privacy_loss(evidence).records["privacy_loss"].to_numpy()
     rng, attained = np.random.default_rng(1), []
     for prior in ("uniform", "marginal", br.TruthFactor(20.0), rng.dirichlet(np.ones(20))):

@@ -394,7 +394,7 @@ def test_categories_and_a_level_that_nobody_holds():
     assert all(Z["g"].dtype == bool and Z["o"].dtype == table["o"].dtype for Z in release.datasets)
     one = replace(fit.synthesize(1, random_seed=24), draw_index=None)
     risk = br.attribute_risk(
-        fit, one, guesses=br.Hamming(2), targets=4, evidence="importance", random_seed=25
+        fit, one, guesses=br.Neighbourhood(2), targets=4, evidence="importance", random_seed=25
     )
     assert risk.n_guesses == 6
     Z = one.datasets[0]

@@ -91,7 +91,7 @@ RELEASE = br.Release(datasets=[table(Z1), table(Z2)], synthesized=["x0", "x1"])
 
 
 def audit(fit, release=RELEASE, **options):
-    return br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=7, **options)
+    return br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=7, **options)
 
 
 def test_one_class_is_exact():

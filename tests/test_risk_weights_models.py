@@ -438,7 +438,7 @@ def test_probabilities_from_weighted_trees_are_frequencies(bootstrap):
     for seed in range(TABLES):
         drawn = moved(with_target(fit, {0: rng.integers(3), 1: rng.integers(2)}))
         release = drawn.synthesize(m=1, random_seed=seed)
-        guess, p = posterior_of(drawn, release, br.Hamming(2))
+        guess, p = posterior_of(drawn, release, br.Neighbourhood(2))
         hits.append((guess == drawn.microdata.codes[4, :2]).all(axis=1))
         probabilities.append(p)
     assert np.abs(z_scores(hits, probabilities)).max() < 4

@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk.models.dpmpm import DPMPMFit
-from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
+from bayes_risk.models.fits.priors import power_scaled_gamma
 from bayes_risk.models.regression.part import Coefficients
 from bayes_risk.models.regression.posterior import (
     ExactPart,
@@ -427,7 +427,7 @@ def swept(mixture):
         return br.sensitivity(
             fit,
             release,
-            over={"prior": PRIORS, "m": [1, 2], "guesses": {"near": br.Hamming(1)}},
+            over={"prior": PRIORS, "m": [1, 2], "guesses": {"near": br.Neighbourhood(1)}},
             random_seed=3,
             refit_budget=0,
         )

@@ -349,7 +349,9 @@ def test_evidence_is_exact_with_one_class(short_fits, synthesized, evidence):
 def check_evidence(fit, K, synthesized, evidence, theta=None):
     f, w = theta or exact_theta(K)
     release = release_of(synthesized)
-    risk = br.attribute_risk(fit, release, guesses=br.Hamming(3), evidence=evidence, random_seed=7)
+    risk = br.attribute_risk(
+        fit, release, guesses=br.Neighbourhood(3), evidence=evidence, random_seed=7
+    )
     for i in range(4):
         u = risk.case[i]
         rows = np.tile(oracle.Y[i], (risk.n_guesses, 1))
@@ -403,7 +405,7 @@ def test_an_intruder_who_knows_some_records(fits, m):
         fits[1],
         release,
         intruder=br.Intruder(knows_records=known),
-        guesses=br.Hamming(3),
+        guesses=br.Neighbourhood(3),
         random_seed=9,
     )
     f, w = oracle.one_class(60)

@@ -176,7 +176,7 @@ def test_its_numbers_are_those_of_separate_calls(written, table):
         fit = br.models.CART(order=order).fit(df, random_seed=int(seeds["fit"]))
         release = fit.synthesize(m=2, random_seed=int(seeds["release"]))
         risk = br.attribute_risk(
-            fit, release, guesses=br.Hamming(2), random_seed=int(seeds["attribute"])
+            fit, release, guesses=br.Neighbourhood(2), random_seed=int(seeds["attribute"])
         )
         row = found.replicates.loc[(name, 2)]
         assert row["mean_probability"] == risk.summary().at["mean_probability", "value"]

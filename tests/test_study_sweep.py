@@ -129,9 +129,9 @@ def test_other_factors():
     assert found["over"] == {
         "knows_columns": {"b": ["b"], "a": ["a"], "a + b": ["a", "b"]},
         "guesses": {
-            "hamming-3": br.Hamming(3),
-            "neighbourhood": br.Hamming(1),
-            "hamming-2": br.Hamming(2),
+            "hamming-3": br.Neighbourhood(3),
+            "neighbourhood": br.Neighbourhood(1),
+            "hamming-2": br.Neighbourhood(2),
         },
         "classes": {"new": "new", "own": "own"},
         "evidence": {"predictive": "predictive", "importance": "importance"},

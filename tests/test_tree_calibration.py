@@ -121,7 +121,7 @@ def test_categories_followed_through_two_trees(bootstrap):
     for seed in range(TABLES):
         drawn = moved(with_values(fit, {0: rng.integers(3), 1: rng.integers(2)}))
         release = drawn.synthesize(m=1, random_seed=seed)
-        guess, p = posterior_of(drawn, release, br.Hamming(2))
+        guess, p = posterior_of(drawn, release, br.Neighbourhood(2))
         assert len(guess) == 6
         hits.append((guess == drawn.microdata.codes[ROW, :2]).all(axis=1))
         probabilities.append(p)

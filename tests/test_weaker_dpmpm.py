@@ -61,7 +61,7 @@ def short():
 def audit(fit, release, known, **options):
     mask = np.isin(np.arange(len(fit.microdata.codes)), known)
     intruder = br.Intruder(knows_records=mask if mask.any() else "none")
-    options = {"guesses": br.Hamming(2), "random_seed": 7} | options
+    options = {"guesses": br.Neighbourhood(2), "random_seed": 7} | options
     return br.attribute_risk(fit, release, intruder=intruder, **options)
 
 
@@ -174,7 +174,7 @@ def test_all_known_is_the_worst_case(fit):
     release = released([Z1, Z2], [0, 1])
     exact = by_labels([Z1, Z2], [0, 1, 2])
     assert agree(audit(fit, release, [0, 1, 2]), exact)
-    assert agree(br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=1), exact)
+    assert agree(br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=1), exact)
 
 
 # --- one class: closed forms -----------------------------------------------------------------

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from importlib import import_module
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
+from . import handed
 from .memory import check_memory
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -72,8 +72,7 @@ def shows_progress(function: Function) -> Function:
             _running.append(function.__qualname__)
         try:
             if show:
-                bars = import_module("bayes_risk.reporting.terminal").bars()
-                with bars as progress, compiling_told(progress):
+                with handed.bars() as progress, compiling_told(progress):
                     return function(*args, progress=progress, **how)
             if not (progress is None or isinstance(progress, bool)):
                 how["progress"] = progress

@@ -8,7 +8,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core import handed
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
@@ -343,8 +343,8 @@ class OfTargets(OfRecords):
 
 
 def draw(picture: str, *of: Any, **how: Any) -> "Axes":
-    """Call a function of `bayes_risk.reporting.plots` by name: results know no pictures."""
-    axes: Axes = getattr(import_module("bayes_risk.reporting.plots"), picture)(*of, **how)
+    """Call a function of `bayes_risk.reporting.plots` by name."""
+    axes: Axes = handed.picture(picture, *of, **how)
     return axes
 
 

@@ -43,7 +43,7 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
         return ""
     distinct = column.nunique()
     if distinct == n and not whole:
-        return "" if _are_dates(column) else "another value for each record"
+        return "" if are_dates(column) else "another value for each record"
     if distinct == n and (named or int(column.max()) - int(column.min()) == n - 1):
         return "another value for each record"
     if named and whole and distinct > max(FEW, n // 20):
@@ -104,7 +104,7 @@ def _kind(name: str, column: pd.Series) -> Kind:
     distinct = values.nunique()
     if distinct + bool(absent) < 2 or distinct == 0:
         return Kind("out", "it is empty" if distinct == 0 else "all records have one value", absent)
-    if _are_dates(values):
+    if are_dates(values):
         few = distinct <= FEW
         return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
     number = is_numeric(column.dtype)
@@ -151,7 +151,8 @@ def _are_digits_of_dates(values: pd.Series) -> bool:
     return False
 
 
-def _are_dates(values: pd.Series) -> bool:
+def are_dates(values: pd.Series) -> bool:
+    """Whether all values are dates, stored as such or written as text."""
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         return True
     if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):

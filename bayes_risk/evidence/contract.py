@@ -450,8 +450,10 @@ class Capabilities:
     methods: frozenset[str] = frozenset()
     # Those of them that the model computes itself, by ``closed_form``
     computed: frozenset[str] = frozenset()
-    # Why a way is not offered, a whole refusal; under ``""``, why none is
+    # Why a method is not offered: a whole refusal
     reasons: Mapping[str, str] = field(default_factory=dict)
+    # Why none is
+    none_because: str = ""
     # What the methods ask it for; ``led`` only where releases are of one mode
     closed_form: ClosedForm | None = None
     sampled: Sampled | None = None
@@ -474,7 +476,7 @@ class Capabilities:
 
     def refused(self, why: str) -> "Capabilities":
         """The same without any way to the evidence."""
-        return replace(self, methods=frozenset(), reasons={"": why})
+        return replace(self, methods=frozenset(), none_because=why)
 
 
 def drawn(fit: Fit, release: Release | EncodedRelease) -> str:

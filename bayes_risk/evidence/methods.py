@@ -128,20 +128,20 @@ def choose_method(
                 f"evidence={asked!r} is for an intruder who knows every other record; with {knows} "
                 "leave it out: the model computes it"
             )
-        if can.reasons:
-            raise InputError(next(iter(can.reasons.values())))
+        if can.none_because:
+            raise InputError(can.none_because)
         return METHODS["weaker"]
     if asked in RENAMED:
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
-    if intruder.knows_less and can.partial is None and "" not in can.reasons:
+    if intruder.knows_less and can.partial is None and not can.none_because:
         raise InputError(
             f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; give "
             'knows_records="all-but-target"'
         )
-    if asked in can.reasons or (not can.methods and can.reasons):  # the model's own refusals
-        raise InputError(can.reasons.get(asked or "", next(iter(can.reasons.values()))))
+    if why := can.none_because or can.reasons.get(asked or ""):  # the model's own refusals
+        raise InputError(why)
     wanted = ways if asked is None else [one_of("evidence", asked, EVIDENCE)]
     for way in wanted:
         if way in can.methods:

@@ -19,14 +19,12 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.grids import edges, log_widths
-from bayes_risk.intruder.priors import NAMED, Density, Interval, Mixture, Prior, TruthFactor
+from bayes_risk.intruder.priors import NAMED, Density, Interval, MixedPrior, Prior, TruthFactor
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Targets
 
-ONE_OF = (
-    f"give one of {sorted(NAMED)}, TruthFactor(f), Mixture(...), an array of weights or a function"
-)
+ONE_OF = f"give one of {sorted(NAMED)}, TruthFactor(f), MixedPrior(...), an array or a function"
 
 
 class PriorContext(NamedTuple):
@@ -66,10 +64,10 @@ def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
     each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
     model; ``"release"``: product of the margins of the released files, with one added to every
     level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`; a
-    `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the DataFrame
-    of a target's guesses to weights.
+    `Density`; an `Interval`; a `MixedPrior`; an array of G weights; or a function from the
+    DataFrame of a target's guesses to weights.
     """
-    if not isinstance(prior, Mixture):
+    if not isinstance(prior, MixedPrior):
         raw = np.where(context.cases.guesses.counted, _raw(prior, context), -np.inf)
         estimated = isinstance(prior, str) and prior == "predictive"
         return PriorWeights(raw - log_sum(raw), np.ones(raw.shape) if estimated else None)

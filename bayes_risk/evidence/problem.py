@@ -70,7 +70,7 @@ class AuditProblem:
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
         weighed = as_guesses(Neighbourhood(1) if guesses is None else guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
-        if not (encoded.corresponds or capabilities.any_rows or "" in capabilities.reasons):
+        if not (encoded.corresponds or capabilities.any_rows or capabilities.none_because):
             capabilities = capabilities.refused(
                 f"the rows of the release are not the original's records, and {type(fit).__name__} "
                 "has no evidence for that and this intruder; it is offered by mixtures "

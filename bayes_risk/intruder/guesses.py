@@ -128,9 +128,6 @@ class Neighbourhood(Guesses):
         )
 
 
-Hamming = Neighbourhood
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed(Guesses):
     """The same listed guesses for every target.

@@ -123,7 +123,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mixture:
+class MixedPrior:
     """The intruder holds one of several priors, with given weights.
 
     Each part is normalised over a target's guesses before it is weighed:
@@ -138,9 +138,9 @@ class Mixture:
 
     Examples
     --------
-    >>> Mixture({"marginal": 3, "uniform": 1}).weights
+    >>> MixedPrior({"marginal": 3, "uniform": 1}).weights
     (0.75, 0.25)
-    >>> Mixture([(0.9, TruthFactor(10.0)), (0.1, "uniform")]).priors
+    >>> MixedPrior([(0.9, TruthFactor(10.0)), (0.1, "uniform")]).priors
     (TruthFactor(factor=10.0), 'uniform')
     """
 
@@ -148,10 +148,10 @@ class Mixture:
 
     def __post_init__(self) -> None:
         if not len(self.parts):
-            raise InputError("Mixture has no part; give at least one prior and its weight")
+            raise InputError("MixedPrior has no part; give at least one prior and its weight")
         for pair in self._pairs():
             if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise InputError(f"the part {pair!r} of a Mixture is no pair (weight, prior)")
+                raise InputError(f"the part {pair!r} of a MixedPrior is no pair (weight, prior)")
             positive("weight", pair[0])
 
     @property
@@ -172,7 +172,7 @@ class Mixture:
 
 
 Prior = Union[  # noqa: UP007 - an array type cannot stand beside a callable with |
-    str, TruthFactor, Density, Interval, Mixture, npt.ArrayLike, Callable[[pd.DataFrame], Any]
+    str, TruthFactor, Density, Interval, MixedPrior, npt.ArrayLike, Callable[[pd.DataFrame], Any]
 ]
 
 
@@ -188,7 +188,7 @@ def in_words(prior: Prior) -> str:
             f"with probability {prior.probability:g} {name} lies from {prior.low:g} to "
             f"{prior.high:g}, spread {prior.spread} inside and outside"
         )
-    if isinstance(prior, Mixture):
+    if isinstance(prior, MixedPrior):
         pairs = zip(prior.weights, prior.priors, strict=True)
         return f"a mixture: {'; '.join(f'{w:.3g} of [{in_words(part)}]' for w, part in pairs)}"
     if isinstance(prior, str):

@@ -69,7 +69,8 @@ def links(
     kept values are nearly all different, own rows are tested in pairs of records of which trees,
     grown on other records, predict like values; ``by_chance`` is approximate there.
 
-    *Several tests.* Each is made on all columns, on all but one, on single amounts and on the keys;
+    *Several tests.* Each is made on all columns, on all but one, on single amounts, on every two of
+    at most eight amounts (nearest pairs) and on the keys;
     p-values are multiplied by the number of tests (Bonferroni).
 
     *Cost.* Time O(m p n log n) for p columns; nearest records are looked up for 2,000 records a

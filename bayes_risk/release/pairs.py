@@ -45,14 +45,16 @@ def pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
         if test == IDENTICAL and apart[l - 1]:
             continue
         yield from _equal_pairs(seen, test, names, cells, l)
-    if sum(seen.tables.sizes[:2]) > 5 * LOOKED_AT:
-        near = near[:1]
-    for names, l in product(near, (l for l in range(1, seen.m1) if not apart[l - 1])):
-        yield from _nearest_pairs(seen, (*names, *seen.ranks), l)
+    small = sum(seen.tables.sizes[:2]) <= 5 * LOOKED_AT
+    close = [(*names, *seen.ranks) for names in (near if small else near[:1])]
+    close += seen.two() if small else []
+    for names, l in product(close, (l for l in range(1, seen.m1) if not apart[l - 1])):
+        yield from _nearest_pairs(seen, names, l)
     for l, part in product(range(1, seen.m1), THINNED):
         if len(seen.once(l)) >= part * THIN and not (apart[l - 1] or seen.tables.persons):
-            yield from _equal_pairs(seen, IDENTICAL, near[0], seen.cells, l, part)
-            yield from _nearest_pairs(seen, (*near[0], *seen.ranks), l, part)
+            for names in near:
+                yield from _equal_pairs(seen, IDENTICAL, names, seen.cells, l, part)
+            yield from _nearest_pairs(seen, close[0], l, part)
 
 
 def _equal_pairs(

@@ -1,6 +1,7 @@
 """Columns of an original and its files that are compared, cells of those kept, and points."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.nearest import Points, ranks
-from bayes_risk.data.columns import ROW_NUMBERS, names_records
-from bayes_risk.data.equality import Coded, coded_numbers
+from bayes_risk.data.columns import ROW_NUMBERS, are_dates, names_records
+from bayes_risk.data.equality import ELSEWHERE, Coded, coded_numbers
+from bayes_risk.data.table import in_days
 from bayes_risk.data.variables import FEW, holds_text
 
 from . import persons
@@ -19,6 +21,8 @@ from .tables import Tables
 
 LEAST = 5  # pairs or rows below which nothing can be seen
 WIDE = 20  # columns of which each is left out in turn
+QUARTILES, SPREAD = (0.25, 0.75), 2.0  # amounts in one unit spread alike up to this factor
+FEW_AMOUNTS = 8  # amounts of which every two are looked at together
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
@@ -35,15 +39,17 @@ class Seen:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.scaled: dict[str, Coded] = {}
+        self.scaled: Mapping[str, Coded] = {}
+        self.ranks: Mapping[str, list[Array]] = {}
         skipped = {c: w for c, w in tables.identifiers().items() if self._names(c, w)}
         named = [c for c, why in skipped.items() if why != ROW_NUMBERS]
         self.named = {c: self._shown(c) for c in named}
         asked = [c for c in tables.names if c not in skipped]
-        self.names = [c for c in asked if tables.compared(c) is not None and self._varies(c)]
-        self.ranks = {c: found for c in asked if c in tables.left_out and (found := self._own(c))}
-        scaled = {c: one for c in self.names if (one := self._scaled(c)) is not None}
-        self.scaled |= scaled
+        names = [c for c in asked if tables.compared(c) is not None and self._varies(c)]
+        self.scaled = {c: one for c in names if (one := self._scaled(c)) is not None}
+        apart = [c for c in asked if c in tables.left_out or (c in names and self._elsewhere(c))]
+        self.ranks = {c: found for c in apart if (found := self._own(c))}
+        self.names = [c for c in names if c not in self.ranks]
         self.kept, self.cells = self.kept_of(self.names)
         self.made = [c for c in self.names if c not in self.kept]
         folds = [1 if tables.persons else self._fold(l) for l in range(self.m1)]
@@ -58,17 +64,37 @@ class Seen:
         return self.column(name).kind == "numbers" and self.amounts(name, (0,)) is not None
 
     def _scaled(self, name: str) -> Coded | None:
-        """Amounts that a file has in cents or in thousands, in the original's unit."""
+        """Dates as days; amounts that a file has in cents or thousands, in the original's unit."""
+        column = self.tables.column(name)
+        if column.kind == "text":
+            return self._days(name)
         if not self._has_numbers(name):
             return None
-        column = self.column(name)
         parts = [column.values[codes] for codes in column.codes[: self.m1]]
         size = [float(np.median(np.abs(v[~np.isnan(v)]))) for v in parts]
         if min(size) == 0:
             return None
         tens = [round(np.log10(one / size[0])) for one in size]
         turned = [v / 10.0**k if k > 0 else v * 10.0**-k for v, k in zip(parts, tens, strict=True)]
-        return coded_numbers(name, turned) if any(tens) else None
+        spread = [float(np.ptp(np.nanquantile(v, QUARTILES))) for v in turned]
+        alike = all(spread[0] / SPREAD <= one <= SPREAD * spread[0] for one in spread)
+        return coded_numbers(name, turned) if any(tens) and alike else None
+
+    def _days(self, name: str) -> Coded | None:
+        """Dates that are written as text, as days."""
+        frames = self.tables.frames[: self.m1]
+        if not frames or not all(name in f and are_dates(f[name]) for f in frames):
+            return None
+        days = [in_days(f[name], name).to_numpy(dtype=float) for f in frames]
+        return coded_numbers(name, days)
+
+    def _elsewhere(self, name: str) -> bool:
+        """Whether a file's amounts lie where the original has none, as in another unit."""
+        if not self._has_numbers(name):
+            return False
+        y, *files = (self.values(name, l) for l in range(self.m1))
+        low, high = np.nanquantile(y, [0.05, 0.95])
+        return any(np.mean((z >= low) & (z <= high)) < ELSEWHERE for z in files)
 
     def _names(self, name: str, why: str) -> bool:
         """Whether a column names or numbers records; other numbers may be amounts.
@@ -273,6 +299,12 @@ class Seen:
         if 2 < len(self.made) <= WIDE:
             for name in self.made:
                 yield tuple(c for c in self.made if c != name)
+
+    def two(self) -> list[tuple[str, ...]]:
+        """Every two amounts of a few: places, or values that stay where others are redrawn."""
+        made = (*self.made, *self.ranks)
+        numbers = [c for c in made if self.amounts(c, (0,)) is not None]
+        return [*combinations(numbers, 2)] if 3 < len(made) and len(numbers) <= FEW_AMOUNTS else []
 
     def amounts(self, name: str, tables: Sequence[int]) -> list[Array] | None:
         """Ranks of a column among some tables, the same for equal values; None: of categories."""

@@ -344,10 +344,10 @@ def attribute_risk(
         The m synthetic data sets.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default.
-    guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
+    guesses : Neighbourhood, Listed, Grid, or mapping of column to Grid or Levels, optional
         The values y* considered; by default all that differ from the truth in one variable. Numbers
         need a `Grid`; a mapping gives every combination of what it lists.
-    prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
+    prior : str, TruthFactor, Density, Interval, MixedPrior, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
@@ -406,9 +406,23 @@ def attribute_risk(
     the release, or imputing), log odds above 1 and chains that disagree count only if the interval
     of the probability is wider than 0.05.
     """
-    how = locals() | {"search_prior": "uniform" if prior is None else prior}
-    del how["prior"]
-    return gathered(**how).risk(prior)  # all other arguments as they came
+    found = gathered(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior="uniform" if prior is None else prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        before=before,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return found.risk(prior)
 
 
 @shows_progress
@@ -447,7 +461,22 @@ def attribute_evidence(
     random_seed, n_jobs, progress
         As in `attribute_risk`.
     """
-    return gathered(**locals())
+    return gathered(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior=search_prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        before=before,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
 
 
 def gathered(

@@ -112,7 +112,7 @@ def weigh(
         if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
             raise InputError(
                 f"{count} the release rules out every guess that the prior allows; give a prior "
-                'with some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'
+                'with some mass on every guess: MixedPrior([(0.99, prior), (0.01, "uniform")])'
             )
         raise InputError(
             f"{count} no guess can have given the release: the truth is not among them; give a "

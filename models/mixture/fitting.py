@@ -32,6 +32,7 @@ SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which n
 def fitted(
     model: Any,
     df: pd.DataFrame | Microdata,
+    length: Length,
     *,
     weights: Any,
     splits: int | None,
@@ -40,16 +41,11 @@ def fitted(
     random_seed: Any,
     n_jobs: int,
     progress: Progress | None,
-    draws: int,
-    tune: int,
-    chains: int,
-    thin: int,
     **tables: Any,
 ) -> Any:
     """Sample; unless it is to be sampled, the fit has one start in the place of all draws."""
     from .pymc_model import draws_of
 
-    length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
     one_of("sampler", sampler, ("gibbs", "nuts"))
     data = df if isinstance(df, Microdata) else model._coded(df, **tables)
     data, columns, prior, alpha = model._read(data, weights)
@@ -77,7 +73,7 @@ def fitted(
         columns=columns,
         units=units,
         draws=theta,
-        thin=thin,
+        thin=length.thin,
         conditional=np.zeros(len(columns.order), dtype=bool),
     )
     return model._FIT(

@@ -13,23 +13,10 @@ from scipy.special import gammaln
 from scipy.stats import gamma
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
 
 from .posterior import MixturePosterior
 from .state import Prior
-
-
-def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
-    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b), which may not be improper."""
-    shape, rate = prior
-    raised = power * (shape - 1.0) + 1.0
-    if raised <= 0:
-        raise InputError(
-            f"power={power:g} makes the gamma prior {name}={prior} improper; give a power below "
-            f"{1.0 / (1.0 - shape):.3g}"
-        )
-    return raised, power * rate
 
 
 def _log_ratio(part: Any, posterior: MixturePosterior, other: Prior) -> Array:
@@ -78,11 +65,3 @@ class HyperpriorReweighting:
         level, concentration = float(self.model.level_prior), (float(shape), float(rate))
         prior = replace(posterior.prior, concentration=concentration, level=level)
         return replace(posterior, prior=prior)
-
-
-def same_but(model: Any, other: Any, *names: str) -> bool:
-    """Whether two declarations are of one kind and differ in these fields alone."""
-    if type(model) is not type(other):
-        return False
-    alike = replace(other, **{name: getattr(model, name) for name in names})
-    return bool(repr(alike) == repr(model))

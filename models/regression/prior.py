@@ -12,7 +12,7 @@ import numpy as np
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number, positive
-from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
+from bayes_risk.models.fits.priors import power_scaled_gamma
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ PRIORS = {
     "truth 2 to 1": br.TruthFactor(2.0),
     "truth 10 to 1": br.TruthFactor(10.0),
     "truth 1 to 10": br.TruthFactor(0.1),
-    "predictive, 1 % uniform": br.Mixture({"predictive": 0.99, "uniform": 0.01}),
-    "margins or release": br.Mixture({"marginal": 0.5, "release": 0.5}),
+    "predictive, 1 % uniform": br.MixedPrior({"predictive": 0.99, "uniform": 0.01}),
+    "margins or release": br.MixedPrior({"marginal": 0.5, "release": 0.5}),
 }
 
 

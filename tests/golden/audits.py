@@ -141,7 +141,7 @@ def dpmpm_without_splits():
 def dpmpm_priors():
     priors = {name: name for name in ("uniform", "marginal", "predictive", "release")}
     priors |= {"joint": "release-joint", "factor": br.TruthFactor(10)}
-    priors |= {"mixture": br.Mixture({"predictive": 0.8, "uniform": 0.2})}
+    priors |= {"mixture": br.MixedPrior({"predictive": 0.8, "uniform": 0.2})}
     kept = br.attribute_evidence(*classes(), random_seed=3)
     return kept.risks(priors) | {
         "compared": kept.compare(priors),
@@ -226,7 +226,7 @@ def dpmpm_guesses():
     table = people()[WORDS].drop_duplicates()
     return {
         "two apart": risk(fit, release, guesses=br.Neighbourhood(2)),
-        "hamming": risk(fit, release, guesses=br.Hamming(2)),
+        "hamming": risk(fit, release, guesses=br.Neighbourhood(2)),
         "all apart": risk(fit, release, guesses=br.Neighbourhood(3), targets=10),
         "listed": risk(fit, release, guesses=br.Listed(table), targets=10),
         "levels": risk(fit, release, guesses=dict.fromkeys(WORDS, br.Levels()), targets=10),

@@ -142,7 +142,7 @@ def _prior(choices: Choices, numbers: bool, *, sampled: bool) -> Any:
     if kind == 5:
         return br.TruthFactor(pick(choices, [10.0, 1e-300, 1e300]))
     if kind == 6:
-        return br.Mixture([(0.01, "uniform"), (0.99, "marginal")])
+        return br.MixedPrior([(0.01, "uniform"), (0.99, "marginal")])
     if kind == 7:
         return lambda guesses: np.arange(len(guesses)) + 1e-8
     if kind == 8 and numbers:

@@ -447,7 +447,7 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
     over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
     factors = swept(fit, release, over, base, options)
     named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
-    every = br.Mixture([(1.0, prior) for _, prior in named_priors])
+    every = br.MixedPrior([(1.0, prior) for _, prior in named_priors])
     found: dict[Any, Work] = {}
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)

@@ -76,7 +76,11 @@ DENSITY = "a table of column = distribution: { income = { normal = [10.0, 1.0] }
 MIXTURE = 'a list of [weight, prior]: [0.9, "predictive"]'
 PRIORS += [
     part(br.Density, density=(dict[str, DistributionSection], worded(DENSITY, ..., min_length=1))),
-    part(br.Mixture, mixture=(list[tuple[Positive, Prior]], worded(MIXTURE, ..., min_length=1))),
+    part(
+        br.MixedPrior,
+        under="mixture",
+        mixture=(list[tuple[Positive, Prior]], worded(MIXTURE, ..., min_length=1)),
+    ),
 ]
 
 

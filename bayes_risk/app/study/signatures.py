@@ -224,8 +224,8 @@ class Part(Section):
         return type(self).declares(**taken(type(self).declares, **given | more))
 
 
-def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
-    """The section of a dataclass, what it requires under its name; ``own``: its other keys."""
+def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) -> type[Part]:
+    """The section of a dataclass, what it requires ``under`` its name; ``own``: its other keys."""
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
     keys: dict[str, Any] = {}
@@ -233,7 +233,8 @@ def part(cls: type, without: Sequence[str] = (), **own: Any) -> type[Part]:
         hints = [arguments[k].annotation for k in required]
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
-        keys[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = field_of(one)
+        name = under or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        keys[name] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
     made = create_model(f"{cls.__name__}Section", __base__=Part, **{**own, **keys, **own})
     made.declares, made.required = cls, required

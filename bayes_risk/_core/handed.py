@@ -1,0 +1,10 @@
+"""What the package hands to its lower rooms: progress bars, and the pictures of results.
+
+`bayes_risk` itself, which is above all rooms, fills this in when it is imported.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+bars: Callable[[], Any]  # a context manager that gives a progress function
+picture: Callable[..., Any]  # a function of `bayes_risk.reporting.plots`, by its name
