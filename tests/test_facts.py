@@ -87,6 +87,12 @@ def test_a_column_under_another_name_is_above(kind, beside):
     assert loose.outcome == ("above your thresholds" if equal else "inconclusive")
 
 
+def test_a_column_under_a_name_that_stands_there_twice_is_not_compared():
+    y = BASE.assign(pay=PAY)
+    z = pd.concat([drawn(BASE), y[["pay", "pay"]].set_axis(["x", "x"], axis=1)], axis=1)
+    assert verdict(y, z).outcome == "inconclusive"
+
+
 def test_new_columns_and_sorted_files_show_no_copy():
     y = BASE.assign(pay=np.sort(PAY))
     for new in (FRESH, np.sort(FRESH), np.arange(N), np.sort(FRESH)[::-1]):

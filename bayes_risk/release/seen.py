@@ -246,10 +246,14 @@ class Seen:
         They have its values, or its order row by row; with the records alone in it.
         """
         tables, found = self.tables, dict[str, tuple[str, int]]()
+        if not tables.outside():
+            return found
         once = {c: int((~tables.frames[0][c].duplicated(keep=False)).sum()) for c in tables.names}
         most = [c for c in once if 2 * once[c] > tables.n]
         for there, frame in zip(tables.corresponds, tables.frames[1 : self.m1], strict=True):
-            for name in (c for c in frame.columns if c not in tables.names):
+            for name in frame.columns[~frame.columns.isin(tables.names)].drop_duplicates(
+                keep=False
+            ):
                 for own in most:
                     if _copied(tables.frames[0][own], frame[name], bool(there)):
                         found[str(name)] = str(own), once[own]
