@@ -214,7 +214,7 @@ def test_tables_drawn_of_records_and_sweeps_are_refused():
     drawn = br.replicates(release, model, n_tables=2, random_seed=3)
     with pytest.raises(br.InputError, match="corresponds=False.* Replicates is of records"):
         br.identification_risk(y, drawn, known=[], synthesized=["age"], corresponds=False)
-    with pytest.raises(br.InputError, match="no match is right or wrong. A sweep compares"):
+    with pytest.raises(br.InputError, match="neither right nor wrong. A sweep compares"):
         over = {"radius": {"age": [0.1, 0.2]}}
         br.identification_sweep(ORIGINAL, FILES, known=[], synthesized=["age"], over=over)
 
@@ -240,7 +240,7 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
 def test_the_verdict_judges_what_the_files_show_and_no_true_matches():
     verdict = judge(None, risk_of())
     reason = next(r for r in verdict.reasons if r.measure == "identification risk")
-    assert reason.outcome == "not judged" and "no match is right" in reason.sentence
+    assert reason.outcome == "not judged" and "neither right nor wrong" in reason.sentence
     copies = pd.concat([ORIGINAL.assign(pay=range(30))] * 2, ignore_index=True)
     same = br.identification_risk(
         ORIGINAL.assign(pay=range(30)), copies.iloc[:45], known=[], synthesized=KEYS
@@ -305,7 +305,7 @@ def test_a_study_matches_the_rows_that_it_makes(folder):
     assert found.identification.sizes.tolist() == [30, 50, 50]
     assert "expected_match_risk" not in found.bounds.summary().index
     less = {k: v for k, v in content.items() if k not in ("context", "output", "attribute")}
-    with pytest.raises(br.InputError, match=r"right or wrong. \[bounds\] has nothing to show"):
+    with pytest.raises(br.InputError, match=r"right nor wrong. \[bounds\] has nothing to show"):
         run(parse_study(less), "audit")
     content["identification"]["corresponds"] = True
     with pytest.raises(br.InputError, match="50 records and the original 30"):
