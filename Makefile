@@ -54,6 +54,7 @@ bench: $(STAMP) ## seconds and memory for stated n, m, H, G
 docs: $(DOCS) ## these pages as HTML, examples run: docs/_build/html/index.html
 	@rm -rf docs/api/generated
 	$(BIN)/python docs/generate_study_file.py
+	$(BIN)/python docs/generate_clauses.py
 	$(BIN)/python -m sphinx -W --keep-going -n -q -j 2 -b html docs docs/_build/html
 
 wheel: $(STAMP) ## dist/*.whl, the same bytes from the same commit

@@ -296,7 +296,7 @@ def test_what_is_unreliable_in_many_audits_has_its_cure(capsys):
     found = SimpleNamespace(doubt=lambda: "Marked unreliable: a (up to 3 records).")
     terminal._ends("On the front: a.", found, "replicates.csv", Console(width=100))
     said = capsys.readouterr().out
-    assert "records); see replicates.csv. To settle it: refit_budget = as many" in said
+    assert "records); see replicates.csv. To settle it: more draws of the" in said
 
 
 def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
@@ -468,7 +468,7 @@ def test_the_result_fits_on_one_screen(width, risk):
     study = parse_study(STUDIES["fair"]).with_output(Path("bayes-risk-demo"))
     notes = ["770 of 6366 records are unreliable " * 4, "every class is occupied " * 6, "third"]
     lines = screen(study_result(study, risk=risk), width, notes)
-    assert len(lines) <= 28  # two reasons of two lines, a cure, and what the files show
+    assert len(lines) <= 29  # facts, two reasons of two lines, a cure, and what the files show
     assert max(map(len, lines)) <= width
 
 

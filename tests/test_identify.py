@@ -151,7 +151,7 @@ def test_the_verdict_is_printed_and_its_threshold_is_an_option(files):
     ):
         done, said = call(*keys, "--true-match-rate", str(limit))
         assert done.exit_code == 0 and said.startswith(headline), said
-        assert "attribute risk was not measured, and nothing is said of it" in said
+        assert "attribute risk was not measured" in said
     assert call(*keys, "--true-match-rate", "2")[0].exit_code == 2
 
 

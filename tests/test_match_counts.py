@@ -214,7 +214,7 @@ def test_tables_drawn_of_records_and_sweeps_are_refused():
     drawn = br.replicates(release, model, n_tables=2, random_seed=3)
     with pytest.raises(br.InputError, match="corresponds=False.* Replicates is of records"):
         br.identification_risk(y, drawn, known=[], synthesized=["age"], corresponds=False)
-    with pytest.raises(br.InputError, match="no match is right or wrong. A sweep compares"):
+    with pytest.raises(br.InputError, match="neither right nor wrong. A sweep compares"):
         over = {"radius": {"age": [0.1, 0.2]}}
         br.identification_sweep(ORIGINAL, FILES, known=[], synthesized=["age"], over=over)
 
@@ -226,8 +226,8 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
     found = risk_of(radius={"age": br.Absolute(2)})
     said = found.sentence()
     assert said.startswith(
-        "No row is a certain record's, so that no match is right or wrong. Of 30 targets, by sex, "
-        "age (within 2), pay, in 3 releases: no row matches "
+        "Rows do not correspond to records, so matches are neither right nor wrong. Of 30 targets, "
+        "by sex, age (within 2), pay, in 3 releases: no row matches "
     )
     assert "Thinned to at most 29 rows, no row" in said
     page = br.report(found, path=tmp_path / "report.html").read_text()
@@ -240,7 +240,7 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
 def test_the_verdict_judges_what_the_files_show_and_no_true_matches():
     verdict = judge(None, risk_of())
     reason = next(r for r in verdict.reasons if r.measure == "identification risk")
-    assert reason.outcome == "not judged" and "no match is right" in reason.sentence
+    assert reason.outcome == "not judged" and "neither right nor wrong" in reason.sentence
     copies = pd.concat([ORIGINAL.assign(pay=range(30))] * 2, ignore_index=True)
     same = br.identification_risk(
         ORIGINAL.assign(pay=range(30)), copies.iloc[:45], known=[], synthesized=KEYS
@@ -268,7 +268,7 @@ def call(*words):
 def test_the_command_takes_files_of_any_number_of_rows(folder):
     done, said = call("syn1.csv", "syn2.csv")
     assert done.exit_code == 0, done.output
-    assert "No row is a certain record's" in said and "One to four" in said
+    assert "Rows do not correspond to records" in said and "One to four" in said
     records = pd.read_csv("out/records.csv", index_col="record")
     assert records["identification_replicated_uniques"].is_monotonic_decreasing
     summary = json.loads((folder / "out" / "summary.json").read_text())
@@ -283,7 +283,7 @@ def test_as_many_rows_are_the_originals_unless_it_is_said(folder):
     assert "No column of release 1 was kept" in call("syn3.csv")[1]
     (folder / "out" / "report.html").unlink()
     done, said = call("syn3.csv", "--no-corresponds", "--overwrite")
-    assert done.exit_code == 0 and "No row is a certain record's" in said
+    assert done.exit_code == 0 and "Rows do not correspond to records" in said
     done, _ = call("syn1.csv", "--known", "pay", "--overwrite")
     assert done.exit_code == 2 and "rows are nobody's, and --known is of records" in done.stderr
 
@@ -305,7 +305,7 @@ def test_a_study_matches_the_rows_that_it_makes(folder):
     assert found.identification.sizes.tolist() == [30, 50, 50]
     assert "expected_match_risk" not in found.bounds.summary().index
     less = {k: v for k, v in content.items() if k not in ("context", "output", "attribute")}
-    with pytest.raises(br.InputError, match=r"right or wrong. \[bounds\] has nothing to show"):
+    with pytest.raises(br.InputError, match=r"right nor wrong. \[bounds\] has nothing to show"):
         run(parse_study(less), "audit")
     content["identification"]["corresponds"] = True
     with pytest.raises(br.InputError, match="50 records and the original 30"):

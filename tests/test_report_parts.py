@@ -7,10 +7,10 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.data.base_result import Result
-from bayes_risk.reporting.content import of_fit, of_result
+from bayes_risk.reporting.content import caveats_of
 from bayes_risk.reporting.glossary import software
 from bayes_risk.reporting.report import report
-from bayes_risk.reporting.verdicts.verdict import Thresholds
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import attribute, identification
 from tests.every_result import MARK, every, parts
 from tests.test_report import Page
@@ -246,53 +246,70 @@ def test_records_are_sorted_by_what_is_wrong_with_them():
         khat=risk.khat + [0.9, 0, 0, 0],
         mcse=risk.mcse + [0.0, 0.2, 0, 0],
     )
-    found = of_result(risk)
+    found = caveats_of([risk], {}, None)
     assert [d.what for d in found] == [f"Attribute risk, 1 record: {x}" for x in "abc"]
     assert [re.search("k-hat|error of the prob|effective", d.why)[0] for d in found] == [
         "k-hat",
         "error of the prob",
         "effective",
     ]
-    assert of_result(attribute([0.2])) == []
+    assert caveats_of([attribute([0.2])], {}, None) == []
 
 
 def test_candidates_with_unreliable_records_are_a_doubt(monkeypatch):
     found = every()["comparison"]
-    assert of_result(found) == []
+    assert caveats_of([found], {}, None) == []
     monkeypatch.setattr(type(found), "doubt", lambda self: "Marked unreliable: a.")
-    assert [(d.what, d.why) for d in of_result(found)] == [("Candidates", found.doubt())]
+    (said,) = caveats_of([found], {}, None)
+    assert (said.what, said.why) == ("Candidates", "Marked unreliable: a")
 
 
 def test_many_records_are_named_in_part():
     risk = attribute([0.2] * 14, reliable=[False] * 14)
-    (doubt,) = of_result(risk)
+    (doubt,) = caveats_of([risk], {}, None)
     assert doubt.what == "Attribute risk, 14 records: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 4 more"
 
 
 def test_two_releases_have_no_error_between_them():
-    assert "2 releases" in of_result(identification(m=2))[0].why
-    assert "of files made elsewhere, ask their maker" in of_result(identification(m=2))[0].cure
-    assert of_result(identification(m=3)) == []
+    (said,) = caveats_of([identification(m=2)], {}, None)
+    assert "2 releases" in said.why and "three files or more" in said.cure
+    assert caveats_of([identification(m=3)], {}, None) == []
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
         ({"chains": 2, "max_rhat": 1.2, "min_ess": 12.0}, "R-hat 1.200, above 1.05"),
-        ({"chains": 2, "max_rhat": 1.02, "min_ess": 182.0}, "size is 182, below 200, 100 a chain"),
+        (
+            {"chains": 2, "max_rhat": 1.02, "min_ess": 182.0},
+            "size of the fit is 182, below 200, 100 a chain",
+        ),
         ({"divergences": 3}, "3 divergent"),
-        ({"truncation_binds": True}, "classes are occupied"),
+        ({"truncation_binds": True}, "classes of the fit are occupied"),
     ],
     ids=["rhat", "ess", "divergences", "classes"],
 )
 def test_what_the_sampler_objects_to(found, why):
-    (doubt,) = of_fit(found, 1.05)
+    (doubt,) = caveats_of([], found, 1.05)
     assert why in doubt.why
 
 
 def test_a_sampler_without_complaints_is_not_doubted():
     sound = {"chains": 4, "max_rhat": 1.001, "min_ess": 900.0, "truncation_binds": False}
-    assert of_fit(sound, 1.05) == [] and of_fit({}, 1.05) == []
+    assert caveats_of([], sound, 1.05) == caveats_of([], {}, 1.05) == []
+
+
+def test_the_page_has_no_caveat_that_its_verdict_lacks():
+    fit = {"chains": 2, "max_rhat": 1.02, "min_ess": 182.0, "divergences": 3}
+    fit["truncation_binds"] = True
+    risk, matches = attribute([0.2] * 3, reliable=[False, True, True]), identification(m=2)
+    risk = dataclasses.replace(risk, khat=risk.khat + [0.9, 0, 0])
+    verdict = judge(risk, matches, diagnostics=fit)
+    caveats = caveats_of([risk, matches], fit, 1.05)
+    assert len(caveats) == 5
+    for one in caveats:
+        (said,) = [r for r in verdict.reasons if one.why in r.sentence]
+        assert said.cure == one.cure
 
 
 def test_r_hat_is_judged_once_on_a_page(tmp_path):

@@ -17,7 +17,8 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.reporting.verdicts.reasons import DRAWS_A_CHAIN, error_of_null, standard_errors
+from bayes_risk.reporting.verdicts.reasons import error_of_null
+from bayes_risk.reporting.verdicts.sampled import DRAWS_A_CHAIN, standard_errors
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.membership.computation import Standing
@@ -160,7 +161,7 @@ def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
     verdict = judge(risk, CALM, diagnostics={"chains": 3})
     assert verdict.outcome == "inconclusive"
     (said,) = verdict.deciding
-    assert "nobody can tell how much chains of that mode differ" in said.sentence
+    assert "one chain does not show how much chains of this mode differ" in said.sentence
     assert said.cure.startswith("target_mcse = 0.02, with the same random_seed")
 
 
@@ -294,7 +295,7 @@ def test_what_has_a_threshold_and_was_not_measured_is_a_doubt():
     assert judged(thresholds=LIMIT).outcome == "inconclusive"
     alone = membership(others=0)
     verdict = judged(membership=alone, thresholds=LIMIT)
-    assert "Nobody outside the data" in verdict.deciding[0].sentence
+    assert "no people outside the data" in verdict.deciding[0].sentence
     assert judged(membership=alone, thresholds=EACH).outcome == "within your thresholds"
 
 

@@ -49,7 +49,7 @@ def said(*args):
             "my.csv short.csv --synthesized sex,age --corresponds",
             "afresh, and rows are nobody's, say --no-corresponds",
         ),
-        ("my.csv short.csv --synthesized sex,age", "No row is a certain record's"),
+        ("my.csv short.csv --synthesized sex,age", "Rows do not correspond to records"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
         (
             "semicolons.csv made1.csv --known sex --synthesized class",

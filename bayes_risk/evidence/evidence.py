@@ -104,8 +104,8 @@ def importance_evidence(
     """
     by_table = fit.log_release(release)  # shape (m, H)
     log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
-    made_it = np.zeros(log_p.shape[1], dtype=bool)
-    made_it[list(release.source.draw_index or ())] = True
+    made_by = release.source.draw_index or ()  # of another fit: no draws of this one need go
+    made_it = np.isin(np.arange(log_p.shape[1]), made_by)
     log_p[:, made_it] = -np.inf
     plain = np.where(made_it, -np.inf, 0.0)
     at_theta = fit.theta_predictive(targets, release, None)

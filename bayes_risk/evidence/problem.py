@@ -119,7 +119,7 @@ def rows_of(
 ) -> Ints:
     """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)
-    if targets is None:
+    if targets is None or (isinstance(targets, str) and targets == "all"):
         if not intruder.is_competitor:
             return replaced
         if intruder.largest is None:

@@ -240,7 +240,7 @@ def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:
     return measures(len(c), Chances.of_targets(c, T).expected(), *counts)
 
 
-NOBODYS = "No row is a certain record's, so that no match is right or wrong."
+NOBODYS = "Rows do not correspond to records, so matches are neither right nor wrong."
 MATCHED = {
     **{"no_match": "No row", "unique_matches": "One row", "below_5": "One to four"},
     **{"candidates": "Average", "replicated_uniques": "Replicated"},

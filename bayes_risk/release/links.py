@@ -94,5 +94,6 @@ def links(
         unchanged={name: seen.alone(name) for name in seen.kept},
         alone_together=seen.alone_together(),
         outside=tables.outside(),
+        copies=seen.copies() if tables.frames else {},
         identifiers=seen.named,
     )

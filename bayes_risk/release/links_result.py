@@ -71,6 +71,9 @@ class Links(Result):
         Persons whose values of these columns together nobody else has.
     outside : tuple of str
         Columns of the files that the original does not have.
+    copies : dict of str to (str, int)
+        Columns outside the original that hold one of its columns in which most are alone: which,
+        and how many are alone.
     identifiers : dict of str to int
         Columns that name records, and the persons whose name some file has.
     """
@@ -82,6 +85,7 @@ class Links(Result):
     unchanged: dict[str, int]
     alone_together: int
     outside: tuple[str, ...]
+    copies: dict[str, tuple[str, int]]
     identifiers: dict[str, int]
 
     def first(self, m: int) -> "Links":

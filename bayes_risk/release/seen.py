@@ -5,6 +5,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
@@ -239,6 +240,25 @@ class Seen:
         """Persons whose values of the kept columns together nobody else has."""
         return self._alone(self.cells[0]) if self.kept else 0
 
+    def copies(self) -> dict[str, tuple[str, int]]:
+        """Columns outside the original that hold a column of it in which most are alone.
+
+        They have its values, or its order row by row; with the records alone in it.
+        """
+        tables, found = self.tables, dict[str, tuple[str, int]]()
+        if not tables.outside():
+            return found
+        once = {c: int((~tables.frames[0][c].duplicated(keep=False)).sum()) for c in tables.names}
+        most = [c for c in once if 2 * once[c] > tables.n]
+        for there, frame in zip(tables.corresponds, tables.frames[1 : self.m1], strict=True):
+            for name in frame.columns[~frame.columns.isin(tables.names)].drop_duplicates(
+                keep=False
+            ):
+                for own in most:
+                    if _copied(tables.frames[0][own], frame[name], bool(there)):
+                        found[str(name)] = str(own), once[own]
+        return found
+
     def rows(self, l: int) -> Flags | slice:
         """Rows of table l that were replaced, where the release names them."""
         replaced = self.tables.replaced
@@ -327,6 +347,23 @@ class Seen:
             for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l]))
         )
         return y.only(self.once(0)), z.only(self.once(l, part))
+
+
+def _copied(column: pd.Series, other: pd.Series, same_rows: bool) -> bool:
+    """Whether another column has the same values; row by row, or numbers in the same order."""
+    name = str(column.name)
+    pair = Tables.of(column.to_frame(name), other.to_frame(name), own=same_rows)
+    coded = pair.compared(name)
+    if coded is not None and _all_equal(coded.codes, coded.size):
+        return not same_rows or bool((coded.codes[0] == coded.codes[1]).all())
+    try:
+        order, z = ranks(pair.numbers(name)[0]), pair.numbers(name)[1]
+    except InputError:
+        return False
+    steps = np.diff(order)
+    if not same_rows or (steps >= 0).all() or (steps <= 0).all():  # of a sorted file by itself
+        return False
+    return any(np.array_equal(order, ranks(v), equal_nan=True) for v in (z, -z))
 
 
 def _all_equal(parts: Sequence[Ints], size: int) -> bool:

@@ -60,8 +60,8 @@ class Total(NamedTuple):
         product = f", multiplied by {self.by}," if self.times else ""
         return (
             f"File {self.file} keeps the {self.form} of {self.column}{product}"
-            f"{where if self.by and not self.times else ''}: who knows all others of a group "
-            f"computes the last value, of {self.persons:,} of the {n:,} persons"
+            f"{where if self.by and not self.times else ''}: an intruder who knows all others of a "
+            f"group can compute the last value, of {self.persons:,} of the {n:,} persons"
         )
 
 

@@ -1,31 +1,24 @@
 """What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
-from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.release import Release
-from bayes_risk.reporting.verdicts.reason import named
-from bayes_risk.reporting.verdicts.reasons import (
-    DRAWS_A_CHAIN,
-    of_chains,
-    of_the_audit,
-    standard_errors,
-)
+from bayes_risk.reporting.verdicts.reason import CURES, named, settings_that_settle
+from bayes_risk.reporting.verdicts.reasons import of_matching
+from bayes_risk.reporting.verdicts.sampled import of_fit, of_the_audit, rejected
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
 from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.utilities.result import Utility
 
 from . import plots
 from .glossary import citations, glossary
-from .plots import GOOD_KHAT
 from .provenance import Origin
 from .sections import Drawing, Picture, TextTable, head_of, in_order, section_of
 
@@ -59,7 +52,7 @@ DIAGNOSTICS = {
     "redraws": "Nearest donors refused by constraints",
     "notes": "What the fits of the prediction models said",
 }
-DOUBTS = "Numbers to be read with care, or not at all."
+DOUBTS = "Warnings."
 WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 
 
@@ -89,9 +82,8 @@ def page(
         only = f"{attribute.check.sentence()} The numbers below hold for files of that model alone."
         sections[0] = first._replace(sentence=f"{only} {first.sentence}")
     names = [section.name for section in sections]
-    caveats = [caveat for part in parts for caveat in of_result(part)]
     rhat = None if verdict is None else verdict.thresholds.rhat
-    caveats += of_fit(of_the_audit(attribute, diagnostics), rhat)
+    caveats = caveats_of(parts, diagnostics, rhat)
     balance, settings = attribute and attribute.balance, reproduction.get("settings")
     packages = list(reproduction["versions"].items())
     versions = TextTable("Packages that the numbers depend on.", ("Package", "Version"), packages)
@@ -248,89 +240,34 @@ class Caveat(NamedTuple):
     cure: str
 
 
-def of_result(part: Any) -> list[Caveat]:
-    """What a result objects to by itself; records that it marks unreliable."""
-    if isinstance(part, AttributeRisk):
-        return _of_attribute(part)
-    if isinstance(part, IdentificationRisk):
-        return _of_identification(part)
+def caveats_of(
+    parts: Sequence[Any], diagnostics: Mapping[str, Any], rhat: float | None
+) -> list[Caveat]:
+    """Doubts of the verdict about numbers of the page, and those of results it does not judge."""
+    risk = next((part for part in parts if isinstance(part, AttributeRisk)), None)
+    settings = settings_that_settle(risk, diagnostics)
+    chains = of_fit(of_the_audit(risk, diagnostics), rhat)
+    found = [("Fit", one.sentence, one.cure) for one in chains if one.cure]
+    return [
+        Caveat(what, why.rstrip("."), CURES[cure].format_map(settings))
+        for what, why, cure in (*(one for part in parts for one in _doubts(part)), *found)
+    ]
+
+
+def _doubts(part: Any) -> Iterator[tuple[str, str, str]]:
+    """What a result objects to by itself, and records that it marks unreliable."""
     _, name, _ = head_of(part)
-    if why := part.doubt():
-        return [Caveat(name, why, CURES[type(part).__name__])]
-    if not hasattr(part, "reliable") or part.records["reliable"].all():
-        return []
-    why = "k-hat, effective number of draws or error are beyond what can be trusted"
-    bad = part.records.index[~part.records["reliable"]]
-    return [Caveat(_records(name, bad), why, "take more draws, or refit")]
-
-
-def _of_attribute(risk: AttributeRisk) -> list[Caveat]:
-    """Records marked unreliable, by the first thing that is wrong with their numbers."""
-    bad = risk.records[~risk.records["reliable"]]
-    draws = "take more draws (target_mcse, max_doublings)"
-    other = "the effective number of draws is small, or the error of the log odds large"
-    if risk.modes is not None:
-        other += ", or chains of one mode disagree about these records"
-    left_out = (
-        f"more than {100 * MAX_LEFT_OUT:g} % of the posterior lies outside the guesses searched"
-    )
-    found = []
-    for why, cure, wrong in (
-        (
-            f"k-hat is above {GOOD_KHAT}: a few draws decide",
-            "fit again for these records alone (refit_budget), or take more draws",
-            bad["khat"] > GOOD_KHAT,
-        ),
-        (f"the error of the probability is above {MAX_MCSE}", draws, ~(bad["mcse"] <= MAX_MCSE)),
-        (left_out, "search more guesses (guess_budget)", bad["left_out"] > MAX_LEFT_OUT),
-        (other, draws, bad["khat"] == bad["khat"]),
-    ):
-        here = wrong.loc[bad.index]
-        if here.any():
-            found.append(Caveat(_records("Attribute risk", bad.index[here]), why, cure))
-        bad = bad[~here]
-    return found
-
-
-def _of_identification(risk: IdentificationRisk) -> list[Caveat]:
-    """Errors that cannot be told, and counts of the population that are not counted."""
-    found = []
-    if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
-        words = counted(risk.n_releases, "release")
-        why = f"{words}: pooled, the error between releases cannot be told"
-        cure = "make at least 3 releases; of files made elsewhere, ask their maker for more"
-        found.append(Caveat("Identification risk, pooled", why, cure))
-    if risk.estimated or risk.population == GIVEN:
-        why = f"population counts are not counted here ({risk.population})"
-        cure = "vary them, or give counts of the population"
-        found.append(Caveat("Identification risk", why, cure))
-    return found
-
-
-CURES = {
-    "Utility": "name fewer columns, or rely on the tree",
-    "Sensitivity": "take more draws, or read these settings as rough",
-    "Comparison": "take more draws for these candidates, or read their risk as rough",
-}
-
-
-def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Caveat]:
-    """What the sampler's diagnostics object to; of the chains in the verdict's own sentence."""
-    chains, ess = (float(diagnostics.get(k, "nan")) for k in ("chains", "min_ess"))
-    longer = "sample longer (draws, tune), or with more chains"
-    disagree = standard_errors(diagnostics, rhat) > 2
-    said = [r.sentence for r in of_chains(diagnostics, rhat) if r.cure or disagree]
-    found = [Caveat("Fit", sentence.rstrip("."), longer) for sentence in said]
-    if not disagree and ess < DRAWS_A_CHAIN * chains:
-        wanted = f"{DRAWS_A_CHAIN * chains:,.0f}, {DRAWS_A_CHAIN} a chain"
-        why = f"the smallest effective sample size is {ess:,.0f}, below {wanted}"
-        found.append(Caveat("Fit", why, longer))
-    if diagnostics.get("divergences"):
-        why = f"{int(diagnostics['divergences']):,} divergent transitions: the sampler got stuck"
-        found.append(Caveat("Fit", why, "use tighter priors, or another parametrisation"))
-    if diagnostics.get("truncation_binds"):
-        found.append(Caveat("Fit", "all latent classes are occupied", "allow more (n_classes)"))
-    return found
+    if isinstance(part, AttributeRisk):
+        for which, why, cure in rejected(part):
+            yield _records(name, part.index[which]), why, cure
+    elif isinstance(part, IdentificationRisk):
+        yield from ((name, one.sentence, one.cure) for one in of_matching(part))
+    elif why := part.doubt():
+        yield name, why, "predictors" if isinstance(part, Utility) else "rough"
+    elif hasattr(part, "reliable") and not part.records["reliable"].all():
+        bad = part.records.index[~part.records["reliable"]]
+        why = "k-hat, effective number of draws or error are beyond what can be trusted"
+        yield _records(name, bad), why, "fit"
 
 
 def _records(what: str, labels: Any) -> str:

@@ -22,7 +22,8 @@ from rich.text import Text
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import in_notebook
 from bayes_risk.data import base_result
-from bayes_risk.reporting.verdicts.reasons import of_the_audit
+from bayes_risk.reporting.verdicts.reason import CURES
+from bayes_risk.reporting.verdicts.sampled import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.studies.comparison import MEASURES
 
@@ -39,7 +40,6 @@ FIRST, LEAST = 36, 10  # characters of the first column, and of the others
 TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow
 NUMBERS = 35  # characters of a line with such columns that hold numbers and the space between
 SHORTEST = 8  # characters of a label that is cut off
-SETTLES = "To settle it: refit_budget = as many records, target_mcse, or more draws of the model"
 SILENT = 10.0  # seconds without a line, at most, where there are no bars
 
 
@@ -182,16 +182,22 @@ def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     """What many audits say in sum, and where those that are in doubt are told apart."""
     console.print(Text(sentence))
     if doubt := found.doubt():
-        console.print(Text(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow"))
+        console.print(
+            Text(
+                f"{doubt.rstrip('.')}; see {file}. To settle it: {CURES['rough']}.", style="yellow"
+            )
+        )
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
-    """Print the headline in colour, the first deciding reasons and what it all rests on."""
+    """Print headline, facts of columns, the first deciding reasons, and assumptions."""
     console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
+    if verdict.facts:
+        console.print(Text(verdict.facts))
     for reason in verdict.deciding[:most]:
         console.print(Text(f"- {reason.sentence}"))
         if reason.cure:
-            console.print(Text(f"  To settle it: {reason.cure}"))
+            console.print(Text(f"  {reason.advice}: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
         console.print(Text(f"  ({more} more)", style="dim"))

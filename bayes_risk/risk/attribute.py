@@ -353,9 +353,9 @@ def attribute_risk(
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
         which is what an intruder who knows every other record would coherently believe; or the
         assumptions say why not.
-    targets : None, int, list of labels, or mask
-        Records to audit: all whose values were replaced (None), that many drawn at random, or
-        named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
+    targets : None, "all", int, list of labels, or mask
+        Records to audit: all whose values were replaced (None, "all"), that many drawn at random,
+        or named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
     evidence : str, optional
         How ``p(Z^(l) | y*, y_-i)`` is computed: ``"exact"``, in closed form; ``"predictive"``, by
         leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form but for what is

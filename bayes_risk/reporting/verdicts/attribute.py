@@ -37,7 +37,7 @@ CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
-ALL = "the true values"
+ALL, NOT_AUDITED = "the true values", "records not audited"
 
 
 def on_gains(
@@ -173,11 +173,11 @@ def _judged(
 
     prior, what, gain = max(candidates, key=rank)
     sure, maybe = gain.counts(limits, width)
-    words = f"the release {{}} the probability of {what} by more than {limits.attribute_gain:g}"
+    words = f"the probability of {what} by more than {limits.attribute_gain:g}"
     if not np.isinf(limits.attribute_log_bayes_factor) and limits.attribute_gain > FLOOR:
         by = times(limits.attribute_log_bayes_factor)
         words += f", or by more than {FLOOR:g} and the odds by more than a factor {by}"
-    found = limited(measure, sure, maybe, words, cure(maybe), verbs=("raises", "may raise"))
+    found = limited(measure, sure, maybe, words, cure(maybe))
     said = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
@@ -231,17 +231,14 @@ def not_audited(risk: AttributeRisk) -> str:
 
 
 def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
-    """Whether the sample is large enough, where no audited record counts."""
+    """Whether few enough of the others may be above, where no audited record counts."""
     if risk.sample is None:
         return
     N, k, limit = risk.sample.records, len(risk.index), limits.share_not_audited
-    text = f"{begun(audited(risk))}; {not_audited(risk)}"
-    measure = "records not audited"
-    if risk.sample.at_random and at_most(N, k) <= limit * N + ROUNDING:
-        yield no_objection(measure, f"{text}; {percent(limit)} of all are allowed.")
-        return
-    allowed = f"; {percent(limit)} of all are allowed" * risk.sample.at_random
-    yield doubt(measure, f"{text}{allowed}.", "targets")
+    most = at_most(N, k) if risk.sample.at_random else N - k
+    text = f"{begun(audited(risk))}; {not_audited(risk)}; {percent(limit)} of all are allowed."
+    few = most <= limit * N + ROUNDING
+    yield no_objection(NOT_AUDITED, text) if few else doubt(NOT_AUDITED, text, "targets")
 
 
 def enough(risk: AttributeRisk | None, limits: Thresholds) -> int:

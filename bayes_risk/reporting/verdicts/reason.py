@@ -1,35 +1,28 @@
-"""What a verdict is made of: thresholds, reasons, what settles them, and words."""
+"""What a verdict is made of: thresholds, reasons, and the one list of what settles a doubt."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import begun
 from bayes_risk._core.validate import number
 from bayes_risk.risk.result import AttributeRisk
 
-Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive", "not judged"]
-Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inconclusive"]
 # the worst first
-RISK: tuple[Outcome, ...] = (
-    "above your thresholds",
-    "inconclusive",
-    "not judged",
-    "within your thresholds",
-)
-USE: tuple[Usefulness, ...] = (
-    "less useful than wanted",
-    "usefulness inconclusive",
-    "useful enough",
-)
+Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
+Usefulness = Literal["less useful than wanted", "usefulness inconclusive", "useful enough"]
+Figure = tuple[float, float]  # a number and its error
+Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
+RISK: tuple[Outcome, ...] = get_args(Outcome)
+USE: tuple[Usefulness, ...] = get_args(Usefulness)
+ABOVE, OPEN, NOT_JUDGED, WITHIN = RISK
 
-FROM = {  # thresholds that are no shares, and the least that they can be
+FROM = {  # thresholds that are not shares, and the least that they can be
     "attribute_log_bayes_factor": 0,
     "membership_log_bayes_factor": 0,
     "certain_persons": 0,
@@ -106,10 +99,9 @@ def _without_former(self: Thresholds, **given: Any) -> None:
 Thresholds.__init__ = _without_former  # type: ignore[method-assign]
 
 NAMED = 10  # labels of records that are written out
-Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reason:
     """One sentence of the verdict."""
 
@@ -119,53 +111,38 @@ class Reason:
     cure: str = ""  # the setting that would settle or lower it, where there is one
     prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
 
+    @property
+    def advice(self) -> str:
+        """What a cure is for, in words."""
+        return "What would help" if self.outcome in (WITHIN, USE[-1]) else "To settle it"
+
 
 def against(measure: str, sentence: str, cure: str = "") -> Reason:
     """A risk is too high."""
-    return Reason(measure=measure, outcome=RISK[0], sentence=sentence, cure=cure)
+    return Reason(measure, ABOVE, sentence, cure)
 
 
 def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
     """Inconclusive; ``cure``: a name in `CURES`, which `judge` puts into words."""
-    return Reason(measure=measure, outcome=of[1], sentence=sentence, cure=cure)
+    return Reason(measure, of[1], sentence, cure)
 
 
-def no_objection(measure: str, sentence: str) -> Reason:
+def no_objection(measure: str, sentence: str, cure: str = "") -> Reason:
     """A risk is low enough."""
-    return Reason(measure=measure, outcome=RISK[-1], sentence=sentence)
-
-
-def unjudged(measure: str, sentence: str, cure: str) -> Reason:
-    """Nothing that was run could show a risk."""
-    return Reason(measure=measure, outcome=RISK[2], sentence=sentence, cure=cure)
-
-
-def not_measured(measure: str, of: Scale = RISK) -> Reason:
-    """What the agency wants to know and nobody computed."""
-    text = f"{begun(measure)} was not measured, so nothing is said of it."
-    return doubt(measure, text, measure, of)
+    return Reason(measure, WITHIN, sentence, cure)
 
 
 def limited(
-    measure: str,
-    sure: Flags,
-    maybe: Flags,
-    words: str,
-    cure: str,
-    *,
-    verbs: tuple[str, str] = ("multiplies", "may multiply"),
-    what: str = "audited records",
+    measure: str, sure: Flags, maybe: Flags, rest: str, cure: str, *, what: str = "audited records"
 ) -> Reason:
-    """Records surely and perhaps above a limit; ``words``: with a place for the verb of each."""
-    some, more = int(sure.sum()), int(maybe.sum())
-    surely, perhaps = (
-        f"For {out_of(count, len(sure), what)} {words.format(verb)}"
-        for count, verb in zip((some, more), verbs, strict=True)
-    )
+    """Records for which the release surely and perhaps raises something by too much."""
+    some, more, n = int(sure.sum()), int(maybe.sum()), len(sure)
     if more and not some:
-        text = f"{perhaps}: the error of the computation leaves it open."
-        return doubt(measure, text, cure)
-    return (against if some else no_objection)(measure, f"{surely}.")
+        text = f"For {out_of(more, n, what)} the release may raise {rest}"
+        return doubt(measure, f"{text}; this is within Monte Carlo error of the threshold.", cure)
+    verb = "the release raises" if some else "does the release raise"
+    found = against if some else no_objection
+    return found(measure, f"For {out_of(some, n, what)} {verb} {rest}.")
 
 
 def compared(
@@ -179,14 +156,13 @@ def compared(
     """A number and its error against the most that it may be."""
     value, error = found
     if not (surely := value - error > limit) and not value + error <= limit:
-        return doubt(measure, f"{text}, and the error leaves it open.", cure, of)
-    return Reason(measure=measure, outcome=of[0 if surely else -1], sentence=f"{text}.")
+        return doubt(measure, f"{text}; this is within its error of the threshold.", cure, of)
+    return Reason(measure, of[0 if surely else -1], f"{text}.")
 
 
 def out_of(count: int, all_of: int, what: str = "audited records") -> str:
     """How many out of how many: ``3 of the 200 audited records``."""
-    number_of = "none" if not count else f"{count:,}"
-    return f"{number_of} of the {all_of:,} {what}"
+    return f"{f'{count:,}' if count else 'none'} of the {all_of:,} {what}"
 
 
 def named(labels: Any) -> str:
@@ -204,50 +180,43 @@ def times(log_factor: float) -> str:
 CHAINS = 4  # of which Student's t wants 3.3 standard errors
 STAYS = "with the same random_seed, so that the release stays"
 LONGER = "this release and a fit with {} (a study that samples so makes another release)"
-CURES = {  # settings have one name in study files and in Python; none makes another release
-    "attribute risk": "measure attribute risk",
-    "identification risk": "measure identification risk",
-    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), that with most levels first",
+PUBLIC = "public of [thresholds], with the reason"
+OWN_MODEL = "else publish a release that the audit's own model makes"
+CURES = {  # of doubts of verdict and report; settings have one name in study files and in Python
+    **{name: f"measure {name}" for name in ("membership", "utility")},
+    **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
+    # numbers that were sampled
+    "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
+    "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
+    "left out": "a larger guess_budget (of a JointGrid: budget)",
+    "importance": 'evidence = "predictive"',
     "chains": f"attribute_risk of {LONGER.format('chains = {chains}')}",
+    "fit": f"attribute_risk of {LONGER.format('more draws and tune')}",
+    "priors": f"attribute_risk of {LONGER.format('tighter priors, or another parametrisation')}",
+    "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
     "led chains": f"target_mcse = {{target_mcse}}, {STAYS}",
     "modes differ": (
         "nothing settles these files; others, of another random_seed, whose data sets are made in "
         "one mode"
     ),
-    "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
-    "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
+    "rough": "more draws of the model or target_mcse; else take the numbers in doubt as rough",
+    "draws": f"membership of {LONGER.format('draws = {draws}')}",
+    # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
     "grid narrow": "guesses of numbers that reach further, in steps as fine",
     "grid coarse": "more guesses of numbers (n), in finer steps",
-    "left out": "a larger guess_budget (of a JointGrid: budget)",
-    "importance": 'evidence = "predictive"',
-    "membership": "measure membership",
+    "others": "others, people outside the data",
+    "membership error": "more others, people outside the data, and more records",
+    "measure": "utility with what the measure needs (analyses, columns)",
+    "permutations": "permutations = 100 of utility",
+    "predictors": "fewer columns of utility; or rely on the tree",
+    "two files": "nothing for these files: only three files or more have this error",
+    "population": "other values of the population model, or counts of the population",
+    # how the files were made, and whose rows they hold
     "rows": (
         "an audit with the model that made the files (attribute risk), or membership: matching "
         "needs released rows that are the original's records"
     ),
-    "others": "others, people outside the data",
-    "draws": f"membership of {LONGER.format('draws = {draws}')}",
-    "membership error": "more others, people outside the data",
-    "utility": "measure utility",
-    "measure": "utility with what the measure needs (analyses, columns)",
-    "permutations": "permutations = 100 of utility",
-    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
-    "unbalanced": "classes of the release as the files were made, and their own model",
-    "not compared": (
-        "the original's columns in every file, stored alike; or columns, the names of those that "
-        "were released"
-    ),
-    "public": (
-        "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
-        "public of [thresholds], with the reason"
-    ),
-    "linked": "synthesise the columns named without the persons' own values",
-    "totals": (
-        "files whose sums are not adjusted to the original's; if the sums are public anyway, "
-        "public of [thresholds]"
-    ),
-    "outside": "files without these columns; or, if they are public, public of [thresholds]",
     "rows moved": (
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),
@@ -255,14 +224,29 @@ CURES = {  # settings have one name in study files and in Python; none makes ano
         "corresponds = true if row i of each file is record i, else corresponds = false; only who "
         "made the files knows"
     ),
+    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
+    "unbalanced": "classes of the release as the files were made, and their own model",
     "model rejected": (
         "only the model that made the files settles these (of synthpop: the models that syn(..., "
-        "models = TRUE) keeps); else publish a release that the audit's own model makes"
+        f"models = TRUE) keeps); {OWN_MODEL}"
     ),
-    "mechanism": (
-        "only the model that made the files settles these; else publish a release that the audit's "
-        "own model makes"
+    "mechanism": f"only the model that made the files settles these; {OWN_MODEL}",
+    # what the columns show
+    "not compared": (
+        "the original's columns in every file, stored alike; or columns, the names of those that "
+        "were released"
     ),
+    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), that with most levels first",
+    "public": (
+        "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
+        f"{PUBLIC}"
+    ),
+    "outside": f"files without these columns; or, if they are public, {PUBLIC}",
+    "totals": (
+        "files whose sums are not adjusted to the original's; if the sums are public anyway, "
+        f"{PUBLIC}"
+    ),
+    "linked": "nothing settles these files; synthesise the columns named without own values",
 }
 
 

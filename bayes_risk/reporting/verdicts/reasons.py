@@ -1,7 +1,7 @@
-"""Rules of the verdict: both risks, chains, models, membership, what files show, use."""
+"""Rules of the verdict: clauses, what each needs, and how its figures become reasons."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,59 +9,49 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, counted, number, percent
+from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
-from bayes_risk.release.links_result import (
-    ALIKE,
-    IDENTICAL,
-    LEVEL,
-    NEAREST,
-    OWN,
-    UNIQUES,
-    VALUES,
-    Links,
-)
+from bayes_risk.release.links_result import ALIKE, IDENTICAL, LEVEL, NEAREST, OWN, UNIQUES, VALUES
 from bayes_risk.risk.membership.audit import Membership
-from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
-from .attribute import ROUNDING, on_gains
+from .attribute import NEAR, NOT_AUDITED, ROUNDING, SINGLE, on_gains
 from .reason import (
-    NAMED,
+    GAINED,
+    NOT_JUDGED,
+    RISK,
     USE,
     Reason,
+    Scale,
     Thresholds,
     against,
     compared,
     doubt,
     limited,
     no_objection,
-    not_measured,
     out_of,
     times,
-    unjudged,
 )
+from .sampled import CHAINS, FIT, cure_of, of_fit, rejected, standard_errors
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
-KEPT = "columns released unchanged"
-SHOWN = 3  # columns that were not compared and are named
-LIMITS = {  # thresholds of the tests of `links`
-    IDENTICAL: "identical_records",
-    VALUES: "unique_values",
-    UNIQUES: "replicated_uniques",
-    NEAREST: "linked_records",
-    OWN: "linked_records",
-    ALIKE: "linked_records",
-}
+MATCHES, EXPECTED = "true match rate", "expected matches"
+AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
+MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
+TOGETHER = "kept columns together"
+ROLES = ("not in a key", "in a key", "public")
+SHOWN, LISTED = 3, 30  # columns that a sentence names, and that the facts do
 BROAD = 3  # times its threshold: what an approximate test must show surely
 LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a file knows
-DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+PERSONS = ("identical_records", "unique_values", "replicated_uniques", "linked_records")
+LIMITS = dict(zip((IDENTICAL, VALUES, UNIQUES), PERSONS, strict=False))  # of tests of `links`
+LIMITS |= dict.fromkeys(LEAST_SEEN, PERSONS[-1])
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
     "unbalanced": (
@@ -94,116 +84,137 @@ class Case(NamedTuple):
         check = None if self.attribute is None else self.attribute.check
         return check is not None and check.failed
 
+    def missing(self) -> Iterator[tuple[str, Scale]]:
+        """What the agency wants to know, and was not measured."""
+        if self.attribute is None and self.identification is None:
+            yield from (("attribute risk", RISK), ("identification risk", RISK))
+        if self.membership is None and any(getattr(self.limits, n) is not None for n in MEMBERSHIP):
+            yield "membership", RISK
+        if self.utility is None and self.limits.utility:
+            yield "utility", USE
+
 
 def reasons_of(case: Case) -> Iterator[Reason]:
-    """All of them; where the model is rejected, those alone that rest on none of its numbers.
-
-    That its evidence is out of balance may say why; that it is in balance says nothing.
-    """
-    stand = ("disclosed", "attribute risk", "membership")  # the last two: nobody computed them
-    for rule in RULES:
-        for one in rule(case):
-            out = one.measure in stand or (one.measure == BALANCE and one.cure)
-            if out or not (case.rejected and rule in OF_THE_MODEL):
-                yield one
+    """All of them; where the model is rejected, those alone that rest on none of its numbers."""
+    for name, scale in case.missing():
+        yield doubt(name, f"{begun(name)} was not measured.", name, scale)
+    for clause in CLAUSES:
+        found = getattr(case, clause.of)
+        if found is not None and not (case.rejected and MODEL in clause.needs):
+            yield from clause.rule(found, case)
 
 
-# --- attribute risk and identification risk --------------------------------------------------
+# --- attribute risk --------------------------------------------------------------------------
 
 
-def _attribute(case: Case) -> Iterator[Reason]:
-    """What is certain or gained; not replaced; and unreliable."""
-    risk = case.attribute
-    if risk is None:
-        if case.identification is None:
-            yield not_measured("attribute risk")
-        return
-    cure = partial(_cure, risk, width=case.width)
-    yield from on_gains(risk, case.limits, case.width, cure)
+def _gains(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    return on_gains(risk, case.limits, case.width, partial(cure_of, risk, width=case.width))
+
+
+def _disclosed(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     n, count = len(risk.index), int(risk.records["disclosed"].sum())
     if count:
         text = f"{begun(out_of(count, n))}: values not replaced, so that anyone can read them."
         yield against("disclosed", text)
     elif case.exposure is None or not case.exposure.identical.any():  # else "all" would mislead
         yield no_objection("disclosed", f"The values of all {n:,} audited records were replaced.")
-    doubtful, limit = ~risk.records["reliable"].to_numpy(), case.limits.share_unreliable
-    count, share, measure = int(doubtful.sum()), float(doubtful.mean()), "unreliable records"
-    text = f"The numbers of {out_of(count, n)}{f' ({percent(share)})' * bool(count)} are marked "
-    if share > limit:
-        text += f"unreliable, more than the {percent(limit)} allowed."
-        yield doubt(measure, text, _cure(risk, doubtful))
-    else:
-        allowed = f"; {percent(limit)} are allowed" * bool(count)
-        yield no_objection(measure, f"{text}unreliable{allowed}.")
 
 
-def _over(value: Any, error: Any, limit: float) -> tuple[Flags, Flags]:
-    """Which values are surely above a limit, and which surely or perhaps.
-
-    A number without an error (NaN) can be a doubt, but decides nothing.
-    """
-    value, error = np.asarray(value), np.asarray(error)
-    with np.errstate(invalid="ignore"):
-        return value - error > limit, value + np.nan_to_num(error) > limit
-
-
-def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
-    """What would settle the records marked: where chains disagree more of them, before all."""
-    table = risk.records[which]
-    if risk.assumptions.get("evidence", "").startswith("importance"):
-        return "importance"
-    if (table["left_out"] > MAX_LEFT_OUT).any():
-        return "left out"
-    if width > 2:
-        return "chains"
-    if not table["reliable"].all():
-        return "unreliable"
-    return "error"
-
-
-def _grid(case: Case) -> Iterator[Reason]:
-    """Grids of numbers that end within the model's predictive, or are coarse beside it."""
-    grid = None if case.attribute is None else case.attribute.grid
-    if case.attribute is None or grid is None:
+def _unreliable(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    """Records whose numbers the diagnostics reject, and why."""
+    limit, doubtful = case.limits.share_unreliable, ~risk.records["reliable"].to_numpy()
+    count, share = int(doubtful.sum()), float(doubtful.mean())
+    text = f"The numbers of {out_of(count, len(doubtful))} are unreliable"
+    if not count:
+        yield no_objection("unreliable records", f"{text}.")
         return
-    cut, inside, coarse = (flags[case.attribute.case] for flags in grid[1:])
+    why = "; ".join(f"{why} ({int(which.sum()):,})" for which, why, _ in rejected(risk))
+    text = f"{text} ({percent(share)}; {percent(limit)} are allowed): {why}."
+    found = doubt if share > limit else no_objection
+    yield found("unreliable records", text, cure_of(risk, doubtful))
+
+
+def _grid(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    """Grids of numbers that end within the model's predictive, or are coarse beside it."""
+    if risk.grid is None:
+        return
+    cut, inside, coarse = (flags[risk.case] for flags in risk.grid[1:])
     narrow = inside if cut.mean() <= case.limits.share_unreliable else cut
-    for those, what, cure in (
-        (narrow, "leave out much of", "grid narrow"),
-        (coarse, "are coarse beside", "grid coarse"),
-    ):
-        if count := int(those.sum()):
-            who = out_of(count, len(those))
+    words = {"grid narrow": "leave out much of", "grid coarse": "are coarse beside"}
+    for (cure, what), those in zip(words.items(), (narrow, coarse), strict=True):
+        if those.any():
+            who = out_of(int(those.sum()), len(those))
             text = f"The guesses of numbers {what} what the model expects, for {who}."
             yield doubt("guesses", text, cure)
 
 
-def _identification(case: Case) -> Iterator[Reason]:
-    """Unique and correct matches, pooled or per release, whichever are more."""
-    risk, limit = case.identification, case.limits.true_match_rate
-    if risk is None:
-        if case.attribute is None:
-            yield not_measured("identification risk")
+def _mechanism(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
+    measure, text = "synthesis model", "The synthesis model is assumed, and could not be checked."
+    text = text if risk.check is None else risk.check.sentence()
+    if case.rejected:
+        text = f"{text} Results under this model are not judged."
+        yield doubt(measure, text, "model rejected")
+    elif risk.check is not None and risk.check.kept_models and risk.assumed:
+        yield no_objection(measure, text)
+    elif risk.assumed:
+        yield doubt(measure, f"{text} Another model would give other results.", "mechanism")
+
+
+def _balance(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    """Whether the evidence is in balance; of a rejected model only that it is not."""
+    found = risk.balance
+    if found is not None and found.outcome in MAY_MEAN:
+        text = f"The evidence is out of balance. {found.sentence()} Possible causes: "
+        yield doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)
+    elif found is not None and found.outcome == "balanced" and not case.rejected:
+        yield no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")
+
+
+def _modes(risk: AttributeRisk, _: Case) -> Iterator[Reason]:
+    """Whether the chains of an audit led by the release are of the mode that made it."""
+    if (found := risk.modes) is None:
         return
+    text = begun(found.sentence())
+    if len(found.used) < 2:
+        text += ": one chain does not show how much chains of this mode differ."
+        yield doubt(CHAINS, text, "led chains")
+    elif len(found.elsewhere):
+        text += ": its risk was computed in a mode that did not make it."
+        yield doubt(CHAINS, text, "modes differ")
+    else:
+        yield no_objection(CHAINS, f"{text}.")
+
+
+def _chains(diagnostics: Mapping[str, Any], case: Case) -> Iterator[Reason]:
+    if case.attribute is not None or case.membership is not None:  # matching rests on no chains
+        yield from of_fit(diagnostics, case.limits.rhat)
+
+
+# --- identification risk ---------------------------------------------------------------------
+
+
+def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
+    """Unique and correct matches, pooled or per release, whichever are more."""
     if isinstance(risk, MatchCounts):
-        text = f"{NOBODYS} There is no true match rate to judge."
+        text, measure = f"{NOBODYS} There is no true match rate to judge.", "identification risk"
         if case.attribute is None:
-            yield unjudged(
-                "identification risk", f"{text} Attribute risk was not measured.", "rows"
-            )
+            yield Reason(measure, NOT_JUDGED, f"{text} Attribute risk was not measured.", "rows")
         else:
-            yield no_objection("true match rate", text)
+            yield no_objection(MATCHES, text)
         return
     rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
-    alone = risk.baseline_true_matches
+    alone, limit = risk.baseline_true_matches, case.limits.true_match_rate
     text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
     chance = f" ({percent(by_chance)} by chance among records with the same unsynthesised keys)"
     more = " beyond them" if by_chance else ""
     excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / risk.n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
-    found = compared("true match rate", (excess, 0.0), limit + ROUNDING, text)
+    found = compared(MATCHES, (excess, 0.0), limit + ROUNDING, text)
     yield replace(found, cure="keys") if min(rate, (alone or 0) / risk.n) > limit else found
+    if isinstance(risk, IdentificationRisk):
+        yield from of_matching(risk)
 
 
 def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
@@ -224,171 +235,70 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
         yield float(true.mean()), expected / risk.n, p
 
 
-def _rows(case: Case) -> Iterator[Reason]:
+def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
+    """Errors that are not known, and populations that were not counted."""
+    if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
+        files = counted(risk.n_releases, "release")
+        text = f"With {files}, expected matches of all releases together have no standard error."
+        yield no_objection(EXPECTED, text, "two files")
+    if risk.estimated or risk.population == GIVEN:
+        text = f"Population counts are not exact ({risk.population})."
+        yield no_objection(EXPECTED, text, "population")
+
+
+def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
     """Whether matches were counted for the right records, where that was looked at."""
-    rows, measure = case.rows, "correspondence of rows"
-    if rows is not None and not rows.doubts():
+    measure = "correspondence of rows"
+    if not rows.doubts():
         yield no_objection(measure, rows.sentence())
-    elif rows is not None:
-        for cure, text in rows.doubts().items():
-            little = "Where rows do not correspond, few matches say little."
-            yield doubt(measure, f"{text} {little}", cure)
-
-
-# --- chains and models -----------------------------------------------------------------------
-
-
-def _chains(case: Case) -> Iterator[Reason]:
-    if case.attribute is not None or case.membership is not None:  # matching rests on none
-        yield from of_chains(case.chains, case.limits.rhat)
-
-
-def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
-    """Whether chains agree, or errors between them have to be taken wider.
-
-    The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
-    it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
-    """
-    if limit is None or math.isinf(limit) or "max_rhat" not in diagnostics:
-        return []
-    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
-    chains, measure = int(diagnostics.get("chains", 1)), "agreement of the chains"
-    if chains == 1:
-        text = "The fit has one chain, so that nobody can tell whether it has settled."
-        return [doubt(measure, text, "chains")]
-    if math.isnan(rhat):
-        return []
-    width, worst = standard_errors(diagnostics, limit), f"largest R-hat {rhat:.3f}, above {limit:g}"
-    if rhat <= limit:
-        text = f"agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)"
-    elif width == 2:
-        text = f"hold enough draws ({worst}, but {ess:,.0f} effective draws)"
-    else:
-        text = (
-            f"disagree ({worst}, and {ess:,.0f} effective draws where {DRAWS_A_CHAIN * chains} are "
-            f"wanted): {width:.1f} standard errors were allowed for instead of 2"
-        )
-    return [no_objection(measure, f"The chains of the fit {text}.")]
-
-
-def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
-    """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
-    led = risk is not None and risk.modes is not None
-    of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if led else ()
-    return {name: value for name, value in diagnostics.items() if name not in of_chains}
-
-
-def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:
-    """How many standard errors hold the true value as surely as 2 do if it were normal.
-
-    Errors are taken between chains. Of C chains that have not met, each is one draw: Student's t
-    with C - 1 degrees of freedom.
-    """
-    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
-    chains = int(diagnostics.get("chains", 1))
-    if limit is None or chains == 1 or not rhat > limit or ess >= DRAWS_A_CHAIN * chains:
-        return 2.0
-    from scipy.stats import norm, t
-
-    return float(t.ppf(norm.cdf(2.0), chains - 1))
-
-
-def _modes(case: Case) -> Iterator[Reason]:
-    """Whether the chains of an audit led by the release are of the mode that made it."""
-    found = None if case.attribute is None else case.attribute.modes
-    measure = "agreement of the chains"
-    if found is None:
-        return
-    text = begun(found.sentence())
-    if len(found.used) < 2:
-        text += ": nobody can tell how much chains of that mode differ."
-        yield doubt(measure, text, "led chains")
-    elif len(found.elsewhere):
-        text += ": what it gives away was computed in a mode that did not make it."
-        yield doubt(measure, text, "modes differ")
-    else:
-        yield no_objection(measure, f"{text}.")
-
-
-def _mechanism(case: Case) -> Iterator[Reason]:
-    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
-    risk, measure = case.attribute, "synthesis model"
-    if risk is None or not risk.assumed:
-        return
-    text = "The synthesis model is assumed, not verified, and could not be checked."
-    text = text if risk.check is None else risk.check.sentence()
-    if case.rejected:
-        text = f"{text} What was computed under it is not judged."
-        yield doubt(measure, text, "model rejected")
-    elif risk.check is not None and risk.check.kept_models:
-        yield no_objection(measure, text)
-    else:
-        text = f"{text} Under another model the numbers would be others."
-        yield doubt(measure, text, "mechanism")
-
-
-def _balance(case: Case) -> Iterator[Reason]:
-    """Whether the evidence is in balance; nothing where it cannot be told."""
-    found = None if case.attribute is None else case.attribute.balance
-    if found is None or found.outcome == "says nothing":
-        return
-    if found.outcome == "balanced":
-        yield no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")
-    else:
-        text = f"The evidence is out of balance. {found.sentence()} It may mean: "
-        yield doubt(BALANCE, f"{text}{MAY_MEAN[found.outcome]}.", found.outcome)
+    for cure, text in rows.doubts().items():
+        little = "Where rows do not correspond, few matches say little."
+        yield doubt(measure, f"{text} {little}", cure)
 
 
 # --- membership and use ----------------------------------------------------------------------
 
 
-def _membership(case: Case) -> Iterator[Reason]:
-    """Whether it can be told who is in the data, where the agency has set a threshold."""
-    found, auc = case.membership, case.limits.membership_auc
-    factor = case.limits.membership_log_bayes_factor
-    if found is None:
-        if auc is not None or factor is not None:
-            yield not_measured("membership")
-        return
-    measure = "membership, area under the curve"
+def _membership(found: Membership, case: Case) -> Iterator[Reason]:
+    """Whether members are recognised, where the agency has set a threshold."""
+    auc, factor = case.limits.membership_auc, case.limits.membership_log_bayes_factor
+    who = found.member
     if auc is not None and not found.has_others:
-        text = "Nobody outside the data was asked about, so that members cannot be told apart."
-        yield doubt(measure, text, "others")
-    elif auc is not None:  # its error is over the persons asked about, and over the draws
+        text = "The audit has no people outside the data to compare members with."
+        yield doubt(AUC, text, "others")
+    elif auc is not None:  # its error is over the persons, and over the draws
         row = found.summary().to_dict("index")["auc"]
-        value = float(row["value"])
-        error = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
-        asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
-        text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in "
-        text += f"100; {100 * auc:g} are allowed"
-        yield compared(measure, (value, error), auc, text, "membership error")
+        wide = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
+        text = (
+            f"The release points to the member of a pair, of {int(who.sum()):,} members and "
+            f"{int((~who).sum()):,} others, {100 * row['value']:.1f} times in 100; {100 * auc:g} "
+            "are allowed"
+        )
+        yield compared(AUC, (float(row["value"]), wide), auc, text, "membership error")
     if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
-        who = found.member
-        surely, either = _over(found.log_bayes_factor[who], case.width * found.mcse[who], factor)
-        sure = found.reliable[who] & surely
-        words = f"the release {{}} the odds of being in the data by more than {times(factor)}"
-        measure, asked = "membership, log Bayes factor", "members asked about"
-        yield limited(measure, sure, either & ~sure, words, "draws", what=asked)
+        value, error = found.log_bayes_factor[who], case.width * found.mcse[who]
+        with np.errstate(invalid="ignore"):  # and so can one without an error (NaN)
+            sure = found.reliable[who] & (value - error > factor)
+            maybe = ~sure & (value + np.nan_to_num(error) > factor)
+        odds = f"the odds of being in the data by more than a factor {times(factor)}"
+        yield limited(IN_DATA, sure, maybe, odds, "draws", what="audited members")
 
 
-def _usefulness(case: Case) -> Iterator[Reason]:
+def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
     """Whether the release is as useful as the agency wants it, by the measures it has named."""
-    found, wanted = case.utility, case.limits.utility or {}
-    if found is None:
-        yield from [not_measured("utility", USE)] * bool(wanted)
-        return
     values = found.summary()["value"]
-    for name, limit in wanted.items():
+    for name, limit in (case.limits.utility or {}).items():
         words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
         value = float(values.get(name, np.nan))
         if math.isnan(value):
-            text = f"Not measured: {words}, of which a threshold was set."
-            yield doubt(name, text, "measure", USE)
+            yield doubt(name, f"Not measured, though it has a threshold: {words}.", "measure", USE)
             continue
         most = "most" if sign > 0 else "least"
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
         off = (sign * value, 2 * error_of_null(found, name))
         yield compared(name, off, sign * limit, text, "permutations", USE)
+    if (why := found.doubt()) and case.limits.utility:
+        yield Reason("utility", USE[-1], f"{begun(why)}.", "predictors")
 
 
 def error_of_null(found: Utility, name: str) -> float:
@@ -410,85 +320,87 @@ def error_of_null(found: Utility, name: str) -> float:
 # --- what files show without a model: exact counts -------------------------------------------
 
 
-def _originals(case: Case) -> Iterator[Reason]:
-    if (found := case.exposure) is not None:
-        for l in map(int, np.flatnonzero(found.same_as_original)):
-            all_of = f"all of its {int(found.n_released[l]):,} records are equal"
-            yield against(ORIGINAL, f"{_file(found, l)} is the original itself: {all_of}.")
+def _originals(found: Exposure, _: Case) -> Iterator[Reason]:
+    for l in map(int, np.flatnonzero(found.same_as_original)):
+        which = "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
+        all_of = f"all of its {int(found.n_released[l]):,} records are equal"
+        yield against(ORIGINAL, f"{which} is the original itself: {all_of}.")
 
 
-def _compared(case: Case) -> Iterator[Reason]:
+def _compared(found: Exposure, _: Case) -> Iterator[Reason]:
     """Columns of the original that could not be compared: what they show is not known."""
-    if (found := case.exposure) is None:
-        return
-    measure, why = "columns compared", list(found.why_left_out.values())
-    if why:
-        more = f"; and {len(why) - SHOWN:,} more columns" if len(why) > SHOWN else ""
+    if why := list(found.why_left_out.values()):
         n = len(why) + len(found.compared) + len(found.identifiers)
         count = f"{len(why):,} of the original's {n:,} columns"
-        text = f"{count} could not be compared: {'; '.join(why[:SHOWN])}{more}."
-        yield doubt(measure, text, "not compared")
+        text = f"{count} could not be compared: {_listed(why, '; ', ' columns')}."
+        yield doubt("columns compared", text, "not compared")
 
 
-def _facts(case: Case) -> Iterator[Reason]:
-    """Columns that go out unchanged, name persons, or that the original does not have."""
-    if (found := case.exposure) is None:
-        return
-    facts, public = found.links, case.limits.public or {}
+def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
+    """Columns that stay unchanged, identify persons, or that the original does not have."""
+    facts, public, n = found.links, case.limits.public or {}, found.links.n
     known = () if case.identification is None else case.identification.known
-    for name, alone in facts.unchanged.items():
-        if 2 * alone > facts.n and name not in public:
-            key = "" if name in known else ", and is no key"
-            text = (
-                f"Column {name} is released unchanged{key}: {alone:,} of the {facts.n:,} persons "
-                "are alone with their value."
-            )
-            yield against("unchanged columns", text, "public")
-    if facts.unchanged:
-        yield no_objection(KEPT, _unchanged(facts, known, public))
+    as_they_are = {
+        name: ("is released unchanged", alone) for name, alone in facts.unchanged.items()
+    }
+    for name, (own, alone) in facts.copies.items():
+        as_they_are[name] = f"has the values of {own}, or their order", alone
+    for name, (what, alone) in as_they_are.items():
+        if 2 * alone > n and name not in public:
+            key = "" if name in known else ", and is not a key"
+            text = f"Column {name} {what}{key}: {alone:,} of the {n:,} persons are alone with "
+            yield against("unchanged columns", f"{text}their value.", "public")
     others = [c for c in facts.unchanged if c not in {*known, *public}]
-    together = "kept columns together"
-    if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > facts.n:
+    if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
-            f"{facts.alone_together:,} of the {facts.n:,} persons are alone with their values of "
-            f"the unchanged columns together, of which {', '.join(others[:SHOWN])} "
+            f"{facts.alone_together:,} of the {n:,} persons are alone with their values of the "
+            f"unchanged columns together, of which {', '.join(others[:SHOWN])} "
             f"{'is' if len(others) == 1 else 'are'} in no key"
         )
         if case.attribute is None:
-            yield doubt(together, f"{text}: who knows them finds the row.", "public")
+            yield doubt(TOGETHER, f"{text}: an intruder who knows them finds the row.", "public")
         else:
-            yield no_objection(together, f"{text}; attribute risk is of an intruder who has them.")
-    for name, shown in facts.identifiers.items():
-        if shown and name not in public:
-            text = f"Column {name} names persons: {shown:,} of its values stand in a file"
-            if 2 * shown > facts.n:
+            yield no_objection(TOGETHER, f"{text}; the intruder of the attribute audit knows them.")
+    for name, count in facts.identifiers.items():
+        if count and name not in public:
+            text = f"Column {name} identifies persons: {count:,} of its values are in a file"
+            if 2 * count > n:
                 yield against("identifiers", f"{text}.", "public")
             else:  # fresh names meet those of the original too, and nothing tells how often
                 yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
-    if outside := [name for name in facts.outside if name not in public]:
-        more = f" and {len(outside) - SHOWN:,} more" if len(outside) > SHOWN else ""
-        text = f"The original does not have {', '.join(outside[:SHOWN])}{more}: what "
-        text += "these columns show of persons cannot be judged."
-        yield doubt("columns outside the original", text, "outside")
+    if outside := [name for name in facts.outside if name not in {*public, *facts.copies}]:
+        text = f"The original does not have {_listed(outside)}: what these columns show of persons "
+        yield doubt("columns outside the original", f"{text}cannot be judged.", "outside")
 
 
-def _unchanged(facts: Links, known: Collection[str], public: Collection[str]) -> str:
-    """Every column that is released unchanged, whether a key names it, and who is alone in it."""
-    most = sorted(facts.unchanged.items(), key=lambda column: -column[1])
-    said = [
-        f"{name} ({'a key' if name in known else 'public' if name in public else 'no key'}, "
-        f"{alone:,} alone)"
-        for name, alone in most[:NAMED]
-    ]
-    more = f" and {len(most) - NAMED:,} more" if len(most) > NAMED else ""
-    what = "Released unchanged, and how many of the"
-    return f"{what} {facts.n:,} persons are alone with their value: {', '.join(said)}{more}."
-
-
-def _linked(case: Case) -> Iterator[Reason]:
-    """Persons whom files show beyond chance, by the test of each kind that sees most."""
+def facts_of(case: Case) -> str:
+    """Columns by name: unchanged, with who is alone in each and whether it is a key; others."""
     if (found := case.exposure) is None:
-        return
+        return ""
+    facts, public = found.links, case.limits.public or {}
+    known = () if case.identification is None else case.identification.known
+    parts: dict[str, list[str]] = {f"Released unchanged, {role}": [] for role in ROLES}
+    for name, alone in sorted(facts.unchanged.items(), key=lambda column: -column[1]):
+        role = ROLES[2 if name in public else 1 if name in known else 0]
+        who = f" ({alone:,} of {facts.n:,} persons alone)" * bool(alone)
+        parts[f"Released unchanged, {role}"].append(f"{name}{who}")
+    parts["Identifiers"] = [
+        f"{name} ({count:,} values in a file)" for name, count in facts.identifiers.items() if count
+    ]
+    parts["Columns that the original does not have"] = [*facts.outside]
+    return " ".join(
+        f"{head}: {_listed(names, most=LISTED)}." for head, names in parts.items() if names
+    )
+
+
+def _listed(words: Sequence[str], join: str = ", ", what: str = "", *, most: int = SHOWN) -> str:
+    """Some of many, and how many more."""
+    more = f" and {len(words) - most:,} more{what}" if len(words) > most else ""
+    return f"{join.join(words[:most])}{more}"
+
+
+def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
+    """Persons whom files show beyond chance, by the test of each kind that sees most."""
     shown, limits = found.links, case.limits
     for test, one in shown.worst().items():
         limit = getattr(limits, LIMITS[test])
@@ -496,7 +408,7 @@ def _linked(case: Case) -> Iterator[Reason]:
         text = f"{begun(shown.sentence_of(one))}; {percent(limit)} are allowed"
         above = share > limit + ROUNDING
         if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
-            text = f"{text}. What is by chance there is not known exactly."
+            text = f"{text}. The number by chance is approximate."
             yield doubt(test, text, "linked")
         elif test in LEAST_SEEN and one.seen and not above:
             text = f"{text}. More persons may be shown less closely than by the nearest record."
@@ -514,10 +426,8 @@ def _linked(case: Case) -> Iterator[Reason]:
         yield against("certain persons", text)
 
 
-def _exact(case: Case) -> Iterator[Reason]:
+def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
     """Sums that files keep, and kept groups in which all have one value, unless they are public."""
-    if (found := case.exposure) is None:
-        return
     public, limit = case.limits.public or {}, case.limits.certain_persons
     totals = [one for one in found.exact.totals if one.column not in public]
     if totals and totals[0].persons > limit:
@@ -527,20 +437,63 @@ def _exact(case: Case) -> Iterator[Reason]:
         text = (
             f"All {one.persons:,} persons of {counted(one.found, 'group')} of {one.by} have one "
             f"value of {one.column}, which few others have, and both columns are released "
-            "unchanged: who knows a person's group knows the value."
+            "unchanged: a person's group shows the value."
         )
         yield doubt("groups with one value", text, "public")
 
 
-def _file(found: Exposure, l: int) -> str:
-    """How file l is named: those of several by number."""
-    return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
+# --- clauses ---------------------------------------------------------------------------------
+
+MODEL, ROWS = "model", "corresponding rows"
+Rule = Callable[[Any, Case], Iterable[Reason]]
 
 
-Rule = Callable[[Case], Iterator[Reason]]
-OF_THE_MODEL: tuple[Rule, ...] = (_attribute, _balance, _membership)
-RULES: tuple[Rule, ...] = (
-    *(_attribute, _grid, _mechanism, _balance, _identification),
-    *(_originals, _compared, _facts, _linked, _exact),
-    *(_modes, _chains, _rows, _membership, _usefulness),
+class Clause(NamedTuple):
+    """A rule, the field of `Case` that it takes, what it judges, thresholds, and what it needs.
+
+    ``needs``: the model that made the files (MODEL), or rows that are the original's records.
+    """
+
+    rule: Rule
+    of: str
+    judges: tuple[str, ...]
+    limits: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+    def of_files(self, gives: Collection[str]) -> str:
+        """What it says of files of which a command gives so much; empty: nothing."""
+        lacks = {self.of, *self.needs} - {*gives}
+        words = {"": "yes", MODEL: "never within", ROWS: "inconclusive"}
+        return words.get("".join(lacks), "")
+
+
+CERTAIN, SUMS = "certain disclosure", ("totals", "groups with one value")
+COLUMNS = ("identifiers", "columns outside the original", "unchanged columns", TOGETHER)
+GAINS = ("attribute_gain", "attribute_log_bayes_factor", "share_not_audited")
+CLAUSES = (
+    Clause(_gains, "attribute", (CERTAIN, GAINED, SINGLE, NEAR, NOT_AUDITED), GAINS, (MODEL,)),
+    Clause(_disclosed, "attribute", ("disclosed",)),
+    Clause(_unreliable, "attribute", ("unreliable records",), ("share_unreliable",), (MODEL,)),
+    Clause(_grid, "attribute", ("guesses",)),
+    Clause(_mechanism, "attribute", ("synthesis model",)),
+    Clause(_balance, "attribute", (BALANCE,)),
+    Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
+    Clause(_originals, "exposure", (ORIGINAL,)),
+    Clause(_compared, "exposure", ("columns compared",)),
+    Clause(_columns, "exposure", COLUMNS, ("public",)),
+    Clause(_linked, "exposure", (*LIMITS, "certain persons"), (*PERSONS, "certain_persons")),
+    Clause(_exact, "exposure", SUMS, ("certain_persons", "public")),
+    Clause(_modes, "attribute", (CHAINS,)),
+    Clause(_chains, "chains", (CHAINS, FIT), ("rhat",)),
+    Clause(_rows, "rows", ("correspondence of rows",)),
+    Clause(_membership, "membership", (AUC, IN_DATA), MEMBERSHIP, (MODEL,)),
+    Clause(_usefulness, "utility", ("utility",), ("utility",)),
 )
+FILES, SAMPLED = ("identification", "exposure"), ("attribute", "chains", "membership", "utility")
+GIVES = {  # what commands know, by kind of file
+    "`identify`": (*FILES, "rows", ROWS),
+    "`identify`, rows unknown": (*FILES, "rows"),
+    "`identify`, no correspondence": ("exposure",),
+    "`audit`, own files": (*FILES, *SAMPLED, ROWS, MODEL),
+    "`audit`, others": (*FILES, *SAMPLED, "rows", ROWS),
+}

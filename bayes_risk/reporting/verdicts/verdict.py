@@ -20,13 +20,15 @@ from .reason import (
     GAINED,
     RISK,
     USE,
+    WITHIN,
     Outcome,
     Reason,
     Thresholds,
     Usefulness,
     settings_that_settle,
 )
-from .reasons import KEPT, ORIGINAL, Case, of_the_audit, reasons_of
+from .reasons import ORIGINAL, Case, facts_of, reasons_of
+from .sampled import of_the_audit
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
@@ -35,6 +37,7 @@ __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 class Verdict(Shown):
     """The release against an agency's thresholds, conditional on stated knowledge and priors."""
 
+    headline: str  # outcome, and usefulness if it was judged, as a sentence or two
     # what the risk says: that of the worst reason, in the order of `RISK`
     outcome: Outcome
     # What the utility says, likewise; None: no threshold was set for it. It changes no outcome
@@ -42,24 +45,7 @@ class Verdict(Shown):
     reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
-    unmeasured: str = ""  # the risk of the two that nobody computed; empty: both were
-    audited: str = ""  # how many records were audited; empty: all, or none
-    others_at_most: str = ""  # what it says of the others where none of these is above
-
-    @property
-    def headline(self) -> str:
-        """Outcome, and usefulness if it was judged, as a sentence or two."""
-        useful, risk = self.usefulness, begun(self.outcome)
-        if self.outcome == RISK[-1] and self.unmeasured:
-            risk = f"{risk}; {self.unmeasured} was not measured"
-        if self.audited:
-            known = f"; {self.others_at_most}" * (self.outcome == RISK[-1])
-            risk = f"{risk}; {self.audited}{known}"
-        if useful is None:
-            return f"{risk}."
-        if self.outcome == "within your thresholds" and useful != "useful enough":
-            return f"{risk}, but {useful}."
-        return f"{risk}. {begun(useful)}."
+    facts: str = ""  # columns by name: unchanged, identifiers, not in the original
 
     @property
     def prior(self) -> str:
@@ -69,7 +55,7 @@ class Verdict(Shown):
     @property
     def deciding(self) -> tuple[Reason, ...]:
         """The reasons that made the outcome, then those for which usefulness fails."""
-        open_use = () if self.usefulness in (None, "useful enough") else (self.usefulness,)
+        open_use = () if self.usefulness in (None, USE[-1]) else (self.usefulness,)
         return tuple(r for r in self.reasons if r.outcome in (self.outcome, *open_use))
 
     @property
@@ -80,22 +66,23 @@ class Verdict(Shown):
     @property
     def signal(self) -> Outcome:
         """Whether to show it as good, bad or open: a file that is not useful enough is not good."""
-        useful = self.usefulness in (None, "useful enough")
-        within = self.outcome == "within your thresholds"
-        return "inconclusive" if within and not useful else self.outcome
+        within = self.outcome == WITHIN and self.usefulness not in (None, USE[-1])
+        return "inconclusive" if within else self.outcome
 
     def sentence(self) -> str:
-        """Outcome, deciding reasons with what would settle them, and assumptions in words."""
-        return " ".join([self.headline, *map(with_cure, self.deciding), self.assumptions])
+        """Outcome, facts, deciding reasons with what would settle them, and assumptions."""
+        said = [self.headline, self.facts, *map(with_cure, self.deciding), self.assumptions]
+        return " ".join(filter(None, said))
 
     def __repr__(self) -> str:
-        lines = [f"Verdict: {self.headline}", *(f"  - {with_cure(r)}" for r in self.reasons)]
-        return "\n".join([*lines, self.assumptions])
+        reasons = [f"  - {with_cure(reason)}" for reason in self.reasons]
+        lines = [f"Verdict: {self.headline}", self.facts, *reasons, self.assumptions]
+        return "\n".join(filter(None, lines))
 
 
 def with_cure(reason: Reason) -> str:
     """Its sentence, and what would settle it or would lower it."""
-    return f"{reason.sentence} To settle it: {reason.cure}." if reason.cure else reason.sentence
+    return reason.sentence + f" {reason.advice}: {reason.cure}." * bool(reason.cure)
 
 
 def judge(
@@ -131,20 +118,31 @@ def judge(
         for r in reasons_of(case)
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:3], *USE[:2], RISK[3], USE[2])
+    outcome = next(one for one in RISK if one in found)
+    usefulness = next((use for use in USE if use in found), None)
     return Verdict(
-        outcome=next(outcome for outcome in RISK if outcome in found),
-        usefulness=next((use for use in USE if use in found), None),
+        headline=_headline(outcome, usefulness, case),
+        outcome=outcome,
+        usefulness=usefulness,
         reasons=tuple(
-            sorted(
-                reasons, key=lambda r: (order.index(r.outcome), r.measure not in (ORIGINAL, KEPT))
-            )
+            sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
         ),
+        facts=facts_of(case),
         assumptions=_assumptions(attribute, identification),
         thresholds=case.limits,
-        unmeasured=_unmeasured(attribute, identification),
-        audited=audited(attribute),
-        others_at_most=not_audited(attribute) if attribute is not None and attribute.sample else "",
     )
+
+
+def _headline(outcome: Outcome, usefulness: Usefulness | None, case: Case) -> str:
+    within, risk = outcome == WITHIN, case.attribute
+    absent = _unmeasured(risk, case.identification)
+    parts = [begun(outcome), f"{absent} was not measured" * bool(within and absent), audited(risk)]
+    parts += [not_audited(risk)] if within and risk is not None and risk.sample else []
+    said = "; ".join(filter(None, parts))
+    if usefulness is None:
+        return f"{said}."
+    but = within and usefulness != USE[-1]
+    return f"{said}, but {usefulness}." if but else f"{said}. {begun(usefulness)}."
 
 
 def _assumptions(attribute: AttributeRisk | None, identification: Matching | None) -> str:
@@ -155,12 +153,12 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
     if identification is not None:
         close = f", {', '.join(identification.near)}," if identification.near else ""
         parts.append(
-            f"in matching the intruder holds exact keys{close} and {identification.presence()}"
+            f"in matching, the intruder knows the exact keys{close} and {identification.presence()}"
         )
     if absent := _unmeasured(attribute, identification):
-        parts.append(f"{absent} was not measured, and nothing is said of it")
+        parts.append(f"{absent} was not measured")
     parts = [part.strip().rstrip(".") for part in parts]
-    return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."
+    return f"Under these assumptions: {'; '.join(parts) or 'none, as nothing was measured'}."
 
 
 def _unmeasured(attribute: AttributeRisk | None, identification: Matching | None) -> str:

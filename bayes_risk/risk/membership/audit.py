@@ -291,9 +291,9 @@ def membership(
     ----------
     fit, release
         As in `attribute_risk`, all columns of all records synthesised.
-    records : None, int, list of labels, or mask
-        Members to ask about: all (None), that many drawn at random, or named. Of a member, A is
-        everybody else.
+    records : None, "all", int, list of labels, or mask
+        Members to ask about: all (None, "all"), that many drawn at random, or named. Of a member, A
+        is everybody else.
     others : DataFrame, optional
         People outside the data, held out or hypothetical, with the columns of the table. They are
         asked about for the members' places, by the intruder who knows the same A, and a member is
