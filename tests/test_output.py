@@ -1,7 +1,10 @@
 import csv
+import itertools
 import json
 import os
+import re
 import stat
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +18,7 @@ from bayes_risk.app.output import (
     check_target,
     output_folder,
     plain,
+    quoted,
     write_csv,
     write_release,
     write_run,
@@ -63,34 +67,97 @@ def written(tmp_path_factory):
     return folder
 
 
+COMPUTED = {  # text, and how a table has it
+    "=1+1": "'=1+1",
+    "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0",
+    "-1+2": "'-1+2",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t'=1",
+    "\rx": "'\rx",
+    "\uff1d1": "'\uff1d1",
+    "\ufe662": "'\ufe662",
+    "\uff0b1": "'\uff0b1",
+    "\uff0d1+1": "'\uff0d1+1",
+    "\uff20A1": "'\uff20A1",
+    " =1": "' =1",
+    "\ufeff=1": "'\ufeff=1",
+    '"=1"': '\'"=1"',
+    "x;=1+1;y": "x;'=1+1;y",
+    "x,-1-1": "x,'-1-1",
+    "x\n@A": "x\n'@A",
+    "x\t=1;=2": "x\t'=1;'=2",
+    "'=1": "''=1",
+}
+PLAIN = ["plain", "-0.5", "+1e5", "a=b", "a;b", "-0,5", "(-1, 2]", "it's", 'say "x"', "a\nb", "'"]
+
+
 def test_no_text_of_a_table_is_a_formula_and_numbers_stay_numbers(tmp_path):
-    texts = [
-        "=1+1",
-        "+cmd|' /C calc'!A0",
-        "-1+2",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "plain",
-        "-0.5",
-        "a=b",
-    ]
+    texts = [*COMPUTED, *PLAIN]
     table = pd.DataFrame({"=x": -0.5, "text": texts, "@kind": pd.Categorical(texts)}, index=texts)
     write_csv(tmp_path / "t.csv", table.rename_axis("+record"))
-    back = pd.read_csv(tmp_path / "t.csv", lineterminator="\n")
-    guarded = [f"'{text}" for text in texts[:6]] + texts[6:]
+    back = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
     assert list(back) == ["'+record", "'=x", "text", "'@kind"]
     for name in ("'+record", "text", "'@kind"):
-        assert back[name].tolist() == guarded
+        assert back[name].tolist() == [*COMPUTED.values(), *PLAIN]
     assert (back["'=x"] == -0.5).all()
 
 
-def test_tables_without_such_text_are_written_as_they_are(tmp_path):
+def test_a_spreadsheet_of_any_separator_computes_nothing(tmp_path):
+    """Split at other separators than ours, where quotes inside a cell count for nothing."""
+    texts = [*COMPUTED, *(f"a{x}" for x in COMPUTED)]
+    write_csv(tmp_path / "t.csv", pd.DataFrame({"t": texts}, index=np.arange(len(texts)) / 2))
+    for separator in ";,\t|":
+        for line in re.split("[\r\n]", (tmp_path / "t.csv").read_text(encoding="utf-8")):
+            for cell in line.split(separator):
+                seen = unicodedata.normalize("NFKC", cell).strip(' "\ufeff')
+                assert not seen.startswith(tuple("=+-@")) or is_number(seen)
+
+
+def is_number(text):
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
+
+
+def test_guarded_text_can_be_told_from_any_other():
+    seen = {}
+    for length in range(5):
+        for letters in itertools.product("=+-;, '\"a1\t\n.e\uff1d", repeat=length):
+            text = "".join(letters)
+            assert seen.setdefault(quoted(text), text) == text
+
+
+def test_text_is_in_quotes_and_what_is_missing_is_not(tmp_path):
     pairs = pd.MultiIndex.from_product([["a", "b"], [1, -2]], names=["label", None])
-    odd = pd.DataFrame({"x": [1.5, -2, np.nan, 0], "t": ["a", None, "b,", ""]}, index=pairs)
-    for table in (odd, odd.droplevel(0), odd.iloc[:0]):
-        write_csv(tmp_path / "t.csv", table)
-        assert (tmp_path / "t.csv").read_text() == table.to_csv(lineterminator="\n")
+    odd = pd.DataFrame(
+        {
+            "x": [1.5, -2, np.nan, 0],
+            "t": ["a", None, 'b,"', ""],
+            "n": pd.array([1, None, 3, 4], dtype="Int64"),
+            "f": np.array([0.1, np.inf, 0, 1e-300], dtype=np.float32),
+            "b": [True, False, True, True],
+            "d": pd.to_datetime(["2020-01-01"] * 4),
+        },
+        index=pairs,
+    )
+    write_csv(tmp_path / "t.csv", odd)
+    assert (tmp_path / "t.csv").read_text() == (
+        '"label","","x","t","n","f","b","d"\n'
+        '"a",1,1.5,"a",1,0.1,True,2020-01-01\n'
+        '"a",-2,-2.0,,,inf,False,2020-01-01\n'
+        '"b",1,,"b,""",3,0.0,True,2020-01-01\n'
+        '"b",-2,0.0,"",4,0.0,True,2020-01-01\n'
+    )
+    write_csv(tmp_path / "t.csv", odd.iloc[:0])
+    assert (tmp_path / "t.csv").read_text() == '"label","","x","t","n","f","b","d"\n'
+
+
+def test_labels_are_read_back_as_they_were(tmp_path):
+    """As `docs/study-file.md` says it."""
+    labels = ["007", "NA", "1e5", "", "x;=1", "=1", "a\r\nb", "é\u2028"]
+    table = pd.DataFrame({"probability": np.linspace(0, 1, len(labels))}, index=labels)
+    write_csv(tmp_path / "t.csv", table.rename_axis("record"))
+    back = pd.read_csv(tmp_path / "t.csv", dtype={"record": str}, keep_default_na=False)
+    assert back["probability"].tolist() == table["probability"].tolist()
+    assert back["record"].str.replace("'(?=[=])", "", regex=True).tolist() == labels
 
 
 def test_every_table_is_written_in_one_place():

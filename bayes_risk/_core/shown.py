@@ -1,10 +1,33 @@
-"""What notebooks show of a thing: its text, and tables."""
+"""What screens and notebooks show of a thing: its text, and tables."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as as_entities
+from unicodedata import category
 
 MOST_ROWS = 60  # of a table
 LEFT = ' style="text-align: left"'
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # they move, hide or reorder what stands beside them
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Characters of control, direction, no width and line ends escaped as TOML has them.
+
+    >>> print(visible("a\x1b[2J\u202eb"))
+    a\u001b[2J\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in keep or category(c) not in UNSEEN else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escape(text: str) -> str:
+    """Text in HTML, which keeps its line ends."""
+    return as_entities(visible(text, "\n"))
 
 
 class Shown:

@@ -18,10 +18,12 @@ from traceback import extract_tb, format_exception
 from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import compiling_told, no_bars
+from bayes_risk._core.shown import visible
 from bayes_risk._core.surroundings import numba_cache, read_nothing_here
 from bayes_risk._core.validate import MOST
 
@@ -234,7 +236,30 @@ def radius_of(given: list[str]) -> dict[str, Any]:
     return radius
 
 
+class _Commands(typer.core.TyperGroup):
+    """Commands; control characters of arguments that do not fit are shown escaped."""
+
+    def make_context(self, *args: Any, **how: Any) -> Any:
+        with _shown():
+            return super().make_context(*args, **how)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # those of usage have one
+            error.message = visible(message)  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
     no_args_is_help=True,
     add_completion=False,
@@ -317,16 +342,14 @@ def init(
 ) -> None:
     """Say what each column of a file is taken for, and write a study of it that runs."""
     with _plain_errors():
-        from rich.console import Console
-
         from bayes_risk.studies.first_study import study_of
 
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
         found = study_of(data, path=there)
         found.save(path)
-        go = f"Study: {path}\nNext: {shlex.join(['bayes-risk', 'audit', str(path)])}"
-        Console().print(f"{found!r}\n{go}", highlight=False, markup=False, soft_wrap=True)
+        go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
+        _print(*repr(found).split("\n"), f"Study: {path}", go)
 
 
 @app.command()
@@ -379,16 +402,15 @@ def identify(
         found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
-            typer.echo(f"Numbers: {json}")
+            _print(f"Numbers: {json}")
 
 
 def _run(
     study: Any, what: str, *, jobs: int = 1, quiet: bool = False, dry_run: bool = False, **how: Any
 ) -> Any:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
-    from rich.console import Console
-
     from bayes_risk.reporting import terminal
+    from bayes_risk.reporting.screen import Screen
 
     from .output import check_target
     from .study.keys import as_keys
@@ -397,11 +419,11 @@ def _run(
         as_options = partial(re.sub, r"\b(separator|decimal|encoding)=", r"--\1=")
         return [*map(as_options if what == "identify" else as_keys, told(caught))]
 
-    folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
+    folder, console = study.output.folder, Screen(quiet=quiet and not dry_run)
     if folder is not None:
         check_target(folder, overwrite=dry_run or how["overwrite"])
     compile_beside(folder or Path("identify"))  # before slow imports
-    bars, early = terminal.Bars(Console(stderr=True, quiet=quiet)), None
+    bars, early = terminal.Bars(Screen(stderr=True, quiet=quiet)), None
     with interrupts() as (stop, caught), bars, compiling_told(bars):
 
         def progress(stage: str, done: int, total: int) -> None:
@@ -428,7 +450,7 @@ def _run(
     later = [note for note in notes() if note not in (early or [])]
     if dry_run:
         _say(*later)
-        console.print(str(result), highlight=False, markup=False, soft_wrap=True)
+        _print(*str(result).split("\n"))
         return result.check(how["max_memory"])
     getattr(terminal, PRINTERS.get(what, "print_result"))(result, later, console=console)
     return result
@@ -465,11 +487,14 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
 
 
 def _say(*texts: str, style: str = "yellow") -> None:
-    from rich.console import Console
-    from rich.text import Text
+    _print(*(" ".join(text.split()) for text in texts), stderr=True, style=style)
 
-    for text in texts:
-        Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
+
+def _print(*lines: str, stderr: bool = False, style: str | None = None) -> None:
+    from bayes_risk.reporting.screen import Screen
+
+    for line in lines:
+        Screen(stderr=stderr).print(line, style=style, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ import bayes_risk as br
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import visible
 from bayes_risk.app.study.study import files_in
 from bayes_risk.data.writing import USUAL, Form, form_of, write_delimited
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
@@ -218,8 +219,19 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
 DPI = 150
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
-# what a spreadsheet would compute: text that begins so, and is no number
-FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z)", re.IGNORECASE)
+# What a spreadsheet would compute: text that begins with such a sign, in any width, and is no
+# number, or goes on with it after what separates cells somewhere; an apostrophe goes before it
+SIGNS = (
+    "=+@\uff1d\uff0b\uff20\ufe66\ufe62\ufe6b\u207c\u208c\u207a\u208a\ufb29\u2a75\u2a76"
+    "\uff0d\ufe63\u207b\u208b\u2212-"
+)
+CELL = r"[;,|\t\r\n]"
+NUMBER = rf"[+-]([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(?={CELL}|\Z)"
+BEFORE = r"[\s\"'\u200b\u2060\ufeff]*"  # which readers leave out
+FORMULA = re.compile(
+    rf"(?:\A|(?<={CELL}))(?!{NUMBER})(?={BEFORE}[{SIGNS}])|\A(?='*[\t\r\n])", re.IGNORECASE
+)
+ROWS = 10_000  # of a table, written at a time
 
 
 def write_run(folder: Path, result: Any, *, command: str = "") -> None:
@@ -412,7 +424,8 @@ def public(result: Any) -> dict[str, Any]:
     }
     summary = found.summary().set_axis(HEADS, axis=1)
     with pd.option_context("display.max_colwidth", None):
-        table = Markup(summary.to_html(index=False, border=0, justify="left"))
+        html = summary.to_html(index=False, border=0, justify="left")
+    table = Markup(visible(html, "\n"))
     page_text = template("public.html.j2").render(content, table=table)
     return {"public.json": content, "public.html": page_text}
 
@@ -421,20 +434,35 @@ def public(result: Any) -> dict[str, Any]:
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table that people open: text that a spreadsheet would compute gets an apostrophe.
+    """Write a table that people open: text in quotes, and none that a spreadsheet would compute.
 
-    Cells, labels and names alike; numbers stay as they are.
+    Cells, labels and names alike; numbers, dates and missing cells stand without quotes.
     """
-    safe = table.copy()
-    for name in table:
-        if table[name].dtype.kind == "O":  # text, categories, anything
-            safe[name] = table[name].map(_guarded)
-    safe = safe.rename(index=_guarded, columns=_guarded).rename_axis(index=_guarded)
-    safe.to_csv(path, lineterminator="\n")
+    index = [table.index.get_level_values(k) for k in range(table.index.nlevels)]
+    columns = [*index, *(table.iloc[:, j] for j in range(table.shape[1]))]
+    names = ("" if name is None else str(name) for name in (*table.index.names, *table.columns))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"{','.join(map(quoted, names))}\n")
+        for begin in range(0, len(table), ROWS):
+            texts = [_cells(column[begin : begin + ROWS]) for column in columns]
+            file.writelines(f"{','.join(row)}\n" for row in zip(*texts, strict=True))
 
 
-def _guarded(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+def _cells(values: Any) -> list[str]:
+    """Cells of a column; what is no text as pandas writes it."""
+    if values.dtype.kind in "OTU":
+        absent = pd.isna(values)
+        return ["" if gone else quoted(v) for v, gone in zip(values, absent, strict=True)]
+    text = pd.Series(values).to_csv(index=False, header=False, lineterminator="\n")
+    return text.replace('""', "").split("\n")[:-1]
+
+
+def quoted(value: Any) -> str:
+    """A cell of a table: a number as it is, anything else as text in quotes, guarded."""
+    if isinstance(value, int | float | np.number):
+        return str(value)
+    text = FORMULA.sub("'", str(value)).replace('"', '""')
+    return f'"{text}"'
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,13 +1,11 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,16 +15,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
-from rich.text import Text
 
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import in_notebook
+from bayes_risk._core.shown import escape, visible
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reasons import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.studies.comparison import MEASURES
 
 from .content import replaced
+from .screen import Screen
 from .sections import head_of, in_order, parts_of
 
 COLOURS = {
@@ -49,10 +48,10 @@ class Bars(Progress):
     Where nobody watches, one line a finished stage, and one of those that are on every 10 s.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
-        console = console or Console(stderr=True)
+    def __init__(self, console: Screen | None = None) -> None:
+        console = console or Screen(stderr=True)
         super().__init__(
-            TextColumn("{task.description:<16}"),
+            TextColumn("{task.description:<16}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
@@ -77,19 +76,19 @@ class Bars(Progress):
                 on = [task for task in self.tasks if not task.finished]
             if on:
                 said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
-                self.console.print(f"after {on[0].elapsed or 0:.0f} s: {said}", highlight=False)
+                self.console.print(f"after {on[0].elapsed or 0:.0f} s: {said}")
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
         with self.turn:  # chains report from their own threads
             if stage not in self.stages:
-                self.add_task(stage, total=total)
+                self.add_task(visible(stage), total=total)
                 self.stages[stage] = self.tasks[-1]
             task = self.stages[stage]
             said = task.finished
             self.update(task.id, completed=done, total=total)
             if self.disable and task.finished and not said:
-                self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
+                self.console.print(f"{stage}: done in {task.elapsed:.1f} s")
 
 
 class NotebookBars:
@@ -126,7 +125,7 @@ def bars() -> Bars | NotebookBars:
     return NotebookBars() if in_notebook() else Bars()
 
 
-def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:
+def print_result(result: Any, notes: Sequence[str], *, console: Screen) -> None:
     """Print what a study found, on a screen of up to 100 columns: of two risks some 27 lines."""
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     _title(result, console)
@@ -135,36 +134,36 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     _show((result.attribute, result.identification, parts.pop("reweighting")), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):
-        console.print(f"Records replaced: {in_part}", highlight=False)
-    console.print(_trust(result), highlight=False)
+        console.print(f"Records replaced: {in_part}")
+    console.print(_trust(result))
     _end(result, notes, console)
 
 
-def print_matches(result: Any, notes: Sequence[str], *, console: Console) -> None:
+def print_matches(result: Any, notes: Sequence[str], *, console: Screen) -> None:
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
     print_verdict(result.verdict, console=console)
     for note in notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+        console.print(f"Note: {note}", style="yellow")
     risk = result.identification
-    console.print(risk.sentence(), highlight=False, markup=False)
+    console.print(risk.sentence())
     _show([risk], console)
     if risk.exposure is not None:
-        console.print(risk.exposure.sentence(), highlight=False, markup=False)
+        console.print(risk.exposure.sentence())
     _where(result.study.output.folder, console)
 
 
-def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
+def print_sweep(result: Any, notes: Sequence[str], *, console: Screen) -> None:
     """Print the base, how far each factor moves it, and where the risk is largest."""
     found = result.sensitivity
     _title(result, console)
-    console.print(Text(found.base_sentence()))
+    console.print(found.base_sentence())
     console.print(on_screen(found.screen(), console.width, first=20))
     _ends(found.worst_sentence(), found, "summary.csv", console)
     trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
     _end(result, notes, console, *trust)
 
 
-def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
+def print_comparison(result: Any, notes: Sequence[str], *, console: Screen) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
     found, asked = result.comparison, result.study.compare
     of = dict(zip(("risk", "utility"), found.axes(asked.risk, asked.utility), strict=True))
@@ -173,29 +172,29 @@ def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> 
     for role, name in of.items():
         better = "less" if MEASURES[name].lower else "more"
         said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
-        console.print(Text(said, style="dim"))
+        console.print(said, style="dim")
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
 
 
-def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
+def _ends(sentence: str, found: Any, file: str, console: Screen) -> None:
     """What many audits say in sum, and where those that are in doubt are told apart."""
-    console.print(Text(sentence))
+    console.print(sentence)
     if doubt := found.doubt():
-        console.print(Text(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow"))
+        console.print(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow")
 
 
-def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
+def print_verdict(verdict: Verdict, *, console: Screen, most: int = 2) -> None:
     """Print the headline in colour, the first deciding reasons and what it all rests on."""
-    console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
+    console.print(verdict.headline, style=COLOURS[verdict.signal])
     for reason in verdict.deciding[:most]:
-        console.print(Text(f"- {reason.sentence}"))
+        console.print(f"- {reason.sentence}")
         if reason.cure:
-            console.print(Text(f"  To settle it: {reason.cure}"))
+            console.print(f"  To settle it: {reason.cure}")
     more = len(verdict.deciding) - most
     if more > 0:
-        console.print(Text(f"  ({more} more)", style="dim"))
-    console.print(Text(verdict.assumptions, style="dim"))
+        console.print(f"  ({more} more)", style="dim")
+    console.print(verdict.assumptions, style="dim")
 
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
@@ -212,11 +211,11 @@ def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST)
             how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
         shown.add_column(head, header_style="dim", **cut, **how)
     for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))
+        shown.add_row(*row)
     return shown
 
 
-def _show(parts: Iterable[Any], console: Console) -> None:
+def _show(parts: Iterable[Any], console: Screen) -> None:
     """Of each the table for the screen, or its line."""
     for part in parts:
         if part is None:
@@ -225,35 +224,35 @@ def _show(parts: Iterable[Any], console: Console) -> None:
         if table is None and not line:
             continue
         if table is None:
-            console.print(Text(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
+            console.print(line if line[0].isupper() else f"{head_of(part)[1]}: {line}")
             continue
         console.print(on_screen(table, console.width))
         for words in (table.caption, line):
             if words:
-                console.print(Text(words), no_wrap=True, overflow="ellipsis")
+                console.print(words, no_wrap=True, overflow="ellipsis")
 
 
-def _title(result: Any, console: Console) -> None:
-    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
+def _title(result: Any, console: Screen) -> None:
+    console.print(result.study.title, style="bold", overflow="ellipsis", no_wrap=True)
 
 
-def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
+def _end(result: Any, notes: Sequence[str], console: Screen, *trust: str) -> None:
     """Two notes, what there is to trust, the time, and where the report is."""
     for note in notes[:2]:
-        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+        console.print(f"Note: {note}", style="yellow", no_wrap=True, overflow="ellipsis")
     for words in trust:
-        console.print(words, highlight=False)
+        console.print(words)
     parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
     took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
-    console.print(took, highlight=False, no_wrap=True, overflow="ellipsis")
+    console.print(took, no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)
 
 
-def _where(folder: Path | None, console: Console) -> None:
+def _where(folder: Path | None, console: Screen) -> None:
     if folder is not None:
         where = folder / "report.html"
-        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Report: {where}", soft_wrap=True)
 
 
 def _trust(result: Any) -> str:
