@@ -233,7 +233,7 @@ def forking() -> Iterator[None]:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _forking and end_with(_forking))
+    os.register_at_fork(after_in_child=lambda: end_with(_forking) if _forking else None)
 
 _work: list[Job] = []  # what processes that are forked find in their memory
 

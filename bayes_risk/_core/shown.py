@@ -1,7 +1,9 @@
 """What screens and notebooks show of a thing: its text, and tables."""
 
 from collections.abc import Iterable, Sequence
+from functools import wraps
 from html import escape as as_entities
+from typing import Any
 from unicodedata import category
 
 MOST_ROWS = 60  # of a table
@@ -31,9 +33,14 @@ def escape(text: str) -> str:
 
 
 class Shown:
-    """Notebooks show the text, its first line as a heading."""
+    """Its text is `visible`; notebooks show it, its first line as a heading."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        if (text := cls.__dict__.get("__repr__")) is not None:
+            cls.__repr__ = wraps(text)(lambda self: visible(text(self), "\n"))  # type: ignore[method-assign]
 
     def _repr_html_(self) -> str:
         head, _, rest = repr(self).partition("\n")

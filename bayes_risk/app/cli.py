@@ -409,8 +409,9 @@ def _run(
     study: Any, what: str, *, jobs: int = 1, quiet: bool = False, dry_run: bool = False, **how: Any
 ) -> Any:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
+    from rich.console import Console
+
     from bayes_risk.reporting import terminal
-    from bayes_risk.reporting.screen import Screen
 
     from .output import check_target
     from .study.keys import as_keys
@@ -419,11 +420,11 @@ def _run(
         as_options = partial(re.sub, r"\b(separator|decimal|encoding)=", r"--\1=")
         return [*map(as_options if what == "identify" else as_keys, told(caught))]
 
-    folder, console = study.output.folder, Screen(quiet=quiet and not dry_run)
+    folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:
         check_target(folder, overwrite=dry_run or how["overwrite"])
     compile_beside(folder or Path("identify"))  # before slow imports
-    bars, early = terminal.Bars(Screen(stderr=True, quiet=quiet)), None
+    bars, early = terminal.Bars(Console(stderr=True, quiet=quiet)), None
     with interrupts() as (stop, caught), bars, compiling_told(bars):
 
         def progress(stage: str, done: int, total: int) -> None:
@@ -490,11 +491,12 @@ def _say(*texts: str, style: str = "yellow") -> None:
     _print(*(" ".join(text.split()) for text in texts), stderr=True, style=style)
 
 
-def _print(*lines: str, stderr: bool = False, style: str | None = None) -> None:
-    from bayes_risk.reporting.screen import Screen
+def _print(*lines: str, stderr: bool = False, style: str = "") -> None:
+    from rich.console import Console
+    from rich.text import Text
 
     for line in lines:
-        Screen(stderr=stderr).print(line, style=style, soft_wrap=True)
+        Console(stderr=stderr).print(Text(visible(line), style=style), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -439,7 +439,7 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
     Cells, labels and names alike; numbers, dates and missing cells stand without quotes.
     """
     index = [table.index.get_level_values(k) for k in range(table.index.nlevels)]
-    columns = [*index, *(table.iloc[:, j] for j in range(table.shape[1]))]
+    columns: list[Any] = [*index, *(table.iloc[:, j] for j in range(table.shape[1]))]
     names = ("" if name is None else str(name) for name in (*table.index.names, *table.columns))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"{','.join(map(quoted, names))}\n")

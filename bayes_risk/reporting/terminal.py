@@ -6,6 +6,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -15,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import in_notebook
@@ -25,7 +27,6 @@ from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.studies.comparison import MEASURES
 
 from .content import replaced
-from .screen import Screen
 from .sections import head_of, in_order, parts_of
 
 COLOURS = {
@@ -48,8 +49,8 @@ class Bars(Progress):
     Where nobody watches, one line a finished stage, and one of those that are on every 10 s.
     """
 
-    def __init__(self, console: Screen | None = None) -> None:
-        console = console or Screen(stderr=True)
+    def __init__(self, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
         super().__init__(
             TextColumn("{task.description:<16}", markup=False),
             BarColumn(),
@@ -76,7 +77,7 @@ class Bars(Progress):
                 on = [task for task in self.tasks if not task.finished]
             if on:
                 said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
-                self.console.print(f"after {on[0].elapsed or 0:.0f} s: {said}")
+                self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {said}"))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
@@ -88,7 +89,7 @@ class Bars(Progress):
             said = task.finished
             self.update(task.id, completed=done, total=total)
             if self.disable and task.finished and not said:
-                self.console.print(f"{stage}: done in {task.elapsed:.1f} s")
+                self.console.print(printed(f"{stage}: done in {task.elapsed:.1f} s"))
 
 
 class NotebookBars:
@@ -120,12 +121,17 @@ class NotebookBars:
                 self._place.update(self._html("".join(rows)))
 
 
+def printed(text: str, style: str = "") -> Text:
+    """Text on one line of the screen, in which no name is markup, moves or hides anything."""
+    return Text(visible(text), style=style)
+
+
 def bars() -> Bars | NotebookBars:
     """What shows the progress of a call from Python."""
     return NotebookBars() if in_notebook() else Bars()
 
 
-def print_result(result: Any, notes: Sequence[str], *, console: Screen) -> None:
+def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print what a study found, on a screen of up to 100 columns: of two risks some 27 lines."""
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     _title(result, console)
@@ -134,36 +140,36 @@ def print_result(result: Any, notes: Sequence[str], *, console: Screen) -> None:
     _show((result.attribute, result.identification, parts.pop("reweighting")), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):
-        console.print(f"Records replaced: {in_part}")
-    console.print(_trust(result))
+        console.print(printed(f"Records replaced: {in_part}"))
+    console.print(printed(_trust(result)))
     _end(result, notes, console)
 
 
-def print_matches(result: Any, notes: Sequence[str], *, console: Screen) -> None:
+def print_matches(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
     print_verdict(result.verdict, console=console)
     for note in notes:
-        console.print(f"Note: {note}", style="yellow")
+        console.print(printed(f"Note: {note}", style="yellow"))
     risk = result.identification
-    console.print(risk.sentence())
+    console.print(printed(risk.sentence()))
     _show([risk], console)
     if risk.exposure is not None:
-        console.print(risk.exposure.sentence())
+        console.print(printed(risk.exposure.sentence()))
     _where(result.study.output.folder, console)
 
 
-def print_sweep(result: Any, notes: Sequence[str], *, console: Screen) -> None:
+def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print the base, how far each factor moves it, and where the risk is largest."""
     found = result.sensitivity
     _title(result, console)
-    console.print(found.base_sentence())
+    console.print(printed(found.base_sentence()))
     console.print(on_screen(found.screen(), console.width, first=20))
     _ends(found.worst_sentence(), found, "summary.csv", console)
     trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
     _end(result, notes, console, *trust)
 
 
-def print_comparison(result: Any, notes: Sequence[str], *, console: Screen) -> None:
+def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
     found, asked = result.comparison, result.study.compare
     of = dict(zip(("risk", "utility"), found.axes(asked.risk, asked.utility), strict=True))
@@ -172,29 +178,29 @@ def print_comparison(result: Any, notes: Sequence[str], *, console: Screen) -> N
     for role, name in of.items():
         better = "less" if MEASURES[name].lower else "more"
         said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
-        console.print(said, style="dim")
+        console.print(printed(said, style="dim"))
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
 
 
-def _ends(sentence: str, found: Any, file: str, console: Screen) -> None:
+def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     """What many audits say in sum, and where those that are in doubt are told apart."""
-    console.print(sentence)
+    console.print(printed(sentence))
     if doubt := found.doubt():
-        console.print(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow")
+        console.print(printed(f"{doubt.rstrip('.')}; see {file}. {SETTLES}", style="yellow"))
 
 
-def print_verdict(verdict: Verdict, *, console: Screen, most: int = 2) -> None:
+def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     """Print the headline in colour, the first deciding reasons and what it all rests on."""
-    console.print(verdict.headline, style=COLOURS[verdict.signal])
+    console.print(printed(verdict.headline, style=COLOURS[verdict.signal]))
     for reason in verdict.deciding[:most]:
-        console.print(f"- {reason.sentence}")
+        console.print(printed(f"- {reason.sentence}"))
         if reason.cure:
-            console.print(f"  To settle it: {reason.cure}")
+            console.print(printed(f"  To settle it: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
-        console.print(f"  ({more} more)", style="dim")
-    console.print(verdict.assumptions, style="dim")
+        console.print(printed(f"  ({more} more)", style="dim"))
+    console.print(printed(verdict.assumptions, style="dim"))
 
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
@@ -202,20 +208,20 @@ def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heads, rows = table.heads, table.rows
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
-    shown.add_column(heads[0], header_style="bold", min_width=first, **cut)
+    shown.add_column(printed(heads[0]), header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)
     most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
     for head in heads[1:]:
         how: dict[str, Any] = {"max_width": most}
         if head != TEXT:
             how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
-        shown.add_column(head, header_style="dim", **cut, **how)
+        shown.add_column(printed(head), header_style="dim", **cut, **how)
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*(printed(cell) for cell in row))
     return shown
 
 
-def _show(parts: Iterable[Any], console: Screen) -> None:
+def _show(parts: Iterable[Any], console: Console) -> None:
     """Of each the table for the screen, or its line."""
     for part in parts:
         if part is None:
@@ -224,35 +230,35 @@ def _show(parts: Iterable[Any], console: Screen) -> None:
         if table is None and not line:
             continue
         if table is None:
-            console.print(line if line[0].isupper() else f"{head_of(part)[1]}: {line}")
+            console.print(printed(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
             continue
         console.print(on_screen(table, console.width))
         for words in (table.caption, line):
             if words:
-                console.print(words, no_wrap=True, overflow="ellipsis")
+                console.print(printed(words), no_wrap=True, overflow="ellipsis")
 
 
-def _title(result: Any, console: Screen) -> None:
-    console.print(result.study.title, style="bold", overflow="ellipsis", no_wrap=True)
+def _title(result: Any, console: Console) -> None:
+    console.print(printed(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
 
 
-def _end(result: Any, notes: Sequence[str], console: Screen, *trust: str) -> None:
+def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
     """Two notes, what there is to trust, the time, and where the report is."""
     for note in notes[:2]:
-        console.print(f"Note: {note}", style="yellow", no_wrap=True, overflow="ellipsis")
+        console.print(printed(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
-        console.print(words)
+        console.print(printed(words))
     parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
     took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
-    console.print(took, no_wrap=True, overflow="ellipsis")
+    console.print(printed(took), no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)
 
 
-def _where(folder: Path | None, console: Screen) -> None:
+def _where(folder: Path | None, console: Console) -> None:
     if folder is not None:
         where = folder / "report.html"
-        console.print(f"Report: {where}", soft_wrap=True)
+        console.print(printed(f"Report: {where}"), soft_wrap=True)
 
 
 def _trust(result: Any) -> str:
