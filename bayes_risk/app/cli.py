@@ -24,7 +24,12 @@ from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import compiling_told, no_bars
 from bayes_risk._core.shown import visible
-from bayes_risk._core.surroundings import numba_cache, read_nothing_here
+from bayes_risk._core.surroundings import (
+    TEMPORARY,
+    numba_cache,
+    passing_folder,
+    read_nothing_here,
+)
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -58,14 +63,14 @@ def compile_beside(output: Path) -> None:
     """
     if not _own or "pytensor" in sys.modules:
         return
-    passing = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
     # with a full disk PyTensor leaves the code, its constants with it, among temporary files
-    _own.append(passing(prefix="br-"))
+    _own.append(passing_folder(TEMPORARY))
     tempfile.tempdir = os.environ["TMPDIR"] = _own[-1].name
     given, there = os.environ.get(FLAGS, ""), output.absolute().parent
     if FOLDER not in given:
         place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
-        _own.append(passing(prefix=f".{output.name.replace(QUOTE, '')}.compiled-", dir=place))
+        name = f".{output.name.replace(QUOTE, '')}.compiled-"
+        _own.append(passing_folder(name, place))
         flag = f"base_{FOLDER}={QUOTE}{_own[-1].name}{QUOTE}"
         os.environ[FLAGS] = f"{given},{flag}" if given else flag
 
