@@ -32,7 +32,15 @@ from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import visible
 from bayes_risk.app.study.study import files_in
-from bayes_risk.data.writing import USUAL, Form, form_of, write_delimited
+from bayes_risk.data.writing import (
+    USUAL,
+    Column,
+    Form,
+    form_of,
+    in_quotes,
+    write_delimited,
+    write_rows,
+)
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
@@ -231,7 +239,6 @@ BEFORE = r"[\s\"'\u200b\u2060\ufeff]*"  # which readers leave out
 FORMULA = re.compile(
     rf"(?:\A|(?<={CELL}))(?!{NUMBER})(?={BEFORE}[{SIGNS}])|\A(?='*[\t\r\n])", re.IGNORECASE
 )
-ROWS = 10_000  # of a table, written at a time
 
 
 def write_run(folder: Path, result: Any, *, command: str = "") -> None:
@@ -439,30 +446,16 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
     Cells, labels and names alike; numbers, dates and missing cells stand without quotes.
     """
     index = [table.index.get_level_values(k) for k in range(table.index.nlevels)]
-    columns: list[Any] = [*index, *(table.iloc[:, j] for j in range(table.shape[1]))]
-    names = ("" if name is None else str(name) for name in (*table.index.names, *table.columns))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"{','.join(map(quoted, names))}\n")
-        for begin in range(0, len(table), ROWS):
-            texts = [_cells(column[begin : begin + ROWS]) for column in columns]
-            file.writelines(f"{','.join(row)}\n" for row in zip(*texts, strict=True))
-
-
-def _cells(values: Any) -> list[str]:
-    """Cells of a column; what is no text as pandas writes it."""
-    if values.dtype.kind in "OTU":
-        absent = pd.isna(values)
-        return ["" if gone else quoted(v) for v, gone in zip(values, absent, strict=True)]
-    text = pd.Series(values).to_csv(index=False, header=False, lineterminator="\n")
-    return text.replace('""', "").split("\n")[:-1]
+    labels = [Column("" if one.name is None else one.name, one) for one in index]
+    columns = [Column(name, table.iloc[:, j]) for j, name in enumerate(table)]
+    write_rows(path, [*labels, *columns], quoted)
 
 
 def quoted(value: Any) -> str:
     """A cell of a table: a number as it is, anything else as text in quotes, guarded."""
     if isinstance(value, int | float | np.number):
         return str(value)
-    text = FORMULA.sub("'", str(value)).replace('"', '""')
-    return f'"{text}"'
+    return in_quotes(FORMULA.sub("'", str(value)))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
