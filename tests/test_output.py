@@ -3,6 +3,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import stat
 import unicodedata
 from pathlib import Path
@@ -23,6 +24,7 @@ from bayes_risk.app.output import (
     write_release,
     write_run,
 )
+from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.data.table import read_table
 from bayes_risk.data.writing import form_of
@@ -426,3 +428,37 @@ def test_data_hash_is_that_of_the_file(tmp_path):
     changed = confidential()
     changed.loc[3, "job"] = "pilot"
     assert data_hash(confidential()) != data_hash(changed)
+
+
+@pytest.mark.check
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_file_is_on_disk_before_the_steps_go(tmp_path, monkeypatch):
+    """A power cut at any moment leaves the steps, or the whole folder."""
+    happened, fsync, rmtree, rename = [], os.fsync, shutil.rmtree, Path.rename
+
+    def name_of(handle):
+        return Path(os.readlink(f"/proc/self/fd/{handle}")) if Path("/proc").is_dir() else handle
+
+    monkeypatch.setattr(os, "fsync", lambda h: (happened.append(("disk", name_of(h))), fsync(h)))
+    monkeypatch.setattr(
+        shutil, "rmtree", lambda p, **how: (happened.append(("gone", Path(p))), rmtree(p, **how))
+    )
+    monkeypatch.setattr(
+        Path, "rename", lambda p, to: (happened.append(("named", Path(to))), rename(p, to))[1]
+    )
+    study = {
+        "random_seed": 1,
+        "data": {"demo": "italy"},
+        "model": {"kind": "Marginals"},
+        "release": {"m": 2},
+        "attribute": {"targets": 3},
+        "output": {"folder": str(tmp_path / "out"), "release": True, "redact": True},
+    }
+    run_study(parse_study(study))
+    written = sorted(p.name for p in (tmp_path / "out").iterdir())
+    named = happened.index(("named", tmp_path / "out"))
+    before = [p.name for what, p in happened[:named] if what == "disk"]
+    assert set(written) <= set(before) and before[-1] == "new"  # the files, then their folder
+    after = happened[named + 1 :]
+    assert after[0] == ("disk", tmp_path)
+    assert ("gone", tmp_path / ".out.work") in after and "public.html" in written

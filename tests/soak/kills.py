@@ -42,6 +42,7 @@ one = { release = { m = 1 } }
 two = { release = { m = 2 } }
 [model]
 """
+EVERY = 10  # runs, of which the last goes on to the end
 WORK = r"\.out\.work|\.out\.compiled-\w+-\d+-\w+"  # what a killed run may leave beside its output
 PASSING = r"br-\w+-\d+-\w+"  # and among temporary files, until the next run
 
@@ -54,14 +55,15 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     (folder / "s.toml").write_text(STUDY + MODELS[model])
     (folder / "tmp").mkdir()
     began = time.monotonic()
-    code, said = _run(what, folder, None, 0.0)
+    code, said = _run(what, folder)
     assert code == 0, said
     whole, expected = time.monotonic() - began, content(folder)
     (folder / "out").rename(folder / "expected")
     signals = rng.permutation(np.repeat([int(s) for s in SIGNALS], [*SIGNALS.values()]))
     while tally["kills"] < kills:
         number = signal.Signals(signals[tally["runs"] % len(signals)])
-        code, said = _run(what, folder, number, rng.uniform(0, 1.1 * whole))
+        after = rng.uniform(0, 1.3 * whole) if (tally["runs"] + 1) % EVERY else None
+        code, said = _run(what, folder, number, after)
         tally.update(["runs", f"ended by {number.name}" if code else "ended by itself"])
         _check_stop(code, said, number, folder)
         if (folder / "out").exists():
@@ -76,7 +78,7 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
             (folder / "out").rmdir()
         tally["kills"] += code != 0
     while not (folder / "out").exists():  # the last is always brought to its end
-        assert _run(what, folder, None, 0.0)[0] == 0
+        assert _run(what, folder)[0] == 0
     assert content(folder) == expected
     assert sorted(p.name for p in folder.iterdir() if p.name != "tmp") == [
         *("expected", "o.csv", "out", "s.toml")
@@ -85,8 +87,8 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     return tally
 
 
-def _run(what: str, folder: Path, number: Any, after: float) -> tuple[int, str]:
-    """Exit code, and what was said, of one run that is sent a signal after some seconds."""
+def _run(what: str, folder: Path, number: int = 0, after: float | None = None) -> tuple[int, str]:
+    """Exit code, and what was said, of one run that is sent a signal after some seconds, if any."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "bayes_risk", what, "s.toml", "-o", "out"],
         cwd=folder,
@@ -95,7 +97,7 @@ def _run(what: str, folder: Path, number: Any, after: float) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    if number is not None:
+    if after is not None:
         try:
             process.wait(after)
         except subprocess.TimeoutExpired:
