@@ -92,6 +92,8 @@ COMPUTED = {  # text, and how a table has it
     "x\n@A": "x\n'@A",
     "x\t=1;=2": "x\t'=1;'=2",
     "'=1": "''=1",
+    "\x1b\u202e=1": "'\x1b\u202e=1",
+    "a;\xa0\u200b@A": "a;'\xa0\u200b@A",
 }
 PLAIN = ["plain", "-0.5", "+1e5", "a=b", "a;b", "-0,5", "(-1, 2]", "it's", 'say "x"', "a\nb", "'"]
 

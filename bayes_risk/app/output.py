@@ -235,7 +235,8 @@ SIGNS = (
 )
 CELL = r"[;,|\t\r\n]"
 NUMBER = rf"[+-]([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(?={CELL}|\Z)"
-BEFORE = r"[\s\"'\u200b\u2060\ufeff]*"  # which readers leave out
+UNSEEN = r"\s\x00-\x20\x7f-\xa0\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+BEFORE = rf"[{UNSEEN}\"']*"  # which readers leave out
 FORMULA = re.compile(
     rf"(?:\A|(?<={CELL}))(?!{NUMBER})(?={BEFORE}[{SIGNS}])|\A(?='*[\t\r\n])", re.IGNORECASE
 )

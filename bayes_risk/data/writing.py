@@ -130,6 +130,10 @@ def write_rows(
 
 def _cells(column: Column, rows: slice, text: Callable[[Any], str], decimal: str) -> list[str]:
     values = column.values[rows]
+    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
+        of = pd.Categorical(values)
+        texts = [*map(text, of.categories), column.missing]  # the last where the code is -1
+        return [texts[code] for code in of.codes.tolist()]
     if values.dtype.kind in "OTU":
         held = zip(values, pd.isna(values), strict=True)
         return [column.missing if gone else text(value) for value, gone in held]
