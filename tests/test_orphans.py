@@ -81,7 +81,7 @@ def polled(holds):
     return False
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", ["chains", "loky", pytest.param("dask", marks=pytest.mark.slow)])
 def test_no_worker_is_left_when_the_run_is_killed(tmp_path, study):
     rng = np.random.default_rng(1)
     table = pd.DataFrame({"x": rng.normal(size=80).round(1)})

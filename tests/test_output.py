@@ -436,6 +436,7 @@ def test_data_hash_is_that_of_the_file(tmp_path):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_file_is_on_disk_before_the_steps_go(tmp_path, monkeypatch):
     """A power cut at any moment leaves the steps, or the whole folder."""
+    (tmp_path / "o.csv").write_text("a,b\n" + "u,x\nv,y\nu,y\n" * 20)
     happened, fsync, rmtree, rename = [], os.fsync, shutil.rmtree, Path.rename
 
     def name_of(handle):
@@ -450,7 +451,7 @@ def test_every_file_is_on_disk_before_the_steps_go(tmp_path, monkeypatch):
     )
     study = {
         "random_seed": 1,
-        "data": {"demo": "italy"},
+        "data": {"path": str(tmp_path / "o.csv")},
         "model": {"kind": "Marginals"},
         "release": {"m": 2},
         "attribute": {"targets": 3},

@@ -60,6 +60,7 @@ m = 1
 """
 
 
+LONG = ("dask", "sweep")
 COMPARED = """
 random_seed = 1
 [data]
@@ -167,7 +168,9 @@ def plant_pickles(folder, package=ROOT / "bayes_risk"):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "run", [pytest.param(r, marks=pytest.mark.slow) if r in LONG else r for r in RUNS]
+)
 def test_a_command_reads_its_files_alone(folder, run):
     argv, expected = RUNS[run]
     plant_pickles(folder)
