@@ -8,6 +8,11 @@ Names are imported when first used, so ``import bayes_risk`` costs next to nothi
 """
 
 import os
+import sys
+
+if sys.argv[:1] == ["-m"]:  # python -m bayes_risk: nothing is imported from the current folder
+    sys.path[:] = [p for p in sys.path if p not in ("", os.getcwd())]
+
 import re
 from importlib import import_module
 from pathlib import Path

@@ -5,7 +5,8 @@
 # made         what synthpop's syn() returns, a data.frame, or a list of them: rows in the original's order
 # study        sections of the study file, as nested lists; list("sex") is a list of one
 # columns      what was synthesised; of a synthpop object its methods say so
-# command      words of the command: "bayes-risk", or c("python", "-m", "bayes_risk")
+# folder       a new folder, for you alone: files, study and results
+# command      words of the command: "bayes-risk", or c("python", "-P", "-m", "bayes_risk")
 audit_from_r <- function(original, made, study, columns = NULL, folder = "audit-from-r",
                          command = "bayes-risk", options = character()) {
   release <- list(parameters = NULL)
@@ -18,7 +19,13 @@ audit_from_r <- function(original, made, study, columns = NULL, folder = "audit-
   truth <- vapply(original, is.logical, NA)
   original[truth] <- lapply(original[truth], factor, levels = c("FALSE", "TRUE"))
   if (is.null(columns)) stop("columns is missing: name what was synthesised", call. = FALSE)
-  dir.create(folder, showWarnings = FALSE, mode = "0700")  # confidential values lie in it
+  usual <- Sys.umask("077")  # confidential values lie in the folder
+  on.exit(Sys.umask(usual))
+  if (!dir.create(folder, showWarnings = FALSE, mode = "0700"))
+    stop(folder, " exists or cannot be made: give folder= the name of a new one", call. = FALSE)
+  found <- NULL  # after an error nothing stays, but finished steps: run_audit() goes on from there
+  on.exit(if (is.null(found) && !file.exists(file.path(folder, ".results.work")))
+    unlink(folder, recursive = TRUE), add = TRUE)
   files <- sprintf("synthetic-%d.csv", seq_along(made))
   for (l in seq_along(made)) write_table(made[[l]], original, file.path(folder, files[l]))
   write_table(original, original, file.path(folder, "original.csv"))
@@ -31,7 +38,8 @@ audit_from_r <- function(original, made, study, columns = NULL, folder = "audit-
   study[c("data", "release")] <- list(data, release)
   file <- file.path(folder, "study.toml")
   writeLines(enc2utf8(to_toml(study)), file, useBytes = TRUE)
-  run_audit(file, file.path(folder, "results"), command, options)
+  found <- run_audit(file, file.path(folder, "results"), command, options)
+  found
 }
 
 # Runs a study file; stops with the command's own words where it fails.

@@ -125,7 +125,10 @@ class MarginalsFit(Synthesis):
 
         def factor(q: int, j: int) -> Array:
             guess, a = self._without(targets, q, j)
-            d, Z = len(self._counts(j)), release.codes[:, release.rows, j].astype(np.int64)
+            d, Z = (
+                int(self.microdata.n_levels[j]),
+                release.codes[:, release.rows, j].astype(np.int64),
+            )
             z = [np.bincount(Z[list(sets)].ravel(), minlength=d) for sets in release.by_draw]
             return np.asarray(np.log1p(np.stack(z)[:, guess] / a), dtype=np.float64)  # (m, G, U)
 
@@ -139,13 +142,13 @@ class MarginalsFit(Synthesis):
     def _without(self, targets: Targets, q: int, j: int) -> tuple[Ints, Array]:
         """Guesses of a column and the count of their levels, the target left out, (G, U)."""
         guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
-        return guess, self._counts(j)[guess] - (targets.fitted & (guess == own))
+        known = self._known(j)[guess] - (targets.fitted & (guess == own))  # whole: no digit is lost
+        return guess, known + self.model.level_prior
 
-    def _counts(self, j: int) -> Array:
-        """Prior and known records of each level of a column, (d,)."""
+    def _known(self, j: int) -> Ints:
+        """Known records of each level of a column, (d,)."""
         codes = self.microdata.codes[slice(None) if self.seen is None else self.seen, j]
-        found = np.bincount(codes.astype(np.int64), minlength=int(self.microdata.n_levels[j]))
-        return np.asarray(found + self.model.level_prior, dtype=np.float64)
+        return np.bincount(codes.astype(np.int64), minlength=int(self.microdata.n_levels[j]))
 
     @property
     def _modelled(self) -> Sequence[str]:
@@ -157,7 +160,7 @@ class MarginalsFit(Synthesis):
             table = request.table()
             for j in map(self.microdata.columns.index, request.columns):
                 if l == 0 or request.parameters != "shared":
-                    shares[j] = rng.dirichlet(self._counts(j))
+                    shares[j] = rng.dirichlet(self._known(j) + self.model.level_prior)
                 table[request.mask, j] = rng.choice(
                     len(shares[j]), size=int(request.mask.sum()), p=shares[j]
                 )

@@ -1,5 +1,6 @@
 """Independent columns: exact evidence against enumeration and the mixture of one class."""
 
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -94,3 +95,30 @@ def test_a_study_names_it():
     content = {"data": {"demo": "italy"}, "random_seed": 1, "model": {"kind": "Marginals"}}
     study = parse_study(content | {"release": {"m": 2}, "attribute": {"targets": 5}})
     assert run_study(study).attribute.is_exact
+
+
+@pytest.mark.parametrize("prior", [1e-9, 1e9])
+def test_every_record_has_a_posterior_under_extreme_priors(prior):
+    """Counts less the record are whole: none of the prior's digits is lost beside them."""
+    df = pd.DataFrame({"a": ["x", "z", "x", "y", "z"]})
+    fit = Marginals(prior).fit(df)
+    release = fit.synthesize(1, random_seed=1)
+    risk = br.attribute_risk(fit, release, random_seed=1)
+    z = release.datasets[0]["a"].value_counts()
+    for label, truth in df["a"].items():
+        known = df["a"].drop(label).value_counts()
+        exact = {
+            v: 1 + Fraction(int(z.get(v, 0))) / (int(known.get(v, 0)) + Fraction(prior))
+            for v in "xyz"
+        }
+        found = risk.posterior(label).set_index("a")["probability"]
+        p = exact[truth] / sum(exact.values())
+        assert found[truth] == pytest.approx(float(p), rel=1e-12)
+        assert found.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("model", [Marginals, DPMPM, br.models.Mixture])
+@pytest.mark.parametrize("prior", [1e-100, 5e-324, 1e10, 1e308])
+def test_priors_beside_which_counts_are_nothing_are_refused(model, prior):
+    with pytest.raises(br.InputError, match="level_prior=.* is too (small|large); give 1e-09 to"):
+        model(level_prior=prior)

@@ -1,9 +1,12 @@
 """Where people work: what notebooks and terminals show of a thing, and while it is made."""
 
+import os
+import signal
 import subprocess
 import sys
 from types import SimpleNamespace
 
+import numba
 import pandas as pd
 import pytest
 from numba.core import event
@@ -139,6 +142,35 @@ def test_compiling_is_told_of_loops_of_ours_and_not_of_those_they_call():
     with compiling():
         pass
     assert told == [("compiling (once)", 0, 1), ("compiling (once)", 1, 1)]
+
+
+def test_an_interruption_waits_until_a_loop_is_compiled():
+    """Else later calls would find a loop that is half compiled."""
+
+    @numba.njit
+    def inner(x):
+        return x * 2
+
+    @numba.njit
+    def loop(x):
+        return inner(x) + 1
+
+    class Stop(event.Listener):
+        def on_start(self, event):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def on_end(self, event):
+            pass
+
+    with pytest.raises(KeyboardInterrupt):
+        with (
+            progress.compiling_told(lambda *step: None),
+            event.install_listener("numba:compile", Stop()),
+        ):
+            loop(1.0)
+    assert len(loop.signatures) == len(inner.signatures) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert loop(2.0) == 5.0
 
 
 def test_a_call_says_that_it_compiles_unless_no_bar_is_wanted(watching, capsys):

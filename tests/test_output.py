@@ -1,7 +1,11 @@
 import csv
+import itertools
 import json
 import os
+import re
+import shutil
 import stat
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +19,16 @@ from bayes_risk.app.output import (
     check_target,
     output_folder,
     plain,
+    quoted,
     write_csv,
     write_release,
     write_run,
 )
+from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.data.table import read_table
+from bayes_risk.data.writing import form_of
+from bayes_risk.release.alike import read_like
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.redaction import records_table
@@ -63,44 +72,109 @@ def written(tmp_path_factory):
     return folder
 
 
+COMPUTED = {  # text, and how a table has it
+    "=1+1": "'=1+1",
+    "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0",
+    "-1+2": "'-1+2",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t'=1",
+    "\rx": "'\rx",
+    "\uff1d1": "'\uff1d1",
+    "\ufe662": "'\ufe662",
+    "\uff0b1": "'\uff0b1",
+    "\uff0d1+1": "'\uff0d1+1",
+    "\uff20A1": "'\uff20A1",
+    " =1": "' =1",
+    "\ufeff=1": "'\ufeff=1",
+    '"=1"': '\'"=1"',
+    "x;=1+1;y": "x;'=1+1;y",
+    "x,-1-1": "x,'-1-1",
+    "x\n@A": "x\n'@A",
+    "x\t=1;=2": "x\t'=1;'=2",
+    "'=1": "''=1",
+    "\x1b\u202e=1": "'\x1b\u202e=1",
+    "a;\xa0\u200b@A": "a;'\xa0\u200b@A",
+}
+PLAIN = ["plain", "-0.5", "+1e5", "a=b", "a;b", "-0,5", "(-1, 2]", "it's", 'say "x"', "a\nb", "'"]
+
+
 def test_no_text_of_a_table_is_a_formula_and_numbers_stay_numbers(tmp_path):
-    texts = [
-        "=1+1",
-        "+cmd|' /C calc'!A0",
-        "-1+2",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "plain",
-        "-0.5",
-        "a=b",
-    ]
+    texts = [*COMPUTED, *PLAIN]
     table = pd.DataFrame({"=x": -0.5, "text": texts, "@kind": pd.Categorical(texts)}, index=texts)
     write_csv(tmp_path / "t.csv", table.rename_axis("+record"))
-    back = pd.read_csv(tmp_path / "t.csv", lineterminator="\n")
-    guarded = [f"'{text}" for text in texts[:6]] + texts[6:]
+    back = pd.read_csv(tmp_path / "t.csv", keep_default_na=False)
     assert list(back) == ["'+record", "'=x", "text", "'@kind"]
     for name in ("'+record", "text", "'@kind"):
-        assert back[name].tolist() == guarded
+        assert back[name].tolist() == [*COMPUTED.values(), *PLAIN]
     assert (back["'=x"] == -0.5).all()
 
 
-def test_tables_without_such_text_are_written_as_they_are(tmp_path):
+def test_a_spreadsheet_of_any_separator_computes_nothing(tmp_path):
+    """Split at other separators than ours, where quotes inside a cell count for nothing."""
+    texts = [*COMPUTED, *(f"a{x}" for x in COMPUTED)]
+    write_csv(tmp_path / "t.csv", pd.DataFrame({"t": texts}, index=np.arange(len(texts)) / 2))
+    for separator in ";,\t|":
+        for line in re.split("[\r\n]", (tmp_path / "t.csv").read_text(encoding="utf-8")):
+            for cell in line.split(separator):
+                seen = unicodedata.normalize("NFKC", cell).strip(' "\ufeff')
+                assert not seen.startswith(tuple("=+-@")) or is_number(seen)
+
+
+def is_number(text):
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text) is not None
+
+
+def test_guarded_text_can_be_told_from_any_other():
+    seen = {}
+    for length in range(5):
+        for letters in itertools.product("=+-;, '\"a1\t\n.e\uff1d", repeat=length):
+            text = "".join(letters)
+            assert seen.setdefault(quoted(text), text) == text
+
+
+def test_text_is_in_quotes_and_what_is_missing_is_not(tmp_path):
     pairs = pd.MultiIndex.from_product([["a", "b"], [1, -2]], names=["label", None])
-    odd = pd.DataFrame({"x": [1.5, -2, np.nan, 0], "t": ["a", None, "b,", ""]}, index=pairs)
-    for table in (odd, odd.droplevel(0), odd.iloc[:0]):
-        write_csv(tmp_path / "t.csv", table)
-        assert (tmp_path / "t.csv").read_text() == table.to_csv(lineterminator="\n")
+    odd = pd.DataFrame(
+        {
+            "x": [1.5, -2, np.nan, 0],
+            "t": ["a", None, 'b,"', ""],
+            "n": pd.array([1, None, 3, 4], dtype="Int64"),
+            "f": np.array([0.1, np.inf, 0, 1e-300], dtype=np.float32),
+            "b": [True, False, True, True],
+            "d": pd.to_datetime(["2020-01-01"] * 4),
+        },
+        index=pairs,
+    )
+    write_csv(tmp_path / "t.csv", odd)
+    assert (tmp_path / "t.csv").read_text() == (
+        '"label","","x","t","n","f","b","d"\n'
+        '"a",1,1.5,"a",1,0.1,True,2020-01-01\n'
+        '"a",-2,-2.0,,,inf,False,2020-01-01\n'
+        '"b",1,,"b,""",3,0.0,True,2020-01-01\n'
+        '"b",-2,0.0,"",4,0.0,True,2020-01-01\n'
+    )
+    write_csv(tmp_path / "t.csv", odd.iloc[:0])
+    assert (tmp_path / "t.csv").read_text() == '"label","","x","t","n","f","b","d"\n'
+
+
+def test_labels_are_read_back_as_they_were(tmp_path):
+    """As `docs/study-file.md` says it."""
+    labels = ["007", "NA", "1e5", "", "x;=1", "=1", "a\r\nb", "é\u2028"]
+    table = pd.DataFrame({"probability": np.linspace(0, 1, len(labels))}, index=labels)
+    write_csv(tmp_path / "t.csv", table.rename_axis("record"))
+    back = pd.read_csv(tmp_path / "t.csv", dtype={"record": str}, keep_default_na=False)
+    assert back["probability"].tolist() == table["probability"].tolist()
+    assert back["record"].str.replace("'(?=[=])", "", regex=True).tolist() == labels
 
 
 def test_every_table_is_written_in_one_place():
-    """But the synthetic files, which are data, and the hash of a table, which nobody opens."""
+    """But the hash of a table, which nobody opens."""
     calls = [
         (path.name, text.count(".to_csv("))
         for path in (ROOT / "bayes_risk").rglob("*.py")
         if ".to_csv(" in (text := path.read_text())
     ]
-    assert sorted(calls) == [("output.py", 1), ("provenance.py", 1), ("writing.py", 1)]
+    assert sorted(calls) == [("provenance.py", 1), ("writing.py", 1)]
 
 
 def test_the_release_is_data_whatever_its_text(tmp_path):
@@ -108,6 +182,26 @@ def test_the_release_is_data_whatever_its_text(tmp_path):
     write_release(tmp_path, SimpleNamespace(datasets=[table]), labels=True)
     back = pd.read_csv(tmp_path / "synthetic-1.csv", index_col="id")
     pd.testing.assert_frame_equal(back, table)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("na", [[], ["NA", "x"]], ids=["usual", "named"])
+def test_the_release_is_read_back_as_it_is_whatever_its_text(tmp_path, separator, na):
+    texts = ["=1", "x;y", "a\rb", "a\nb", 'q"t', " a", "a ", "NA", "nan", "007", "1e5", "-5", "a,b"]
+    texts += ["\ufeffx", "\tt", "'x", "#c", "x", None, None, None]
+    table = pd.DataFrame({"t": texts, "n": np.arange(len(texts)) / 2, "k": range(len(texts))})
+    table.loc[[2, 5], "n"] = np.nan
+    original = tmp_path / "o.csv"
+    table.to_csv(original, index=False, quoting=csv.QUOTE_NONNUMERIC, sep=separator)
+    read = read_table(original, na=na)
+    form = form_of(original, read, na=na)
+    write_release(tmp_path, SimpleNamespace(datasets=[read]), form=form)
+    back = read_like(tmp_path / "synthetic-1.csv", read, na=na)
+    pd.testing.assert_frame_equal(back, read)
+    write_release(tmp_path, SimpleNamespace(datasets=[read[["t"]]]), form=form)
+    back = read_like(tmp_path / "synthetic-1.csv", read[["t"]], na=na)
+    assert len(back) == len(read)
 
 
 def test_record_labels_stay_out_of_the_release(tmp_path):
@@ -336,3 +430,38 @@ def test_data_hash_is_that_of_the_file(tmp_path):
     changed = confidential()
     changed.loc[3, "job"] = "pilot"
     assert data_hash(confidential()) != data_hash(changed)
+
+
+@pytest.mark.check
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_file_is_on_disk_before_the_steps_go(tmp_path, monkeypatch):
+    """A power cut at any moment leaves the steps, or the whole folder."""
+    (tmp_path / "o.csv").write_text("a,b\n" + "u,x\nv,y\nu,y\n" * 20)
+    happened, fsync, rmtree, rename = [], os.fsync, shutil.rmtree, Path.rename
+
+    def name_of(handle):
+        return Path(os.readlink(f"/proc/self/fd/{handle}")) if Path("/proc").is_dir() else handle
+
+    monkeypatch.setattr(os, "fsync", lambda h: (happened.append(("disk", name_of(h))), fsync(h)))
+    monkeypatch.setattr(
+        shutil, "rmtree", lambda p, **how: (happened.append(("gone", Path(p))), rmtree(p, **how))
+    )
+    monkeypatch.setattr(
+        Path, "rename", lambda p, to: (happened.append(("named", Path(to))), rename(p, to))[1]
+    )
+    study = {
+        "random_seed": 1,
+        "data": {"path": str(tmp_path / "o.csv")},
+        "model": {"kind": "Marginals"},
+        "release": {"m": 2},
+        "attribute": {"targets": 3},
+        "output": {"folder": str(tmp_path / "out"), "release": True, "redact": True},
+    }
+    run_study(parse_study(study))
+    written = sorted(p.name for p in (tmp_path / "out").iterdir())
+    named = happened.index(("named", tmp_path / "out"))
+    before = [p.name for what, p in happened[:named] if what == "disk"]
+    assert set(written) <= set(before) and before[-1] == "new"  # the files, then their folder
+    after = happened[named + 1 :]
+    assert after[0] == ("disk", tmp_path)
+    assert ("gone", tmp_path / ".out.work") in after and "public.html" in written

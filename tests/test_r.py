@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tomllib
@@ -14,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.check
 
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "audit_from_r.R"
-COMMAND = [sys.executable, "-m", "bayes_risk"]
+COMMAND = [sys.executable, "-P", "-m", "bayes_risk"]
 # a table of 12 records with a factor, a logical column, a number and missing values
 PEOPLE = """
 people <- data.frame(
@@ -93,6 +94,17 @@ stopifnot(nrow(found$records) == 120, is.logical(found$records$attribute_reliabl
     assert rows[3] == '"f",NA,40,"b"' and rows[5] == '"f","FALSE",20.5,NA'
     manifest = json.loads((folder / "results" / "manifest.json").read_text())
     assert len(manifest["files"]) == 3
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(p.stat().st_mode) for p in folder.glob("*.*")} == {0o600}
+
+
+def test_a_folder_that_is_there_is_refused_and_left(tmp_path):
+    """It may be open to others, or hold links that they planted."""
+    (tmp_path / "audit-from-r").mkdir()
+    (tmp_path / "audit-from-r" / "original.csv").symlink_to(tmp_path / "stolen.csv")
+    done = in_r('audit_from_r(people, drawn, study, "job", command = command)', tmp_path)
+    assert done.returncode == 1 and "exists or cannot be made: give folder=" in done.stderr
+    assert not (tmp_path / "stolen.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -119,3 +131,4 @@ def test_errors_are_said_in_r(tmp_path, call, words):
     done = in_r(call, tmp_path)
     assert done.returncode == 1
     assert [word for word in words if word not in done.stderr] == []
+    assert not (tmp_path / "audit-from-r").exists()  # so that the same call can be made again

@@ -6,10 +6,12 @@ import pickle
 import stat
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +31,7 @@ try:
 finally:
     print("OPENED", json.dumps(sorted(opened)))
 """
+FILES = {"o.sav", "o.xlsx"}
 RUNS = {
     "audit": (["audit", "s.toml", "-o", "out", "--jobs", "2"], {"s.toml", "o.csv"}),
     "loky": (["audit", "s.toml", "-o", "out", "--backend", "loky"], {"s.toml", "o.csv"}),
@@ -37,6 +40,10 @@ RUNS = {
         {"o.csv", "r.csv"},
     ),
     "init": (["init", "o.csv", "-o", "new.toml"], {"o.csv"}),
+    "dask": (["compare", "c.toml", "-o", "out", "--backend", "dask"], {"c.toml", "o.parquet"}),
+    "sweep": (["sweep", "c.toml", "-o", "out"], {"c.toml", "o.parquet"}),
+    "files": (["identify", "o.sav", "o.xlsx", "--synthesized", "job", "-o", "out"], FILES),
+    "pymc": (["audit", "p.toml", "-o", "out", "--jobs", "2"], {"p.toml", "n.csv", "build.py"}),
 }
 STUDY = """
 random_seed = 1
@@ -51,6 +58,73 @@ columns = ["job"]
 m = 1
 [attribute]
 """
+
+
+LONG = ("dask", "sweep")
+COMPARED = """
+random_seed = 1
+[data]
+path = "o.parquet"
+[model]
+kind = "CART"
+order = ["job"]
+[release]
+columns = ["job"]
+[attribute]
+targets = 3
+[utility]
+permutations = 2
+[context]
+keys = ["job"]
+[sweep]
+m = [1, 2]
+[compare]
+replicates = 1
+a = { release = { m = 1 } }
+b = { release = { m = 2 } }
+[output]
+redact = true
+"""
+SAMPLED = """
+random_seed = 1
+[data]
+path = "n.csv"
+[model]
+kind = "PyMCModel"
+build = "build.py:build"
+columns = ["x"]
+draws = 20
+tune = 20
+chains = 2
+[release]
+m = 1
+[attribute]
+targets = 2
+guesses = { x = { additive = 1.0, n = 3 } }
+"""
+BUILD = """
+import pymc as pm
+
+def build(df):
+    with pm.Model() as model:
+        x = pm.Data("x", df["x"])
+        pm.Normal("x_", pm.Normal("mu", 0, 10), 1, observed=x)
+    return model
+"""
+READ = {  # files for which libraries, compilers and linkers look, and what would be noticed
+    ".numba_config.yaml": "cache_dir: evil\n",
+    **dict.fromkeys(
+        ("matplotlibrc", ".matplotlib", "arvizrc"), "text.usetex: True\ndata.no_key: 1\n"
+    ),
+    **dict.fromkeys(
+        (".pytensorrc", ".theanorc", ".aesararc"), "[global]\ncxx = /no/such/compiler\n"
+    ),
+    **dict.fromkeys(("dask.yaml", "distributed.yaml", ".dask", "config.yaml"), "]["),
+    **dict.fromkeys((".netrc", ".env", ".duckdbrc", "fonts.conf", "pyvenv.cfg", "specs"), "]["),
+    **dict.fromkeys(("pyproject.toml", "setup.cfg", "tox.ini", "logging.conf"), "]["),
+    **dict.fromkeys(("libgcc_s.so.1", "libm.so.6", "libc.so.6", "libmvec.so.1"), "]["),
+    **dict.fromkeys(("-lc", "-lm", "-lgcc", "crti.o", "jupyter_config.py"), "]["),
+}
 
 
 class Planted:
@@ -68,12 +142,19 @@ def folder(tmp_path):
     df.to_csv(tmp_path / "o.csv", index=False)
     df.assign(job=rng.permutation(df["job"])).to_csv(tmp_path / "r.csv", index=False)
     (tmp_path / "s.toml").write_text(STUDY)
-    (tmp_path / ".numba_config.yaml").write_text("cache_dir: evil\n")
+    df.to_parquet(tmp_path / "o.parquet")
+    df.to_excel(tmp_path / "o.xlsx", index=False)
+    pyreadstat.write_sav(df, tmp_path / "o.sav")
+    pd.DataFrame({"x": rng.normal(size=30).round(1)}).to_csv(tmp_path / "n.csv", index=False)
+    for name, text in {"c": COMPARED, "p": SAMPLED}.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "build.py").write_text(BUILD)
+    for name, text in READ.items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "evil").mkdir()
-    for rc in ("matplotlibrc", ".matplotlib", "arvizrc"):
-        (tmp_path / rc).write_text("text.usetex: True\ndata.no_such_key: 1\n")
-    for name in ("sitecustomize", "typer", "numpy", "pandas", "joblib", "yaml", "numba", "secrets"):
-        (tmp_path / f"{name}.py").write_text(f"open('RAN_{name}', 'w')\n")
+    for name in {*packages_distributions(), *sys.stdlib_module_names, "sitecustomize"}:
+        if name.isidentifier() and name != "bayes_risk":
+            (tmp_path / f"{name}.py").write_text(f"open('RAN_{name}', 'w')\n")
     return tmp_path
 
 
@@ -87,7 +168,9 @@ def plant_pickles(folder, package=ROOT / "bayes_risk"):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    "run", [pytest.param(r, marks=pytest.mark.slow) if r in LONG else r for r in RUNS]
+)
 def test_a_command_reads_its_files_alone(folder, run):
     argv, expected = RUNS[run]
     plant_pickles(folder)

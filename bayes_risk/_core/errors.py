@@ -3,6 +3,8 @@
 Three exceptions and three warnings are all there is. Each docstring tells the cure.
 """
 
+from .shown import visible
+
 MOST = 2_000
 
 
@@ -14,7 +16,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str = "") -> None:
-        text = str(message)
+        text = visible(str(message), "\n")
         long = len(text) > MOST
         super().__init__(f"{text[: MOST - 520]} ... {text[-500:]}" if long else text)
 

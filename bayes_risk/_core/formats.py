@@ -13,6 +13,8 @@ from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
+from .shown import visible
+
 NONE = "\N{EN DASH}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 MOST_DECIMALS = 6
@@ -165,5 +167,5 @@ def toml_value(value: Any) -> str:
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    # strings, numbers, true: the same in TOML, but for a character that JSON leaves as it is
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # strings, numbers, true: the same in TOML, and escaped what JSON leaves as it is
+    return visible(json.dumps(value, ensure_ascii=False))

@@ -5,13 +5,22 @@ results do not depend on them, and one that dies is told with its cure.
 """
 
 import multiprocessing
+import os
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +29,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import joblib
+import psutil
 from joblib.externals.loky import get_reusable_executor
 from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 from threadpoolctl import threadpool_limits
@@ -145,6 +155,8 @@ Warned = tuple[str, type[Warning], str, int]
 
 def _away(job: Job) -> tuple[Any, list[Warned]]:
     """A job in another process: its value, and what it warned of."""
+    if (parent := multiprocessing.parent_process()) is not None and parent.pid is not None:
+        end_with(parent.pid)
     with one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         value = _here(job)
@@ -188,6 +200,41 @@ one_thread = _OneThread()
 
 # --- other processes -------------------------------------------------------------------------
 
+LOOKS = 1.0  # seconds between two looks whether the parent is there
+_watching = 0  # the process that looks
+_forking = 0  # the process whose forks are workers
+
+
+def end_with(parent: int) -> None:
+    """Let this worker end when its parent has: killed, that leaves workers with data in memory."""
+    global _watching
+    if _watching != os.getpid():
+        _watching = os.getpid()
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    with suppress(psutil.NoSuchProcess):  # which a zombie raises too, or says
+        process = psutil.Process(parent)
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(LOOKS)
+    os._exit(1)
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Processes that are forked within the block are workers, and end with this one."""
+    global _forking
+    before, _forking = _forking, os.getpid()
+    try:
+        yield
+    finally:
+        _forking = before
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: end_with(_forking) if _forking else None)
+
 _work: list[Job] = []  # what processes that are forked find in their memory
 
 
@@ -200,7 +247,8 @@ def _forked(jobs: Sequence[Job], n_jobs: int) -> Iterator[Any]:
     try:
         with warnings.catch_warnings():  # Python 3.12 warns of idle threads, such as those of BLAS
             warnings.simplefilter("ignore", DeprecationWarning)
-            futures = [pool.submit(_numbered, k) for k in range(len(jobs))]
+            with forking():
+                futures = [pool.submit(_numbered, k) for k in range(len(jobs))]
         yield from (future.result() for future in futures)
     finally:
         _work.clear()
@@ -281,6 +329,7 @@ def working(backend: str | None, n_jobs: int, folder: Path | None) -> Iterator[N
             temporary = tempfile.TemporaryDirectory(dir=folder, prefix="dask-")
             config["client"] = until.enter_context(_cluster(n_jobs, until.enter_context(temporary)))
         elif backend == "loky":  # processes would wait for more work, with data in their memory
+            config |= {"initializer": end_with, "initargs": (os.getpid(),)}
             until.callback(lambda: get_reusable_executor().shutdown(wait=True))
         until.enter_context(joblib.parallel_config(**config))
         yield

@@ -1,10 +1,11 @@
 """Progress of calls from Python: a bar where somebody watches, nothing anywhere else."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Any, TypeAlias, TypeVar
 
 from . import handed
@@ -14,6 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Progress = Callable[[str, int, int], None]
 WHOLE = "in all"
+STOPS = [getattr(signal, s) for s in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, s)]
 
 Asked: TypeAlias = (
     Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
@@ -44,22 +46,49 @@ def watched() -> bool:
 
 @contextmanager
 def compiling_told(tell: Progress) -> Iterator[None]:
-    """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
+    """Within the block, tell when loops of ours are compiled, which takes seconds and once only.
+
+    Numba is not interrupted meanwhile, which would leave a loop half compiled: Ctrl-C waits.
+    """
     from numba.core import event
 
     class Told(event.Listener):  # type: ignore[misc]  # numba has no types
         depth = 0  # a loop compiles those that it calls; numba lets in one thread at a time
+        waiting = ExitStack()
 
         def on_start(self, event: Any) -> None:
             self.depth += event.is_start - event.is_end
-            ours = event.data["dispatcher"].py_func.__module__.startswith("bayes_risk.")
-            if ours and self.depth == event.is_start:
+            if self.depth != event.is_start:
+                return
+            if event.data["dispatcher"].py_func.__module__.startswith("bayes_risk."):
                 tell("compiling (once)", int(event.is_end), 1)
+            if event.is_start:
+                self.waiting.enter_context(_signals_wait())
+            else:
+                self.waiting.close()
 
         on_end = on_start
 
     with event.install_listener("numba:compile", Told()):
         yield
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Handle signals that have a handler of Python's after the block, in the main thread."""
+    came: list[tuple[int, Any]] = []
+    held = {}
+    if current_thread() is main_thread():
+        held = {s: handler for s in STOPS if callable(handler := signal.getsignal(s))}
+    for number in held:
+        signal.signal(number, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number, frame in came:
+            held[number](number, frame)
 
 
 def shows_progress(function: Function) -> Function:
@@ -68,15 +97,18 @@ def shows_progress(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, progress: Any = None, **how: Any) -> Any:
         with _lock:
-            show = progress is True or (progress is None and not _running and watched())
+            outermost = not _running
+            show = progress is True or (progress is None and outermost and watched())
             _running.append(function.__qualname__)
         try:
-            if show:
-                with handed.bars() as progress, compiling_told(progress):
-                    return function(*args, progress=progress, **how)
-            if not (progress is None or isinstance(progress, bool)):
-                how["progress"] = progress
-            return function(*args, **how)
+            with ExitStack() as until:
+                if show:
+                    progress = until.enter_context(handed.bars())
+                if show or outermost:
+                    until.enter_context(compiling_told(progress if show else lambda *_: None))
+                if not (progress is None or isinstance(progress, bool)):
+                    how["progress"] = progress
+                return function(*args, **how)
         finally:
             with _lock:
                 _running.remove(function.__qualname__)

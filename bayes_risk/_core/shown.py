@@ -1,16 +1,46 @@
-"""What notebooks show of a thing: its text, and tables."""
+"""What screens and notebooks show of a thing: its text, and tables."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from functools import wraps
+from html import escape as as_entities
+from typing import Any
+from unicodedata import category
 
 MOST_ROWS = 60  # of a table
 LEFT = ' style="text-align: left"'
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # they move, hide or reorder what stands beside them
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""Characters of control, direction, no width and line ends escaped as TOML has them.
+
+    >>> print(visible("a\x1b[2J\u202eb"))
+    a\u001b[2J\u202eb
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in keep or category(c) not in UNSEEN else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escape(text: str) -> str:
+    """Text in HTML, which keeps its line ends."""
+    return as_entities(visible(text, "\n"))
 
 
 class Shown:
-    """Notebooks show the text, its first line as a heading."""
+    """Its text is `visible`; notebooks show it, its first line as a heading."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        if (text := cls.__dict__.get("__repr__")) is not None:
+            cls.__repr__ = wraps(text)(lambda self: visible(text(self), "\n"))  # type: ignore[method-assign]
 
     def _repr_html_(self) -> str:
         head, _, rest = repr(self).partition("\n")

@@ -1,15 +1,21 @@
-"""Configuration files of the current folder, which libraries must not read in a command.
+"""Files of the current folder, which libraries must not read in a command.
 
-Numba, Matplotlib and ArviZ look for such files where a command is given. That of Numba can name a
-folder of pickles, which Numba would load.
+Numba, Matplotlib and ArviZ look for configuration files where a command is given. That of Numba can
+name a folder of pickles, which Numba would load. PyTensor compiles there, and the linker takes
+libraries from there, which are then run.
 """
 
 import os
+import platform
+import re
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
 from functools import partial
+from glob import escape
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -20,7 +26,12 @@ from .errors import InputError
 
 OWN = "BAYES_RISK_OWN_PROCESS"  # in the environment of a command and of its workers
 CACHE = "NUMBA_CACHE_DIR"
-READERS = ("numba.core.config", "matplotlib", "arviz.rcparams", "arviz_base.rcparams")
+TEMPORARY = "br-"  # what folders among temporary files begin with
+COMPILER = "pytensor.utils"
+READERS = ("numba.core.config", "matplotlib", "arviz.rcparams", "arviz_base.rcparams", COMPILER)
+
+Folder = tempfile.TemporaryDirectory[str]
+_nowhere: Folder | None = None  # where libraries look for files of the current folder
 
 
 class _Aloof(MetaPathFinder):
@@ -38,10 +49,49 @@ class _Aloof(MetaPathFinder):
 
 
 def _executed(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty, chdir(empty):
+    with chdir(nowhere()):
         execute(module)
     if hasattr(module, "_config_fname"):  # Numba reads it again whenever it compiles
         module._config_fname = os.devnull  # type: ignore[attr-defined]
+    if module.__name__ == COMPILER:
+        module.subprocess_Popen = partial(_elsewhere, module.subprocess_Popen)  # type: ignore[attr-defined]
+
+
+def _elsewhere(start: Callable[..., Any], command: Any, **how: Any) -> Any:
+    """Start a compiler where nobody has put anything."""
+    return start(command, **{"cwd": nowhere(), **how})
+
+
+def nowhere() -> str:
+    """Name a private folder of this process in which there is nothing."""
+    global _nowhere
+    if _nowhere is None or not os.path.isdir(_nowhere.name):
+        _nowhere = passing_folder(TEMPORARY)
+    return _nowhere.name
+
+
+def passing_folder(prefix: str, place: Path | None = None) -> Folder:
+    """Make a private folder that goes with the process; those of killed processes go first."""
+    where = Path(tempfile.gettempdir() if place is None else place)
+    prefix = f"{prefix}{re.sub('[^A-Za-z0-9]', '', platform.node())}-"
+    for left in where.glob(f"{escape(prefix)}*"):
+        with suppress(ValueError, OSError):
+            found, pid = left.lstat(), int(left.name.removeprefix(prefix).partition("-")[0])
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and _is_over(pid):
+                shutil.rmtree(left)
+    return tempfile.TemporaryDirectory(
+        prefix=f"{prefix}{os.getpid()}-", dir=where, ignore_cleanup_errors=True
+    )
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0  # what Windows says of every file
+
+
+def _is_over(pid: int) -> bool:
+    import psutil  # only where something was left
+
+    return not psutil.pid_exists(pid)
 
 
 def read_nothing_here() -> None:
@@ -51,7 +101,7 @@ def read_nothing_here() -> None:
         sys.meta_path.insert(0, _Aloof())
 
 
-def numba_cache() -> tempfile.TemporaryDirectory[str] | None:
+def numba_cache() -> Folder | None:
     """Let Numba keep compiled functions in a folder that the user alone can write.
 
     That is the package's own where it can be written, or the user's cache; where there is neither,
@@ -67,7 +117,7 @@ def numba_cache() -> tempfile.TemporaryDirectory[str] | None:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         private_folder(place, "the cache of compiled functions")
     except (OSError, RuntimeError, InputError):
-        passing = tempfile.TemporaryDirectory(prefix="br-", ignore_cleanup_errors=True)
+        passing = passing_folder(TEMPORARY)
         os.environ[CACHE] = passing.name
         return passing
     os.environ[CACHE] = str(place)

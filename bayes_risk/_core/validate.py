@@ -22,6 +22,9 @@ MOST: Mapping[str, int] = (
     | {"size": 100_000_000_000, "random_seed": 2**128 - 1}
 )
 
+# Positive numbers beyond which sums of counts and them lose their digits.
+WITHIN: Mapping[str, tuple[float, float]] = {"level_prior": (1e-9, 1e9)}
+
 
 def most_of(name: str) -> int | None:
     """Return the bound of an argument, ``groups['age']`` that of ``groups``; None: it has none."""
@@ -61,6 +64,10 @@ def positive(name: str, value: Any) -> float:
         found = float("inf")
     if not 0 < found < float("inf"):
         raise InputError(f"{name}={value!r} must be positive and finite")
+    low, high = WITHIN.get(name, (0, float("inf")))
+    if not low <= found <= high:
+        size = "small" if found < low else "large"
+        raise InputError(f"{name}={value!r} is too {size}; give {low:g} to {high:g}")
     return found
 
 

@@ -18,11 +18,18 @@ from traceback import extract_tb, format_exception
 from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import compiling_told, no_bars
-from bayes_risk._core.surroundings import numba_cache, read_nothing_here
+from bayes_risk._core.shown import visible
+from bayes_risk._core.surroundings import (
+    TEMPORARY,
+    numba_cache,
+    passing_folder,
+    read_nothing_here,
+)
 from bayes_risk._core.validate import MOST
 
 INTERRUPTED = 130  # what a command that was stopped returns
@@ -56,14 +63,14 @@ def compile_beside(output: Path) -> None:
     """
     if not _own or "pytensor" in sys.modules:
         return
-    passing = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
     # with a full disk PyTensor leaves the code, its constants with it, among temporary files
-    _own.append(passing(prefix="br-"))
+    _own.append(passing_folder(TEMPORARY))
     tempfile.tempdir = os.environ["TMPDIR"] = _own[-1].name
     given, there = os.environ.get(FLAGS, ""), output.absolute().parent
     if FOLDER not in given:
         place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
-        _own.append(passing(prefix=f".{output.name.replace(QUOTE, '')}.compiled-", dir=place))
+        name = f".{output.name.replace(QUOTE, '')}.compiled-"
+        _own.append(passing_folder(name, place))
         flag = f"base_{FOLDER}={QUOTE}{_own[-1].name}{QUOTE}"
         os.environ[FLAGS] = f"{given},{flag}" if given else flag
 
@@ -234,7 +241,30 @@ def radius_of(given: list[str]) -> dict[str, Any]:
     return radius
 
 
+class _Commands(typer.core.TyperGroup):
+    """Commands; control characters of arguments that do not fit are shown escaped."""
+
+    def make_context(self, *args: Any, **how: Any) -> Any:
+        with _shown():
+            return super().make_context(*args, **how)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # those of usage have one
+            error.message = visible(message)  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
     no_args_is_help=True,
     add_completion=False,
@@ -317,16 +347,14 @@ def init(
 ) -> None:
     """Say what each column of a file is taken for, and write a study of it that runs."""
     with _plain_errors():
-        from rich.console import Console
-
         from bayes_risk.studies.first_study import study_of
 
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
         found = study_of(data, path=there)
         found.save(path)
-        go = f"Study: {path}\nNext: {shlex.join(['bayes-risk', 'audit', str(path)])}"
-        Console().print(f"{found!r}\n{go}", highlight=False, markup=False, soft_wrap=True)
+        go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
+        _print(*repr(found).split("\n"), f"Study: {path}", go)
 
 
 @app.command()
@@ -379,7 +407,7 @@ def identify(
         found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
-            typer.echo(f"Numbers: {json}")
+            _print(f"Numbers: {json}")
 
 
 def _run(
@@ -428,7 +456,7 @@ def _run(
     later = [note for note in notes() if note not in (early or [])]
     if dry_run:
         _say(*later)
-        console.print(str(result), highlight=False, markup=False, soft_wrap=True)
+        _print(*str(result).split("\n"))
         return result.check(how["max_memory"])
     getattr(terminal, PRINTERS.get(what, "print_result"))(result, later, console=console)
     return result
@@ -465,11 +493,15 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
 
 
 def _say(*texts: str, style: str = "yellow") -> None:
+    _print(*(" ".join(text.split()) for text in texts), stderr=True, style=style)
+
+
+def _print(*lines: str, stderr: bool = False, style: str = "") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    for text in texts:
-        Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
+    for line in lines:
+        Console(stderr=stderr).print(Text(visible(line), style=style), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,17 @@ import bayes_risk as br
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.shown import visible
 from bayes_risk.app.study.study import files_in
-from bayes_risk.data.writing import USUAL, Form, form_of, write_delimited
+from bayes_risk.data.writing import (
+    USUAL,
+    Column,
+    Form,
+    form_of,
+    in_quotes,
+    write_delimited,
+    write_rows,
+)
 from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
@@ -218,8 +227,19 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
 DPI = 150
 HEADS = ["Result", "Measure", "Records", "With the release", "Without it"]
 
-# what a spreadsheet would compute: text that begins so, and is no number
-FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z)", re.IGNORECASE)
+# What a spreadsheet would compute: text that begins with such a sign, in any width, and is no
+# number, or goes on with it after what separates cells somewhere; an apostrophe goes before it
+SIGNS = (
+    "=+@\uff1d\uff0b\uff20\ufe66\ufe62\ufe6b\u207c\u208c\u207a\u208a\ufb29\u2a75\u2a76"
+    "\uff0d\ufe63\u207b\u208b\u2212-"
+)
+CELL = r"[;,|\t\r\n]"
+NUMBER = rf"[+-]([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(?={CELL}|\Z)"
+UNSEEN = r"\s\x00-\x20\x7f-\xa0\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+BEFORE = rf"[{UNSEEN}\"']*"  # which readers leave out
+FORMULA = re.compile(
+    rf"(?:\A|(?<={CELL}))(?!{NUMBER})(?={BEFORE}[{SIGNS}])|\A(?='*[\t\r\n])", re.IGNORECASE
+)
 
 
 def write_run(folder: Path, result: Any, *, command: str = "") -> None:
@@ -412,7 +432,8 @@ def public(result: Any) -> dict[str, Any]:
     }
     summary = found.summary().set_axis(HEADS, axis=1)
     with pd.option_context("display.max_colwidth", None):
-        table = Markup(summary.to_html(index=False, border=0, justify="left"))
+        html = summary.to_html(index=False, border=0, justify="left")
+    table = Markup(visible(html, "\n"))
     page_text = template("public.html.j2").render(content, table=table)
     return {"public.json": content, "public.html": page_text}
 
@@ -421,20 +442,21 @@ def public(result: Any) -> dict[str, Any]:
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table that people open: text that a spreadsheet would compute gets an apostrophe.
+    """Write a table that people open: text in quotes, and none that a spreadsheet would compute.
 
-    Cells, labels and names alike; numbers stay as they are.
+    Cells, labels and names alike; numbers, dates and missing cells stand without quotes.
     """
-    safe = table.copy()
-    for name in table:
-        if table[name].dtype.kind == "O":  # text, categories, anything
-            safe[name] = table[name].map(_guarded)
-    safe = safe.rename(index=_guarded, columns=_guarded).rename_axis(index=_guarded)
-    safe.to_csv(path, lineterminator="\n")
+    index = [table.index.get_level_values(k) for k in range(table.index.nlevels)]
+    labels = [Column("" if one.name is None else one.name, one) for one in index]
+    columns = [Column(name, table.iloc[:, j]) for j, name in enumerate(table)]
+    write_rows(path, [*labels, *columns], quoted)
 
 
-def _guarded(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+def quoted(value: Any) -> str:
+    """A cell of a table: a number as it is, anything else as text in quotes, guarded."""
+    if isinstance(value, int | float | np.number):
+        return str(value)
+    return in_quotes(FORMULA.sub("'", str(value)))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ from bayes_risk._core.formats import (
     plain,
     significant,
 )
-from bayes_risk._core.shown import as_html
+from bayes_risk._core.shown import Shown, as_html
 
 from .variables import Number, Variable
 
@@ -172,7 +172,7 @@ def for_file(table: pd.DataFrame, file: str) -> Table:
     return Table(frame=table.rename_axis("record"), file=file)
 
 
-class Result(ABC):
+class Result(Shown, ABC):
     """A result: numbers, tables and a sentence. None of it is a picture."""
 
     __slots__ = ()

@@ -3,7 +3,7 @@
 import codecs
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,11 @@ class Form(NamedTuple):
     dialect: Dialect = Dialect(encoding="utf-8")
     words: Mapping[str, str] = {}
     dates: Mapping[str, str] = {}
+    na: Collection[str] = ()  # what means missing without quotes
 
 
 USUAL = Form()
+APART = ',;\t|"\r\n'  # may keep cells apart: text that holds one stands in quotes
 
 
 def form_of(
@@ -58,19 +60,83 @@ def form_of(
         marked = opened.read(3) == codecs.BOM_UTF8
     if dialect.encoding == Dialect().encoding and not marked:
         dialect = dialect._replace(encoding="utf-8")
-    return Form(dialect, words, dates)
+    return Form(dialect, words, dates, na)
 
 
-def write_delimited(table: pd.DataFrame, path: Path, form: Form, **how: Any) -> None:
-    """Write a table in a form; in UTF-8 what its encoding lacks."""
+def write_delimited(
+    table: pd.DataFrame, path: Path, form: Form, *, index: bool = False, index_label: str = "record"
+) -> None:
+    """Write a table in a form, so that it is read back as it is; in UTF-8 what its encoding lacks.
+
+    Text stands in quotes where it would be taken for several cells, or for a missing one.
+    """
     separator, _, decimal, encoding, _ = form.dialect
     table = table.assign(**{c: as_dates(table[c], f) for c, f in form.dates.items() if c in table})
-    for name, word in form.words.items():
-        if name in table and table[name].isna().any():
-            texts = table[name].astype(object).map(str, na_action="ignore")
-            number = table[name].dtype == float
-            table[name] = (texts.str.replace(".", decimal) if number else texts).fillna(word)
-    how = {"sep": separator, "decimal": decimal, "lineterminator": "\n", **how}
+    absent = {*MISSING_WORDS, *form.na, *form.words.values()} - {""}
+
+    def text(value: Any) -> str:
+        said = str(value)
+        taken = (
+            said in absent or said.lower() in absent or any(c in said for c in (separator, *APART))
+        )
+        return in_quotes(said) if taken else said
+
+    columns = [Column(c, table.iloc[:, j], form.words.get(str(c), "")) for j, c in enumerate(table)]
+    if index:
+        columns = [Column(index_label, table.index), *columns]
     for one in (encoding, "utf-8"):
         with suppress(UnicodeEncodeError):
-            return table.to_csv(path, encoding=one, **how)
+            how: Any = {"separator": separator, "decimal": decimal, "encoding": one}
+            return write_rows(path, columns, text, **how)
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+ROWS = 10_000  # written at a time
+
+
+class Column(NamedTuple):
+    """A column of a file: its name, its values (a Series or an Index), what a missing one is."""
+
+    name: Any
+    values: Any
+    missing: str = ""
+
+
+def in_quotes(text: str) -> str:
+    """Text as one cell, whatever it holds."""
+    return '"{}"'.format(text.replace('"', '""'))
+
+
+def write_rows(
+    path: Path,
+    columns: Sequence[Column],
+    text: Callable[[Any], str],
+    *,
+    separator: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+) -> None:
+    """Write columns of equal length: text by a function, numbers and dates as pandas does."""
+    alone = '""' if len(columns) == 1 else ""  # else readers would skip the line
+    with path.open("w", encoding=encoding, newline="") as file:
+        file.write(separator.join(text(column.name) for column in columns) + "\n")
+        for begin in range(0, len(columns[0].values) if columns else 0, ROWS):
+            cells = [_cells(c, slice(begin, begin + ROWS), text, decimal) for c in columns]
+            file.writelines(
+                (separator.join(row) or alone) + "\n" for row in zip(*cells, strict=True)
+            )
+
+
+def _cells(column: Column, rows: slice, text: Callable[[Any], str], decimal: str) -> list[str]:
+    values = column.values[rows]
+    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
+        of = pd.Categorical(values)
+        texts = [*map(text, of.categories), column.missing]  # the last where the code is -1
+        return [texts[code] for code in of.codes.tolist()]
+    if values.dtype.kind in "OTU":
+        held = zip(values, pd.isna(values), strict=True)
+        return [column.missing if gone else text(value) for value, gone in held]
+    how: Any = {"sep": "\t", "decimal": decimal, "na_rep": column.missing, "lineterminator": "\n"}
+    found: str = pd.Series(values).to_csv(index=False, header=False, **how)
+    return found.replace('""', "").split("\n")[:-1]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
@@ -440,6 +441,7 @@ def identified(
 ) -> tuple[Matched, Tables]:
     """`identification_risk`, and the tables that it has read."""
     found, tables = matched(original, releases, how)
+    begin_work()
     if isinstance(releases, Replicates):
         return found, tables
     return replace(

@@ -7,6 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
+from bayes_risk._core.shown import visible
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.release import Release
@@ -147,10 +148,10 @@ def template(name: str) -> Template:
 
 
 def _typeset(value: Any) -> Any:
-    """Keep numbers and their units on one line."""
+    """Keep numbers and their units on one line; show what moves or hides text as `visible` does."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    value = value.replace("+- ", f"{PLUS_MINUS}\N{NO-BREAK SPACE}")
+    value = visible(value, "\n").replace("+- ", f"{PLUS_MINUS}\N{NO-BREAK SPACE}")
     return value.replace(" %", "\N{NO-BREAK SPACE}%")
 
 

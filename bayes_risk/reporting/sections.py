@@ -13,6 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from bayes_risk._core.formats import percent
+from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result, Table
 from bayes_risk.release.exposure_result import exposure_of
 from bayes_risk.reporting.plots.canvas import own_axes
@@ -81,7 +82,8 @@ class Drawing(NamedTuple):
             FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
                 buffer, metadata=_NO_METADATA
             )
-        svg = Markup(_inline(buffer.getvalue(), self.name, self.caption))
+        drawn = visible(buffer.getvalue(), "\n")  # labels stand in it as text
+        svg = Markup(_inline(drawn, self.name, visible(self.caption, "\n")))
         return Picture(self.name, svg, self.caption)
 
 

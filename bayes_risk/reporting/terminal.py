@@ -1,7 +1,6 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import in_notebook
+from bayes_risk._core.shown import escape, visible
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reason import CURES
 from bayes_risk.reporting.verdicts.sampled import of_the_audit
@@ -52,7 +52,7 @@ class Bars(Progress):
     def __init__(self, console: Console | None = None) -> None:
         console = console or Console(stderr=True)
         super().__init__(
-            TextColumn("{task.description:<16}"),
+            TextColumn("{task.description:<16}", markup=False),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
@@ -77,19 +77,19 @@ class Bars(Progress):
                 on = [task for task in self.tasks if not task.finished]
             if on:
                 said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
-                self.console.print(f"after {on[0].elapsed or 0:.0f} s: {said}", highlight=False)
+                self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {said}"))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
         with self.turn:  # chains report from their own threads
             if stage not in self.stages:
-                self.add_task(stage, total=total)
+                self.add_task(visible(stage), total=total)
                 self.stages[stage] = self.tasks[-1]
             task = self.stages[stage]
             said = task.finished
             self.update(task.id, completed=done, total=total)
             if self.disable and task.finished and not said:
-                self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
+                self.console.print(printed(f"{stage}: done in {task.elapsed:.1f} s"))
 
 
 class NotebookBars:
@@ -121,6 +121,11 @@ class NotebookBars:
                 self._place.update(self._html("".join(rows)))
 
 
+def printed(text: str, style: str = "") -> Text:
+    """Text on one line of the screen, in which no name is markup, moves or hides anything."""
+    return Text(visible(text), style=style)
+
+
 def bars() -> Bars | NotebookBars:
     """What shows the progress of a call from Python."""
     return NotebookBars() if in_notebook() else Bars()
@@ -135,8 +140,8 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     _show((result.attribute, result.identification, parts.pop("reweighting")), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):
-        console.print(f"Records replaced: {in_part}", highlight=False)
-    console.print(_trust(result), highlight=False)
+        console.print(printed(f"Records replaced: {in_part}"))
+    console.print(printed(_trust(result)))
     _end(result, notes, console)
 
 
@@ -144,12 +149,12 @@ def print_matches(result: Any, notes: Sequence[str], *, console: Console) -> Non
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
     print_verdict(result.verdict, console=console)
     for note in notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+        console.print(printed(f"Note: {note}", style="yellow"))
     risk = result.identification
-    console.print(risk.sentence(), highlight=False, markup=False)
+    console.print(printed(risk.sentence()))
     _show([risk], console)
     if risk.exposure is not None:
-        console.print(risk.exposure.sentence(), highlight=False, markup=False)
+        console.print(printed(risk.exposure.sentence()))
     _where(result.study.output.folder, console)
 
 
@@ -157,7 +162,7 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print the base, how far each factor moves it, and where the risk is largest."""
     found = result.sensitivity
     _title(result, console)
-    console.print(Text(found.base_sentence()))
+    console.print(printed(found.base_sentence()))
     console.print(on_screen(found.screen(), console.width, first=20))
     _ends(found.worst_sentence(), found, "summary.csv", console)
     trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
@@ -173,35 +178,32 @@ def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> 
     for role, name in of.items():
         better = "less" if MEASURES[name].lower else "more"
         said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
-        console.print(Text(said, style="dim"))
+        console.print(printed(said, style="dim"))
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
 
 
 def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
     """What many audits say in sum, and where those that are in doubt are told apart."""
-    console.print(Text(sentence))
+    console.print(printed(sentence))
     if doubt := found.doubt():
-        console.print(
-            Text(
-                f"{doubt.rstrip('.')}; see {file}. To settle it: {CURES['rough']}.", style="yellow"
-            )
-        )
+        advice = f"{doubt.rstrip('.')}; see {file}. To settle it: {CURES['rough']}."
+        console.print(printed(advice, style="yellow"))
 
 
 def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     """Print headline, facts of columns, the first deciding reasons, and assumptions."""
-    console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
+    console.print(printed(verdict.headline, style=COLOURS[verdict.signal]))
     if verdict.facts:
-        console.print(Text(verdict.facts))
+        console.print(printed(verdict.facts))
     for reason in verdict.deciding[:most]:
-        console.print(Text(f"- {reason.sentence}"))
+        console.print(printed(f"- {reason.sentence}"))
         if reason.cure:
-            console.print(Text(f"  {reason.advice}: {reason.cure}"))
+            console.print(printed(f"  {reason.advice}: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
-        console.print(Text(f"  ({more} more)", style="dim"))
-    console.print(Text(verdict.assumptions, style="dim"))
+        console.print(printed(f"  ({more} more)", style="dim"))
+    console.print(printed(verdict.assumptions, style="dim"))
 
 
 def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
@@ -209,16 +211,16 @@ def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heads, rows = table.heads, table.rows
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
-    shown.add_column(heads[0], header_style="bold", min_width=first, **cut)
+    shown.add_column(printed(heads[0]), header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)
     most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
     for head in heads[1:]:
         how: dict[str, Any] = {"max_width": most}
         if head != TEXT:
             how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
-        shown.add_column(head, header_style="dim", **cut, **how)
+        shown.add_column(printed(head), header_style="dim", **cut, **how)
     for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))
+        shown.add_row(*(printed(cell) for cell in row))
     return shown
 
 
@@ -231,27 +233,27 @@ def _show(parts: Iterable[Any], console: Console) -> None:
         if table is None and not line:
             continue
         if table is None:
-            console.print(Text(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
+            console.print(printed(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
             continue
         console.print(on_screen(table, console.width))
         for words in (table.caption, line):
             if words:
-                console.print(Text(words), no_wrap=True, overflow="ellipsis")
+                console.print(printed(words), no_wrap=True, overflow="ellipsis")
 
 
 def _title(result: Any, console: Console) -> None:
-    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
+    console.print(printed(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
 
 
 def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
     """Two notes, what there is to trust, the time, and where the report is."""
     for note in notes[:2]:
-        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+        console.print(printed(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
-        console.print(words, highlight=False)
+        console.print(printed(words))
     parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
     took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
-    console.print(took, highlight=False, no_wrap=True, overflow="ellipsis")
+    console.print(printed(took), no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)
 
@@ -259,7 +261,7 @@ def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> No
 def _where(folder: Path | None, console: Console) -> None:
     if folder is not None:
         where = folder / "report.html"
-        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+        console.print(printed(f"Report: {where}"), soft_wrap=True)
 
 
 def _trust(result: Any) -> str:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
+from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.columns import kinds_of
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
@@ -224,7 +225,7 @@ class _Draft:
             trim_blocks=True,
             keep_trailing_newline=True,
         )
-        page.filters |= {"shown": _shown, "key": toml_key, "value": toml_value}
+        page.filters |= {"shown": visible, "key": toml_key, "value": toml_value}
         text = page.get_template("first_study.toml.j2").render(
             **vars(self),
             said=said,
@@ -269,8 +270,8 @@ WHY = {
 
 
 def _aligned(rows: Mapping[str, tuple[str, str]]) -> list[str]:
-    wide = max(map(len, map(_shown, rows)))
-    return [f"{_shown(c):<{wide}}  {what:<11}  {why}" for c, (what, why) in rows.items()]
+    wide = max(map(len, map(visible, rows)))
+    return [f"{visible(c):<{wide}}  {what:<11}  {why}" for c, (what, why) in rows.items()]
 
 
 def _named(words: str, name: str) -> bool:
@@ -297,8 +298,3 @@ def _grid(x: pd.Series) -> tuple[str, float]:
     first = max(first, 1.0) if x.min() > 0 else first
     n, ends = int(last - first) + 1, (first * step, last * step)
     return f'{{ bounds = [{ends[0]:.12g}, {ends[1]:.12g}], n = {n}, truth = "add" }}', float(step)
-
-
-def _shown(text: str) -> str:
-    """In a comment: on one line."""
-    return re.sub(r"[\x00-\x1f\x7f\u0085\u2028\u2029]", " ", text)

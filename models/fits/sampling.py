@@ -11,6 +11,7 @@ import xarray as xr
 from bayes_risk._compat import draws_object, group, group_names
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.parallel import forking
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
@@ -73,7 +74,8 @@ def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
     """
 
     def whole() -> Any:
-        idata = sample()
+        with forking():
+            idata = sample()
         sizes = group(idata, "posterior").sizes
         if (sizes["chain"], sizes["draw"]) != (length.chains, length.draws):
             raise KeyboardInterrupt

@@ -52,6 +52,7 @@ class Fitted(Shown):
         return int(self.posterior.n_draws)
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         for name, member in vars(cls).items():
             if callable(member) or isinstance(member, property):
                 member.__doc__ = member.__doc__ or WORDS.get(name)

@@ -16,6 +16,7 @@ from tests.soak.asking import asked
 from tests.soak.choices import Drawn, Searched
 from tests.soak.further import check_further
 from tests.soak.invariance import check_invariant
+from tests.soak.kills import killed
 from tests.soak.marks import check_outputs
 from tests.soak.names import check_same, renamed
 from tests.soak.orders import CLOSED, check_order
@@ -183,6 +184,15 @@ def test_marks(block, tmp_path, tally):
         folder.mkdir()
         done = check_outputs(Drawn(10**6 * SEED + 100 * block + number), folder)
         tally.update(["studies", done])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("what", "model", "kills"),
+    [("audit", "trees", 70), ("compare", "trees", 70), ("audit", "classes", 60)],
+)
+def test_kills(what, model, kills, tmp_path, tally):
+    tally.update(killed(what, model, shared(kills), SEED, tmp_path))
 
 
 def test_refusals_are_noted():

@@ -22,7 +22,7 @@ def files_behind(path: Path) -> Iterator[Path]:
     found: list[Path] = []
     with suppress(InputError, OSError):
         if path.suffix == ".py":
-            found = [*_imported(path, set())]
+            found = [*_imported(path)]
         elif path.is_dir() or path.suffix in (".txt", ".tab"):
             found = found_files(path)[0]
             found += [*path.glob(f"{PREFIX}*{SUFFIX}")]
@@ -31,27 +31,31 @@ def files_behind(path: Path) -> Iterator[Path]:
         yield from (file, *([catalog] if catalog else []))
 
 
-def _imported(file: Path, seen: set[Path]) -> Iterator[Path]:
+def _imported(file: Path) -> Iterator[Path]:
     """Files of the modules that Python code imports, those of installed packages left out."""
-    seen.add(file)
-    try:
-        nodes = [*ast.walk(ast.parse(file.read_bytes()))]
-    except (SyntaxError, ValueError):
-        return
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
-    for name in sorted({name.partition(".")[0] for name in names}):
-        with suppress(ImportError, ValueError):
-            spec = find_spec(name)
-            origin = None if spec is None or spec.origin is None else Path(spec.origin)
-            if origin is not None and origin.suffix == ".py" and _is_own(origin):
-                package = [*origin.parent.rglob("*.py")] if origin.stem == "__init__" else [origin]
-                for module in set(package) - seen:
-                    yield module
-                    yield from _imported(module, seen)
+    seen, left = {file}, [file]
+    while left:
+        try:
+            nodes = [*ast.walk(ast.parse(left.pop().read_bytes()))]
+        except (SyntaxError, ValueError):
+            continue
+        names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+        names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+        for name in sorted({name.partition(".")[0] for name in names}):
+            with suppress(ImportError, ValueError):
+                spec = find_spec(name)
+                origin = None if spec is None or spec.origin is None else Path(spec.origin)
+                if origin is not None and origin.suffix == ".py" and _is_own(origin):
+                    whole = origin.stem == "__init__"
+                    new = {*(origin.parent.rglob("*.py") if whole else [origin])} - seen
+                    seen |= new
+                    left += new
+                    yield from new
 
 
 def _is_own(origin: Path) -> bool:
     """Whether a module is the user's: of no installed package, not Python's, not ours."""
+    if {"site-packages", "dist-packages"} & {*origin.parts}:  # of whatever Python they are
+        return False
     places = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")]
     return not any(origin.is_relative_to(p) for p in (*places, Path(__file__).parents[2]))
