@@ -16,6 +16,7 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.data.variables import Number
+from bayes_risk.risk.closeness import nearest
 from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 
@@ -37,6 +38,7 @@ CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
+NEAREST = f"{GAINED}, nearest values"
 ALL = "the true values"
 
 
@@ -53,7 +55,7 @@ def on_gains(
     found: dict[str, list[tuple[str, str, Gain]]] = {}
     for prior, one in every.items():
         for measure, what, gain in gains(one):
-            if measure != NEAR or prior or not risk.priors:  # a flat one is as wide as its grid
+            if measure not in (NEAR, NEAREST) or prior or not risk.priors:  # flat: by the model alone
                 found.setdefault(measure, []).append((prior, what, gain))
     for measure, candidates in found.items():
         yield _judged(risk, measure, candidates, limits, width, cure)
@@ -124,6 +126,10 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
     open_ = open_ & _free(risk) if several else open_
+    numbers = [j for j, v in enumerate(risk.variables) if isinstance(v, Number)]
+    if numbers and several and open_.any():
+        of = nearest(risk, range(len(risk.variables))).to_numpy().T
+        yield NEAREST, "the values nearest to the true ones", _bounded(of, open_, reliable)
     single = risk.marginal_probability() if several and open_.any() else None
     for variable in risk.variables:
         name = variable.name
@@ -136,6 +142,9 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
             of = [close[column].to_numpy() for column in ends_of]
             what = f"values of {name} within {CLOSE:g} % of the true one"
             yield NEAR, what, _bounded(of, open_, reliable)
+            of = nearest(risk, [risk.variables.index(variable)]).to_numpy().T
+            what = f"the values of {name} nearest to the true one"
+            yield NEAREST, what, _bounded(of, open_, reliable)
 
 
 def _free(risk: AttributeRisk) -> Flags:

@@ -166,7 +166,7 @@ def _grid(case: Case) -> Iterator[Reason]:
     grid = None if case.attribute is None else case.attribute.grid
     if case.attribute is None or grid is None:
         return
-    cut, inside, coarse = (flags[case.attribute.case] for flags in grid[1:])
+    cut, inside, coarse = (flags[case.attribute.case] for flags in grid[1:4])
     narrow = inside if cut.mean() <= case.limits.share_unreliable else cut
     for those, what, cure in (
         (narrow, "leave out much of", "grid narrow"),
