@@ -67,10 +67,10 @@ def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
 
     ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
     each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
-    model, times the width of the cell where steps of numbers are uneven; ``"release"``: product of the margins of the released files, with one added to every
-    level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`; a
-    `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the DataFrame
-    of a target's guesses to weights.
+    model, times the width of the cell where steps are uneven; ``"release"``: product of the margins
+    of the released files, with one added to every level, or cell of a grid; ``"release-joint"``:
+    the guessed values together; a `TruthFactor`; a `Density`; an `Interval`; a `Mixture`; an array
+    of G weights; or a function from the DataFrame of a target's guesses to weights.
     """
     if not isinstance(prior, Mixture):
         raw = np.where(context.cases.guesses.counted, _raw(prior, context), -np.inf)

@@ -236,7 +236,7 @@ class EvidenceRunner:
         return self.can.predicting.log_prior(self.release, cases)
 
     def expected(self, cases: Targets) -> Array:
-        """Log p(y* | y_A) (G, U) up to a constant, before any evidence: of the model, or base fit."""
+        """Log p(y* | y_A) (G, U) up to a constant, of the model or the base fit."""
         if self.can.predicting is not None:
             return self.can.predicting.log_prior(self.release, cases)
         self._begin(cases)

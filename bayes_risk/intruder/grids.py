@@ -138,8 +138,8 @@ class Grid:
         the ends of the central 99.9 %, and ``n - 2`` quantiles at equal steps between. The truth
         takes the place of the nearest. No bounds need to be chosen.
     n : int
-        Number of guesses, evenly spaced but for the last two ways. Whole numbers (integer columns) are guessed as whole
-        numbers: every one in the range if there are at most n, else n of them.
+        Number of guesses, evenly spaced but for the last two ways. Whole numbers (integer columns)
+        are guessed as whole numbers: every one in the range if there are at most n, else n of them.
     truth : {"error", "add", "nearest"}
         Where the grid has no place for the true value of a target: stop, add it as one more guess,
         or let the nearest guess stand for it. A grid around the truth has a place if n is odd.
@@ -287,10 +287,6 @@ class Grid:
         return f"{count} values {where}{stand_in[self.truth]}"
 
 
-PREDICTIVE = "predictive"
-OVER = Grid(predictive=True)
-
-
 def _is_predictive(grid: Any) -> bool:
     return isinstance(grid, Grid) and grid.predictive
 
@@ -319,6 +315,11 @@ class Levels:
     def in_words(self) -> str:
         """One phrase for reports."""
         return "every level"
+
+
+PREDICTIVE = "predictive"
+OVER = Grid(predictive=True)
+WORDS = {PREDICTIVE: OVER, "levels": Levels()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,8 +356,8 @@ class JointGrid(Guesses):
 
     def __post_init__(self) -> None:
         at_least("budget", self.budget, 16)
-        over = {name: OVER for name, grid in self.grids.items() if isinstance(grid, str) and grid == PREDICTIVE}
-        object.__setattr__(self, "grids", {**self.grids, **over})
+        named = {c: WORDS.get(g, g) if isinstance(g, str) else g for c, g in self.grids.items()}
+        object.__setattr__(self, "grids", named)
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""

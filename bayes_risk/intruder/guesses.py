@@ -29,9 +29,9 @@ class GuessSet:
     which depend on a few of the variables are computed once a cell. ``finer``: where these guesses
     are a coarse part of too many, turns their log posterior (G, U) into the finer guesses around
     the likely ones, and the log posterior of all that those leave out, relative to the truth's
-    (U,). ``refine``: where these guesses only look for the model's predictive, turns its log density
-    (G, U) into the next ones. ``lines``: of variables whose guesses are unevenly spaced, their
-    values (K, U), NaN where one does not count.
+    (U,). ``refine``: where these guesses only look for the model's predictive, turns its log
+    density (G, U) into the next ones. ``lines``: of variables whose guesses are unevenly spaced,
+    their values (K, U), NaN where one does not count.
     """
 
     codes: Codes

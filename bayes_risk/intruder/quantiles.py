@@ -2,8 +2,8 @@
 
 The predictive is read at points over the file's values and far beyond, then at quantiles of what
 was found, and so on: each round looks closer at where its mass is, or further out where an end cuts
-it. Between points the log of its density is taken as linear. A few rounds are enough, for guesses are weighed
-by the density and the width of their own cell, whatever place they have been given.
+it. Between points the log of its density is taken as linear. A few rounds are enough, for guesses
+are weighed by the density and the width of their own cell, whatever place they have been given.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,10 @@ from bayes_risk.data.microdata import Number
 from .guesses import GuessSet
 
 ROUNDS = 4
-ROOM = 2_000  # points at which the predictive is read, in a round
-MOST, FEWEST = 41, 5  # of one number
+ROOM = 700  # points at which the predictive is read, in a round
+MOST, FEWEST = 25, 5  # of one number
+BEYOND = np.array([0.25, 1.0, 5.0, 25.0, 125.0])  # of the range, on either side
+LEVEL = 1e-9  # rise of a log density that is none
 CENTRAL = 0.0005  # below and above the first and the last guess
 
 
@@ -66,15 +68,17 @@ class Scan:
         points = []
         for place, column in zip(places, codes.T, strict=True):
             values = column[np.isfinite(column) & (column != place.number.missing)]
-            inner = np.quantile(values, np.linspace(0, 1, max(size - 4, 3)))
-            reach = max(float(np.ptp(values)), abs(float(values[0])), 1e-300) * np.array([1.0, 99.0])
-            line = np.concatenate([inner[0] - reach, inner, inner[-1] + reach])
+            span = float(np.ptp(values)) or abs(float(values[0])) or 1.0
+            levels, reach = np.linspace(0, 1, _inner(size)), span * _beyond(size)
+            inner = np.quantile(values, levels)
+            line = np.concatenate([inner[0] - reach, inner, inner[-1] + reach[::-1]])
             points.append(_in_place(np.repeat(line[:, None], len(true), axis=1), place, true))
         return cls(places, true, others, points, then)
 
     def guesses(self) -> GuessSet:
         """The points, and what to do with the predictive's log density at them."""
-        columns = dict(self.others) | {p.q: x for p, x in zip(self.places, self.points, strict=True)}
+        scanned = {p.q: x for p, x in zip(self.places, self.points, strict=True)}
+        columns = {**self.others, **scanned}
         ordered = [columns[q] for q in sorted(columns)]
         cells = np.array(list(product(*(range(len(x)) for x in ordered))))  # shape (G, q)
         codes = np.stack([x[cells[:, q]] for q, x in enumerate(ordered)], axis=2)
@@ -108,23 +112,51 @@ class Scan:
 
     def _next(self, place: Place, line: Array, log_density: Array) -> Array:
         """Steps of a normal score over 4 deviations, and twice as far on either side."""
-        inner = quantiles(ndtr(np.linspace(-4.0, 4.0, max(len(line) - 5, 3))), line, log_density)
-        reach = np.maximum(inner[-1] - inner[0], 1e-12 * np.abs(inner[0])) * np.array([[0.5], [2.0]])
-        return _in_place(np.concatenate([inner[0] - reach, inner, inner[-1] + reach]), place, self.true)
+        size = len(line) - 1
+        inner = quantiles(ndtr(np.linspace(-4.0, 4.0, _inner(size))), line, log_density)
+        span = np.maximum(inner[-1] - inner[0], 1e-12 * np.abs(inner[0]))
+        reach = np.outer(_beyond(size), span)
+        line = np.concatenate([inner[0] - reach, inner, inner[-1] + reach[::-1]])
+        return _in_place(line, place, self.true)
+
+
+def _beyond(size: int) -> Array:
+    """How far beyond the range, the furthest first, of so many points in all."""
+    return BEYOND[: max((size - 3) // 4, 1)][:5][::-1]
+
+
+def _inner(size: int) -> int:
+    """How many points lie within the range."""
+    return max(size - 2 * len(_beyond(size)), 3)
 
 
 def quantiles(levels: Array, points: Array, log_density: Array) -> Array:
     """Of a density whose log is linear between ascending points (K, U); shape (levels, U)."""
-    low, high = np.sort(np.stack([log_density[1:], log_density[:-1]]), axis=0)
-    top = np.maximum(high.max(axis=0), -1e300)
+    top = np.maximum(log_density.max(axis=0), -1e300)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rise = high - low
-        mean = np.where(rise > 1e-6, -np.expm1(-rise) / rise, 1.0) * np.exp(high - top)
+        rise = np.diff(log_density, axis=0)
+        steep = np.abs(rise)
+        high = np.exp(np.maximum(log_density[1:], log_density[:-1]) - top)
+        mean = np.where(steep > LEVEL, -np.expm1(-steep) / steep, 1.0) * high
     areas = np.nan_to_num(mean) * np.diff(points, axis=0)
     below = np.concatenate([np.zeros((1, points.shape[1])), np.cumsum(areas, axis=0)])
     below = below / np.maximum(below[-1], 1e-300)
-    columns = zip(below.T, points.T, strict=True)
-    return np.stack([np.interp(levels, share, line) for share, line in columns], axis=1)
+    out = np.empty((len(levels), points.shape[1]))
+    for u, (share, line) in enumerate(zip(below.T, points.T, strict=True)):
+        k = np.clip(np.searchsorted(share, levels, side="left") - 1, 0, len(line) - 2)
+        within = (levels - share[k]) / np.maximum(share[k + 1] - share[k], 1e-300)
+        out[:, u] = line[k] + (line[k + 1] - line[k]) * _inverse(np.clip(within, 0, 1), rise[k, u])
+    return out
+
+
+def _inverse(share: Array, rise: Array) -> Array:
+    """Where in a cell, from 0 to 1, a share of it lies below; ``rise`` of the log density."""
+    steep = np.where(np.isfinite(rise), np.abs(rise), 0.0)
+    left = np.where(rise > 0, 1.0 - share, share)  # from the higher end
+    with np.errstate(invalid="ignore", divide="ignore"):
+        at = np.where(steep > LEVEL, -np.log1p(left * np.expm1(-steep)) / steep, left)
+    at = np.clip(np.nan_to_num(at, nan=1.0, posinf=1.0), 0.0, 1.0)
+    return np.where(rise > 0, 1.0 - at, at)
 
 
 def _laid(place: Place, line: Array, log_density: Array, true: Array) -> Array:
@@ -154,14 +186,14 @@ def _in_place(line: Array, place: Place, true: Array) -> Array:
 
 
 def _possible(line: Array, place: Place) -> Array:
-    """Points no less than the least value; above zero they are halved rather than cut."""
+    """Points no less than the least value; towards zero by factors of four."""
     lowest = place.number.lowest
     line = np.round(line) if place.number.whole else line
     if not np.isfinite(lowest):
         return line
     if lowest <= 0 or place.number.whole:
         return np.maximum(line, lowest)
-    least = np.where(line > lowest, line, np.inf).min(axis=0)  # the least that can be
+    least = np.where(line > lowest, line, np.inf).min(axis=0)  # of those that can be
     lower = np.cumsum((line <= lowest)[::-1], axis=0)[::-1]
     return np.where(line <= lowest, np.maximum(least * 0.25**lower, lowest), line)
 
@@ -176,4 +208,4 @@ def _steps(line: Array) -> Array:
 
 def truth_among(values: Array, y: Array) -> Ints:
     """Place of the true value (U,) among its guesses (K, U)."""
-    return np.abs(values - y).argmin(axis=0).astype(np.int64)
+    return np.asarray(np.abs(values - y).argmin(axis=0))

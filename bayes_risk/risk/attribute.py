@@ -508,8 +508,8 @@ def gathered(
     laid = cases.guesses.refine is None
     if not laid and (not has_predictive or method.name == "imputed"):
         raise InputError(
-            "guesses of numbers at quantiles of what the model expects (guesses=\"predictive\") are "
-            f"not offered with evidence {method.name!r}; give grids: "
+            'guesses of numbers at quantiles of what the model expects ("predictive", the default) '
+            f"are not offered with evidence {method.name!r}; a number needs a grid: "
             f"{{{names[0]!r}: Grid(percent=10, n=11), ...}}"
         )
     base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
