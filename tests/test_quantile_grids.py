@@ -95,7 +95,7 @@ def test_the_grid_follows_the_unit():
     assert np.allclose((small - 7.0) * 1e6, guesses, atol=0.02)
 
 
-# --- what priors and the posterior mean on it ------------------------------------------------------
+# --- what priors and the posterior mean on it ----------------------------------------------------
 
 
 def test_the_predictive_prior_is_the_predictive_on_uneven_steps():
@@ -147,7 +147,7 @@ def test_the_posterior_approaches_the_ratio_of_densities(grid):
         assert median == pytest.approx(line[np.searchsorted(np.cumsum(p), 0.5), k], abs=step)
 
 
-# --- models, joint guesses, whole and missing numbers -----------------------------------------------
+# --- models, joint guesses, whole and missing numbers --------------------------------------------
 
 
 def amounts(n=80, seed=4):
@@ -197,7 +197,7 @@ def test_numbers_need_no_bounds(kind):
 
 
 def test_names_of_grids_stand_for_them():
-    said = br.JointGrid({"pay": "predictive", "job": "levels"})
+    said = br.JointGrid({"pay": "predictive", "job": br.Levels()})
     assert said.grids == {"pay": br.Grid(predictive=True), "job": br.Levels()}
 
 

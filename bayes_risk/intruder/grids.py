@@ -179,8 +179,8 @@ class Grid:
         ] + ["predictive"] * bool(self.predictive)
         if len(given) != 1:
             raise InputError(
-                f"a Grid was given {given or 'none'} of percent, additive, bounds, values and "
-                "predictive; give exactly one: Grid(percent=10, n=11)"
+                f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
+                "exactly one: Grid(percent=10, n=11), or Grid(predictive=True) alone"
             )
         at_least("n", self.n, 3 if self.predictive else 2)
         one_of("truth", self.truth, ("error", "add", "nearest"))
@@ -319,7 +319,6 @@ class Levels:
 
 PREDICTIVE = "predictive"
 OVER = Grid(predictive=True)
-WORDS = {PREDICTIVE: OVER, "levels": Levels()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -356,8 +355,10 @@ class JointGrid(Guesses):
 
     def __post_init__(self) -> None:
         at_least("budget", self.budget, 16)
-        named = {c: WORDS.get(g, g) if isinstance(g, str) else g for c, g in self.grids.items()}
-        object.__setattr__(self, "grids", named)
+        over = dict.fromkeys(
+            (c for c, g in self.grids.items() if isinstance(g, str) and g == PREDICTIVE), OVER
+        )
+        object.__setattr__(self, "grids", {**self.grids, **over})
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""

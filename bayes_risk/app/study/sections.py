@@ -96,7 +96,9 @@ def _guesses(value: Any) -> Any:
     """Read one grid for all numbers, or a table of column = grid."""
     if not isinstance(value, Mapping):
         return value
-    by_column = any(isinstance(v, str | Mapping | Part) for v in value.values())
+    by_column = any(
+        isinstance(v, Mapping | Part) or v in get_args(OfColumn) for v in value.values()
+    )
     return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
 
 
@@ -111,7 +113,8 @@ def made_guesses(guesses: Any, budget: int) -> Any:
     if isinstance(guesses, str):
         return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
     if isinstance(guesses, dict):
-        grids = {name: g if isinstance(g, str) else g.made() for name, g in guesses.items()}
+        named = {"levels": br.Levels(), "predictive": br.Grid(predictive=True)}
+        grids = {c: named[g] if isinstance(g, str) else g.made() for c, g in guesses.items()}
         return br.JointGrid(grids, budget=budget)
     return guesses.made()
 
