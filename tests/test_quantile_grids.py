@@ -147,6 +147,29 @@ def test_the_posterior_approaches_the_ratio_of_densities(grid):
         assert median == pytest.approx(line[np.searchsorted(np.cumsum(p), 0.5), k], abs=step)
 
 
+def test_a_value_far_from_all_others_is_a_guess_and_widens_no_other():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"x": rng.normal(size=60)})
+    df["y"] = df["x"] + rng.normal(size=60)
+    df.loc[0, "y"] = 1e4
+    model = br.models.Regression({"y": "1 + x"}, families={"y": "normal"})
+    fit = model.fit(df, draws=20, chains=2, random_seed=1)
+    kept, guesses = gathered(fit, fit.synthesize(2, random_seed=2), OVER, [0])
+    assert guesses[-1, 0] == 1e4 and not (kept.grid.cut | kept.grid.coarse).any()
+    p = np.exp(kept.risk("predictive").log_prior[:, 0])
+    assert p[-1] < 1e-12 and p[1:-2].max() < 0.08
+
+
+def test_many_numbers_have_as_many_guesses_as_can_be_combined():
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame(rng.normal(size=(60, 6)), columns=list("abcdex"))
+    model = br.models.Regression(dict.fromkeys("abcde", "1 + x"), dict.fromkeys("abcde", "normal"))
+    fit = model.fit(df, draws=20, chains=2, random_seed=1)
+    kept = br.attribute_evidence(fit, fit.synthesize(2, random_seed=2), targets=[0], random_seed=3)
+    assert kept.cases.guesses.finer is None and kept.cases.guesses.counted.sum() == 7**5
+    assert not (kept.grid.cut | kept.grid.coarse).any()
+
+
 # --- models, joint guesses, whole and missing numbers --------------------------------------------
 
 

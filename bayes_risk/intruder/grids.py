@@ -436,13 +436,14 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     By default neighbours of the truth, or, where numbers are guessed, quantiles of the predictive.
     """
     if guesses is None:
-        guesses = OVER if numbers else Neighbourhood(1)
+        guesses = PREDICTIVE if numbers else Neighbourhood(1)
     if isinstance(guesses, str):
         if one_of("guesses", guesses, (PREDICTIVE,)) and not numbers:
             raise InputError(
                 f'guesses="{PREDICTIVE}" is about numbers, and none is guessed; leave guesses out'
             )
-        guesses = OVER
+        n = int(np.clip(JointGrid({}).budget ** (1 / len(numbers)), 3, 11))  # no search of many
+        guesses = Grid(predictive=True, n=n)
     if isinstance(guesses, Mapping):
         return JointGrid(guesses)
     if isinstance(guesses, Grid):

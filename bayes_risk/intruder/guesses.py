@@ -78,7 +78,7 @@ class GuessSet:
             if len(line) > 1:
                 codes = self.codes[:, u, q].astype(float)
                 at = np.minimum(np.searchsorted(line, codes), len(line) - 1)
-                log_width = np.log(np.diff(edges(line)))[at]
+                log_width = np.log(cells(line))[at]
                 out[:, u] = np.where(line[at] == codes, log_width, 0.0)  # 0: a missing value
         return out
 
@@ -87,6 +87,19 @@ class GuessSet:
         """Log volume of the cell around each guess, over all variables, shape (G, U)."""
         none = np.zeros(self.codes.shape[:2])
         return none if not self.lines else sum((self.log_width(q) for q in self.lines), none)
+
+
+def cells(line: Array) -> Array:
+    """Widths (G,) of the cells around ascending values, half way to both neighbours; ends mirrored.
+
+    The first and the last gap count as at most three times the next: a true value far from all
+    others would give its neighbour all that lies between.
+    """
+    gap = np.diff(line)
+    if len(gap) > 1:
+        gap[0], gap[-1] = min(gap[0], 3 * gap[1]), min(gap[-1], 3 * gap[-2])
+    width: Array = (np.append(gap[:1], gap) + np.append(gap, gap[-1:])) / 2
+    return width
 
 
 def edges(line: Array) -> Array:

@@ -22,7 +22,7 @@ from .guesses import GuessSet
 
 ROUNDS = 4
 ROOM = 700  # points at which the predictive is read, in a round
-MOST, FEWEST = 25, 5  # of one number
+MOST, FEWEST, ENOUGH = 25, 5, 9  # of one number
 BEYOND = np.array([0.25, 1.0, 5.0, 25.0, 125.0])  # of the range, on either side
 LEVEL = 1e-9  # rise of a log density that is none
 CENTRAL = 0.0005  # below and above the first and the last guess
@@ -60,11 +60,25 @@ class Scan:
         others: Mapping[int, Array],
         then: Callable[[Mapping[int, Array]], GuessSet],
     ) -> "Scan":
-        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range."""
+        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range.
+
+        Several numbers together, or, where that leaves few points, each given the true others.
+        """
         if np.prod([len(v) for v in others.values()]) * FEWEST ** len(places) > ROOM:
             others = {q: true[None, :, q] for q in others}  # given their true values
         left = ROOM / np.prod([len(v) for v in others.values()])
         size = int(np.clip(left ** (1 / len(places)), FEWEST, MOST))
+        if size < ENOUGH and len(places) > 1:
+
+            def given(some: Sequence[Place]) -> dict[int, Array]:
+                free = {p.q for p in some}
+                return {q: true[None, :, q] for q in range(true.shape[1]) if q not in free}
+
+            def rest(laid: Mapping[int, Array]) -> GuessSet:
+                how = places[1:], true, codes[:, 1:], given(places[1:])
+                return cls.of(*how, lambda more: then({**laid, **more})).guesses()
+
+            return cls.of(places[:1], true, codes[:, :1], given(places[:1]), rest)
         points = []
         for place, column in zip(places, codes.T, strict=True):
             values = column[np.isfinite(column) & (column != place.number.missing)]

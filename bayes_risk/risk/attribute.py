@@ -319,7 +319,7 @@ def attribute_risk(
     release: Release,
     *,
     intruder: Intruder | None = None,
-    guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
+    guesses: Guesses | Grid | str | Mapping[str, Grid | Levels | str] | None = None,
     prior: priors.Prior | None = None,
     targets: Any = None,
     evidence: str | None = None,
@@ -344,9 +344,10 @@ def attribute_risk(
         The m synthetic data sets.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default.
-    guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
-        The values y* considered; by default all that differ from the truth in one variable. Numbers
-        need a `Grid`; a mapping gives every combination of what it lists.
+    guesses : Neighbourhood, Hamming, Listed, Grid, "predictive", or mapping of column, optional
+        The values y* considered; by default all that differ from the truth in one variable, or,
+        where numbers are guessed, every combination of these at quantiles of what the model expects
+        (``"predictive"``) and all levels. A mapping gives every combination of what it lists.
     prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By

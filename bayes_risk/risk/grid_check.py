@@ -14,7 +14,7 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Number, Variable
-from bayes_risk.intruder.guesses import GuessSet, edges
+from bayes_risk.intruder.guesses import GuessSet, cells, edges
 
 PLAUSIBLE = 0.5 * 3.2905**2  # log of peak over density there, under a normal predictive
 CORE = np.log(2.0)  # an end where the density is more than half the peak cuts the predictive
@@ -58,7 +58,7 @@ def grid_check(
             log_p = np.full(len(line), -np.inf)
             np.logaddexp.at(log_p, where, log_mass[kept, u])
             if uneven := q in guesses.lines:
-                log_p -= np.log(np.diff(edges(line)))
+                log_p -= np.log(cells(line))
             own = line == guesses.codes[guesses.truth[u], u, q]
             if not np.isfinite(log_p).any():
                 continue
@@ -71,7 +71,7 @@ def grid_check(
             least = np.inf if uneven or len(line) <= 3 else np.abs(line - line[own])[~own].min()
             if least < 0.5 * np.median(np.diff(line)):
                 line, log_p = line[~own], log_p[~own]  # the truth was added to a coarser grid
-            weights = log_p + np.log(np.diff(edges(line)))
+            weights = log_p + np.log(cells(line) if uneven else np.diff(edges(line)))
             share = np.exp(weights - log_sum(weights))
             finest = variable.whole and np.diff(line).min() <= 1
             coarse[u] |= bool(1.0 / (share**2).sum() < FEWEST) and not finest
