@@ -170,7 +170,7 @@ def _inverse(share: Array, rise: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         at = np.where(steep > LEVEL, -np.log1p(left * np.expm1(-steep)) / steep, left)
     at = np.clip(np.nan_to_num(at, nan=1.0, posinf=1.0), 0.0, 1.0)
-    return np.where(rise > 0, 1.0 - at, at)
+    return np.asarray(np.where(rise > 0, 1.0 - at, at))
 
 
 def _laid(place: Place, line: Array, log_density: Array, true: Array) -> Array:
