@@ -19,12 +19,12 @@ def outcome(fit, release, grid, **how):
     return next(o for o in (ABOVE, OPEN, WITHIN) if o in found)
 
 
-def released(family="normal", n=150, spread=0.5, leverage=None):
-    rng = np.random.default_rng(1)
+def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.0, shift=0.0):
+    rng = np.random.default_rng(seed)
     x = rng.normal(size=n)
     if leverage is not None:
         x[0] = leverage
-    y = 10 + 0.3 * x + spread * rng.normal(size=n)
+    y = scale * (10 + 0.3 * x + spread * rng.normal(size=n) + shift)
     df = pd.DataFrame({"x": x, "y": np.exp(y) if family == "lognormal" else y})
     model = br.models.Regression({"y": "1 + x"}, families={"y": family})
     fit = model.fit(df, draws=20, chains=2, random_seed=1)
@@ -94,3 +94,55 @@ def test_verdicts_take_the_flat_prior_over_plausible_guesses():
     by_hand = np.exp(by_hand - by_hand.max(axis=0))
     assert np.allclose(np.exp(kept.log_probability), by_hand / by_hand.sum(axis=0))
     assert np.allclose(np.exp(kept.log_prior).sum(axis=0), 1.0)
+
+
+# --- one release, one verdict, whatever the grid -------------------------------------------------
+
+EVEN = [br.Grid(additive=reach, n=n) for reach in (1.7, 3.0, 15.0) for n in (11, 21, 101)]
+LAID = [br.Grid(predictive=True, n=n) for n in (11, 21, 101)]
+
+
+def one_verdict(found):
+    """Inconclusive apart, all say the same; and not all are inconclusive."""
+    return len(set(found) - {OPEN}) == 1
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("leverage", [None, 8.0, 10.0, 20.0])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_grids_differ_in_being_inconclusive_alone(leverage, seed):
+    made = released(leverage=leverage, seed=seed)
+    found = [outcome(*made, grid) for grid in EVEN + LAID]
+    assert one_verdict(found), found
+    assert OPEN not in found[-3:]
+
+
+@pytest.mark.parametrize("unit", [(1e-3, 0.0), (1.0, -10.0)])
+def test_nor_does_the_unit_decide_or_the_place_of_zero(unit):
+    """Within 10 % of a number near zero there is nothing."""
+    scale, shift = unit
+    for leverage, wanted in ((None, WITHIN), (20.0, ABOVE)):
+        made = released(leverage=leverage, scale=scale, shift=shift)
+        grids = [br.Grid(additive=3.0 * scale, n=101), br.Grid(predictive=True, n=21)]
+        assert [outcome(*made, grid) for grid in grids] == [wanted, wanted]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(("leverage", "wanted"), [(None, WITHIN), (20.0, ABOVE)])
+def test_two_numbers_together_and_each_have_one_verdict(leverage, wanted):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=120)
+    if leverage is not None:
+        x[0] = leverage
+    y, z = (a + 0.3 * x + 0.5 * rng.normal(size=120) for a in (10, 5))
+    model = br.models.Regression(
+        {"y": "1 + x", "z": "1 + x"}, families={"y": "normal", "z": "normal"}
+    )
+    fit = model.fit(pd.DataFrame({"x": x, "y": y, "z": z}), draws=20, chains=2, random_seed=1)
+    release = fit.synthesize(3, random_seed=2)
+    found = []
+    for grid in (br.Grid(additive=3.0, n=13), br.Grid(additive=4.0, n=41), *LAID[:2]):
+        risk = br.attribute_risk(fit, release, guesses=grid, targets=list(range(60)), random_seed=3)
+        reasons = [r for r in judge(risk, None).reasons if r.measure.startswith(JUDGED)]
+        found += [next(o for o in (ABOVE, OPEN, WITHIN) if o in {r.outcome for r in reasons})]
+    assert one_verdict(found) and wanted in found, found

@@ -103,7 +103,7 @@ ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(
         ({k: ALL[k] for k in ("w", "y")}, "'v' is a number, and a number needs a grid"),
         (ALL | {"x": br.Grid(additive=1)}, "names column 'x', which is not guessed"),
         (ALL | {"w": br.Neighbourhood(1)}, "'w' is a number, and a number needs"),
-        (None, "'w' is a number, and a number needs a grid"),
+        (None, "C\\(w\\)"),
     ],
 )
 def test_guesses(fit, guesses, message):

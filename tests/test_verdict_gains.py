@@ -12,6 +12,7 @@ from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.reporting.verdicts.attribute import at_most, gains
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from bayes_risk.risk.closeness import nearest
 from tests.edge_results import attribute, identification
 from tests.numeric_results import INCOME, JOB, numeric
 
@@ -179,3 +180,42 @@ def test_of_targets_named_by_hand_nothing_is_said_of_the_others():
 def test_a_sample_that_is_above_is_above():
     verdict = judge(sampled(400, 20, p=0.9), CALM)
     assert verdict.headline == "Above your thresholds; of 400 records 20 were audited."
+
+
+# --- near to a number ----------------------------------------------------------------------------
+
+
+def test_the_nearest_values_are_those_to_which_the_release_adds_most():
+    rng = np.random.default_rng(3)
+    values = np.sort(rng.normal(50, 20, size=(15, 4)), axis=0)
+    prior, p = (rng.dirichlet(np.ones(15), size=4).T for _ in range(2))
+    risk = numeric(values[..., None], p, prior, variables=(INCOME,), mcse=0.0)
+    found = nearest(risk, [0])
+    for u in range(4):
+        far = np.abs(values[:, u] - values[risk.truth[u], u])
+        windows = [far <= r for r in far]
+        allowed = [w for w in windows if prior[w, u].sum() <= 0.5 or w.sum() == 1]
+        added = max(p[w, u].sum() - prior[w, u].sum() for w in allowed)
+        row = found.iloc[u]
+        assert row["probability"] - row["prior"] == pytest.approx(added)
+        assert row["prior"] in [pytest.approx(prior[w, u].sum()) for w in allowed]
+
+
+def test_nearest_values_of_several_variables_have_the_true_category():
+    codes = np.array([[[v, j]] for v in (10.0, 20.0, 40.0) for j in (0, 1)])
+    prior = np.full((6, 1), 1 / 6)
+    p = np.array([[0.3], [0.1], [0.3], [0.1], [0.1], [0.1]])
+    risk = numeric(codes, p, prior, variables=(INCOME, JOB), mcse=0.0)
+    found = nearest(risk, [0, 1])
+    assert found["prior"].item() == pytest.approx(2 / 6)
+    assert found["probability"].item() == pytest.approx(0.6)
+
+
+def test_the_verdict_says_where_single_variables_are_not_judged():
+    codes = np.array([[[0, 0]], [[1, 0]], [[2, 0]], [[0, 1]]], dtype=float)
+    places = Variable("place", tuple("abc"), False, object)
+    risk = numeric(codes, np.full((4, 1), 0.25), variables=(places, JOB), mcse=0.0)
+    said = judge(replace(risk, assumptions=ASKED), CALM).assumptions
+    assert "single variables are not judged" in said and 'place = "levels"' in said
+    free = replace(risk, guesses=np.concatenate([codes[:3], [[[1, 1]]]]), assumptions=ASKED)
+    assert "not judged" not in judge(free, CALM).assumptions

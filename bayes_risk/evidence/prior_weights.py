@@ -18,7 +18,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.intruder.grids import edges, log_widths
+from bayes_risk.intruder.grids import log_widths
+from bayes_risk.intruder.guesses import edges
 from bayes_risk.intruder.priors import NAMED, Density, Interval, MixedPrior, Prior, TruthFactor
 from bayes_risk.release.release import EncodedRelease
 
@@ -50,11 +51,13 @@ class PriorWeights(NamedTuple):
     """A prior over the guesses of each target.
 
     ``log_p`` (G, U), normalised; ``from_base`` (G, U): which share of each guess's prior was
-    estimated by the base fit, or None: nothing was.
+    estimated by the base fit, or None: nothing was; ``log_widths`` (G, U): of the cells that turn
+    the base fit's density into probabilities, where steps are uneven.
     """
 
     log_p: Array
     from_base: Array | None = None
+    log_widths: Array | float = 0.0
 
 
 def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
@@ -62,15 +65,18 @@ def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
 
     ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
     each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
-    model; ``"release"``: product of the margins of the released files, with one added to every
-    level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`; a
-    `Density`; an `Interval`; a `MixedPrior`; an array of G weights; or a function from the
-    DataFrame of a target's guesses to weights.
+    model, times the width of the cell where steps are uneven; ``"release"``: product of the margins
+    of the released files, with one added to every level, or cell of a grid; ``"release-joint"``:
+    the guessed values together; a `TruthFactor`; a `Density`; an `Interval`; a `MixedPrior`; an
+    array of G weights; or a function from the DataFrame of a target's guesses to weights.
     """
     if not isinstance(prior, MixedPrior):
         raw = np.where(context.cases.guesses.counted, _raw(prior, context), -np.inf)
         estimated = isinstance(prior, str) and prior == "predictive"
-        return PriorWeights(raw - log_sum(raw), np.ones(raw.shape) if estimated else None)
+        log_p = raw - log_sum(raw)
+        if not estimated:
+            return PriorWeights(log_p)
+        return PriorWeights(log_p, np.ones(raw.shape), context.cases.guesses.log_widths)
     parts = [prior_weights(part, context) for part in prior.priors]
     logs = np.stack([part.log_p for part in parts])
     logs += np.log(np.array(prior.weights))[:, None, None]
@@ -79,7 +85,8 @@ def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
         return PriorWeights(total)
     share = np.exp(logs - np.where(total > -np.inf, total, 0.0))
     known = [0.0 if part.from_base is None else part.from_base for part in parts]
-    return PriorWeights(total, np.sum([s * k for s, k in zip(share, known, strict=True)], axis=0))
+    from_base = np.sum([s * k for s, k in zip(share, known, strict=True)], axis=0)
+    return PriorWeights(total, from_base, context.cases.guesses.log_widths)
 
 
 def _raw(prior: Prior, context: PriorContext) -> Array:
@@ -154,7 +161,7 @@ def _named(prior: str, context: PriorContext) -> Array:
             'prior="predictive" is not offered for a fit with record weights: its predictives are '
             "powers of densities; give the prior as a function"
         )
-    return base
+    return base + cases.guesses.log_widths
 
 
 def _from_release(context: PriorContext, *, joint: bool) -> Array:

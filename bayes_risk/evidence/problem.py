@@ -15,7 +15,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
-from bayes_risk.intruder.guesses import Guesses, Neighbourhood, possible
+from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -68,7 +68,7 @@ class AuditProblem:
         drawn(fit, release)  # refused where the model has no evidence for it
         encoded = EncodedRelease.of(release, fit.microdata)
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
-        weighed = as_guesses(Neighbourhood(1) if guesses is None else guesses, numbers)
+        weighed = as_guesses(guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
         if not (encoded.corresponds or capabilities.any_rows or capabilities.none_because):
             capabilities = capabilities.refused(

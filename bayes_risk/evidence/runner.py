@@ -235,6 +235,16 @@ class EvidenceRunner:
             return found.base
         return self.can.predicting.log_prior(self.release, cases)
 
+    def expected(self, cases: Targets) -> Array:
+        """Log p(y* | y_A) (G, U) up to a constant, of the model or the base fit."""
+        if self.can.predicting is not None:
+            return self.can.predicting.log_prior(self.release, cases)
+        self._begin(cases)
+        rngs = self.rng.spawn(len(self.chains))
+        each = zip(self.chains, rngs, strict=True)
+        how = self.n_jobs, self.read
+        return pooled([ratio_of_fit(c.posterior(0), cases, rng, *how) for c, rng in each]).value
+
     def before(self, cases: Targets, found: Evidence) -> Ratio:
         """Log p(y* | y_A) relative to the truth, before anything was published.
 

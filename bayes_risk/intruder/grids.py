@@ -23,7 +23,8 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, check_room, no_grid
+from .guesses import Guesses, GuessSet, Neighbourhood, check_room, edges, no_grid
+from .quantiles import Place, Scan, truth_among
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
@@ -36,7 +37,12 @@ class Search:
     """
 
     def __init__(
-        self, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
+        self,
+        points: Sequence[Array],
+        counted: Sequence[Flags],
+        truth: Sequence[Ints],
+        budget: int,
+        lines: Mapping[int, Array] | None = None,
     ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)
@@ -51,6 +57,7 @@ class Search:
                 f"{budget:,}; raise the budget, or take coarser grids"
             )
         self.budget, column = budget, np.arange(len(truth[0]))
+        self.lines = lines or {}
         self.points, self.counted, self.truth = [], [], []
         for p, c, t in zip(points, counted, truth, strict=True):
             # in ascending order, so that blocks hold neighbours; those that do not count last
@@ -84,7 +91,7 @@ class Search:
         codes = np.stack([p[at, column] for p, _, at in pairs], axis=2)
         counted = np.logical_and.reduce([c[at, column] for _, c, at in pairs]) & ~self.is_truth
         found = GuessSet.after_truth(self.true, codes, counted, self.cells)
-        return replace(found, finer=self.finer)
+        return replace(found, finer=self.finer, lines=self.lines)
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
         """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
@@ -108,12 +115,12 @@ class Search:
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
         found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
-        return found, change(log_sum(mass), log_p[0])
+        return replace(found, lines=self.lines), change(log_sum(mass), log_p[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Guesses for one number. Give exactly one of `percent`, `additive`, `bounds`, `values`.
+    """Guesses for one number, in exactly one of five ways.
 
     Parameters
     ----------
@@ -126,9 +133,13 @@ class Grid:
         that may be missing, "missing" too.
     values : sequence of float, optional
         These, the same for every target.
+    predictive : bool
+        At quantiles of what the model expects of each record, given all that the intruder knows:
+        the ends of the central 99.9 %, and ``n - 2`` quantiles at equal steps between. The truth
+        takes the place of the nearest. No bounds need to be chosen.
     n : int
-        Number of guesses, evenly spaced. Whole numbers (integer columns) are guessed as whole
-        numbers: every one in the range if there are at most n, else n of them.
+        Number of guesses, evenly spaced but for the last two ways. Whole numbers (integer columns)
+        are guessed as whole numbers: every one in the range if there are at most n, else n of them.
     truth : {"error", "add", "nearest"}
         Where the grid has no place for the true value of a target: stop, add it as one more guess,
         or let the nearest guess stand for it. A grid around the truth has a place if n is odd.
@@ -136,12 +147,17 @@ class Grid:
     Raises
     ------
     InputError
-        None or several of the four, or values that make no grid; targets whose truth has no place;
+        None or several of the five, or values that make no grid; targets whose truth has no place;
         ranges that leave one guess (a percentage of zero); guesses of whole numbers that are none.
 
     Notes
     -----
     A grid centred on the truth tells the intruder where to look: read the risk against its prior.
+
+    *Steps of unequal width* (``predictive``, ``values``): ``"predictive"`` and the verdict's flat
+    prior weigh a guess by the width of its cell, half way to either neighbour, so that both mean
+    what they do on even steps. ``"uniform"`` gives all guesses the same probability, and is nearly
+    the predictive where guesses are its quantiles.
 
     Examples
     --------
@@ -153,20 +169,23 @@ class Grid:
     additive: float | None = None
     bounds: tuple[float, float] | None = None
     values: Sequence[float] | None = None
+    predictive: bool = False
     n: int = 11
     truth: str = "error"
 
     def __post_init__(self) -> None:
         given = [
             k for k in ("percent", "additive", "bounds", "values") if getattr(self, k) is not None
-        ]
+        ] + ["predictive"] * bool(self.predictive)
         if len(given) != 1:
             raise InputError(
                 f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
-                "exactly one: Grid(percent=10, n=11)"
+                "exactly one: Grid(percent=10, n=11), or Grid(predictive=True) alone"
             )
-        at_least("n", self.n, 2)
+        at_least("n", self.n, 3 if self.predictive else 2)
         one_of("truth", self.truth, ("error", "add", "nearest"))
+        if self.predictive:
+            return
         listed: Any = getattr(self, given[0])
         if given[0] in ("percent", "additive"):
             positive(given[0], listed)
@@ -260,10 +279,16 @@ class Grid:
             where = f"within {self.percent:g} % of the truth"
         elif self.additive is not None:
             where = f"within {self.additive:g} of the truth"
+        elif self.predictive:
+            return f"{count} values at quantiles of what the model expects, one the truth"
         elif self.bounds is not None:
             where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"
         stand_in = {"error": "", "add": " and the truth", "nearest": ", the nearest for the truth"}
         return f"{count} values {where}{stand_in[self.truth]}"
+
+
+def _is_predictive(grid: Any) -> bool:
+    return isinstance(grid, Grid) and grid.predictive
 
 
 def _can_be(grid: Array, number: Number) -> Flags:
@@ -292,14 +317,19 @@ class Levels:
         return "every level"
 
 
+PREDICTIVE = "predictive"
+OVER = Grid(predictive=True)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JointGrid(Guesses):
     """Every combination of the guesses for several variables.
 
     Parameters
     ----------
-    grids : mapping of column to Grid or Levels
+    grids : mapping of column to Grid, Levels or "predictive"
         One for every guessed variable; categories that are left out get all their `Levels`.
+        ``"predictive"`` is ``Grid(predictive=True)``.
     budget : int
         Most guesses for a target. A larger grid is searched coarse to fine, and the result says
         what share of the posterior was left out (``left_out``).
@@ -320,11 +350,15 @@ class JointGrid(Guesses):
     'income: 11 values within 10 % of the truth; sex: every level'
     """
 
-    grids: Mapping[str, Grid | Levels]
+    grids: Mapping[str, Any]
     budget: int = 20_000
 
     def __post_init__(self) -> None:
         at_least("budget", self.budget, 16)
+        over = dict.fromkeys(
+            (c for c, g in self.grids.items() if isinstance(g, str) and g == PREDICTIVE), OVER
+        )
+        object.__setattr__(self, "grids", {**self.grids, **over})
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
@@ -347,29 +381,69 @@ class JointGrid(Guesses):
         check_room(
             max((of.n for of in chosen if isinstance(of, Grid)), default=0), 1, len(profiles)
         )
-        points, truth, counted = [], [], []
-        for j, variable, grid in zip(columns, variables, chosen, strict=True):
-            values, true = grid.points(profiles[:, j].astype(float), variable)
-            points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
+        true = profiles[:, columns]
+        of_column = list(zip(variables, chosen, strict=True))
+        fixed = {
+            q: grid.points(true[:, q].astype(float), variable)
+            for q, (variable, grid) in enumerate(of_column)
+            if not _is_predictive(grid)
+        }
+        places = [Place(q, v, g.n) for q, (v, g) in enumerate(of_column) if _is_predictive(g)]
+
+        def combined(laid: Mapping[int, Array]) -> GuessSet:
+            over = {q: (x, truth_among(x, true[:, q].astype(float))) for q, x in laid.items()}
+            return self._combined(fixed | over, variables, true.dtype)
+
+        if not places:
+            return combined({})
+        own = columns[[p.q for p in places]]
+        others = {q: values for q, (values, _) in fixed.items()}
+        codes = microdata.codes[:, own].astype(float)
+        return Scan.of(places, true.astype(float), codes, others, combined).guesses()
+
+    def _combined(
+        self, found: Mapping[int, tuple[Array, Ints]], variables: Sequence[Any], dtype: Any
+    ) -> GuessSet:
+        """Every combination of the values (K, U) of each variable, with the place of the truth."""
+        points, truth, counted, lines = [], [], [], {}
+        for q, variable in enumerate(variables):
+            values, true = found[q]
+            points.append(values.astype(dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
+            grid = self.grids.get(variable.name)
+            if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
+                kept = counted[-1] & (values != variable.missing)
+                lines[q] = np.where(kept, values, np.nan)
         size = math.prod(len(p) for p in points)
-        check_room(min(size, self.budget), len(points), len(profiles))
+        check_room(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:
-            return Search(points, counted, truth, self.budget).coarse()
+            return Search(points, counted, truth, self.budget, lines).coarse()
         sizes = [len(p) for p in points]
         cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
         codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
         kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
         place = np.ravel_multi_index(tuple(truth), tuple(sizes))
-        return GuessSet(codes, place.astype(np.int64), kept, cells)
+        return GuessSet(codes, place.astype(np.int64), kept, cells, lines=lines)
 
     def in_words(self) -> str:
         return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
-    """Guesses as the user gave them: a mapping of grids, one Grid for all numbers, or ready."""
+    """Guesses as the user gave them: a mapping of grids, one for all numbers, or ready.
+
+    By default neighbours of the truth, or, where numbers are guessed, quantiles of the predictive.
+    """
+    if guesses is None:
+        guesses = PREDICTIVE if numbers else Neighbourhood(1)
+    if isinstance(guesses, str):
+        if one_of("guesses", guesses, (PREDICTIVE,)) and not numbers:
+            raise InputError(
+                f'guesses="{PREDICTIVE}" is about numbers, and none is guessed; leave guesses out'
+            )
+        n = int(np.clip(JointGrid({}).budget ** (1 / len(numbers)), 3, 11))  # no search of many
+        guesses = Grid(predictive=True, n=n)
     if isinstance(guesses, Mapping):
         return JointGrid(guesses)
     if isinstance(guesses, Grid):
@@ -395,17 +469,6 @@ def _counted(values: Array, truth: Ints) -> Flags:
     repeats |= values == values[truth, at]
     repeats[truth, at] = False
     return ~repeats
-
-
-def edges(line: Array) -> Array:
-    """Edges (G + 1,) of the cells around ascending values (G,), G at least 2; ends mirrored."""
-    return np.concatenate(
-        [
-            [1.5 * line[0] - 0.5 * line[1]],
-            (line[1:] + line[:-1]) / 2,
-            [1.5 * line[-1] - 0.5 * line[-2]],
-        ]
-    )
 
 
 def log_widths(values: Array, counted: Flags) -> Array:

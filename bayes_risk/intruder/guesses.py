@@ -1,7 +1,7 @@
 """The sets of y*: which values the intruder considers for a target."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Protocol
 
@@ -29,7 +29,9 @@ class GuessSet:
     which depend on a few of the variables are computed once a cell. ``finer``: where these guesses
     are a coarse part of too many, turns their log posterior (G, U) into the finer guesses around
     the likely ones, and the log posterior of all that those leave out, relative to the truth's
-    (U,).
+    (U,). ``refine``: where these guesses only look for the model's predictive, turns its log
+    density (G, U) into the next ones. ``lines``: of variables whose guesses are unevenly spaced,
+    their values (K, U), NaN where one does not count.
     """
 
     codes: Codes
@@ -37,6 +39,8 @@ class GuessSet:
     counted: Flags
     cells: Ints
     finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
+    refine: "Callable[[Array], GuessSet] | None" = None
+    lines: Mapping[int, Array] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -62,7 +66,51 @@ class GuessSet:
 
     def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
         """The guesses of some of the targets."""
-        return GuessSet(self.codes[:, which], self.truth[which], self.counted[:, which], self.cells)
+        lines = {q: line[:, which] for q, line in self.lines.items()}
+        kept = self.codes[:, which], self.truth[which], self.counted[:, which]
+        return GuessSet(*kept, self.cells, lines=lines)
+
+    def log_width(self, q: int) -> Array:
+        """Log width (G, U) of the cell around variable q of each guess; 0 where steps are even."""
+        out = np.zeros(self.codes.shape[:2])
+        for u, values in enumerate(self.lines[q].T if q in self.lines else ()):
+            line = np.unique(values[~np.isnan(values)])
+            if len(line) > 1:
+                codes = self.codes[:, u, q].astype(float)
+                at = np.minimum(np.searchsorted(line, codes), len(line) - 1)
+                log_width = np.log(cells(line))[at]
+                out[:, u] = np.where(line[at] == codes, log_width, 0.0)  # 0: a missing value
+        return out
+
+    @property
+    def log_widths(self) -> Array:
+        """Log volume of the cell around each guess, over all variables, shape (G, U)."""
+        none = np.zeros(self.codes.shape[:2])
+        return none if not self.lines else sum((self.log_width(q) for q in self.lines), none)
+
+
+def cells(line: Array) -> Array:
+    """Widths (G,) of the cells around ascending values, half way to both neighbours; ends mirrored.
+
+    The first and the last gap count as at most three times the next: a true value far from all
+    others would give its neighbour all that lies between.
+    """
+    gap = np.diff(line)
+    if len(gap) > 1:
+        gap[0], gap[-1] = min(gap[0], 3 * gap[1]), min(gap[-1], 3 * gap[-2])
+    width: Array = (np.append(gap[:1], gap) + np.append(gap, gap[-1:])) / 2
+    return width
+
+
+def edges(line: Array) -> Array:
+    """Edges (G + 1,) of the cells around ascending values (G,), G at least 2; ends mirrored."""
+    return np.concatenate(
+        [
+            [1.5 * line[0] - 0.5 * line[1]],
+            (line[1:] + line[:-1]) / 2,
+            [1.5 * line[-1] - 0.5 * line[-2]],
+        ]
+    )
 
 
 class Guesses(Protocol):
@@ -193,7 +241,7 @@ def no_grid(microdata: Microdata, name: str) -> InputError:
         )
     return InputError(
         f"column {name!r} is a number, and a number needs a grid: "
-        f'guesses={{"{name}": Grid(percent=10, n=11), ...}}{codes}'
+        f'guesses={{"{name}": "predictive", ...}}, or Grid(percent=10, n=11){codes}'
     )
 
 

@@ -23,7 +23,8 @@ ATTRIBUTE = {
     ),
     "Grid": (
         "The values of a number that the intruder considers. A grid centred on the truth tells "
-        "where to look, and how far off the intruder can be at most."
+        "where to look, and how far off the intruder can be at most; one at quantiles of what the "
+        "model expects does not."
     ),
     "Prior": "How probable the intruder finds each guess before the release.",
     "Random guess": "One divided by the number of guesses.",

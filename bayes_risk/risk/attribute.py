@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.checkpoint import begin_work
+from bayes_risk._core.checkpoint import begin_work, stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
@@ -30,7 +30,7 @@ from bayes_risk.evidence.problem import AuditProblem, Sample
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
-from bayes_risk.intruder.guesses import Guesses
+from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.exposure_result import Exposure
@@ -319,7 +319,7 @@ def attribute_risk(
     release: Release,
     *,
     intruder: Intruder | None = None,
-    guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
+    guesses: Guesses | Grid | str | Mapping[str, Grid | Levels | str] | None = None,
     prior: priors.Prior | None = None,
     targets: Any = None,
     evidence: str | None = None,
@@ -344,9 +344,10 @@ def attribute_risk(
         The m synthetic data sets.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default.
-    guesses : Neighbourhood, Listed, Grid, or mapping of column to Grid or Levels, optional
-        The values y* considered; by default all that differ from the truth in one variable. Numbers
-        need a `Grid`; a mapping gives every combination of what it lists.
+    guesses : Neighbourhood, Listed, Grid, "predictive", or mapping of column, optional
+        The values y* considered; by default all that differ from the truth in one variable, or,
+        where numbers are guessed, every combination of these at quantiles of what the model expects
+        (``"predictive"``) and all levels. A mapping gives every combination of what it lists.
     prior : str, TruthFactor, Density, Interval, MixedPrior, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
@@ -533,13 +534,26 @@ def gathered(
         )
     # a prior that does not suit is refused here
     has_predictive = has_base or problem.capabilities.predicting is not None
-    base = np.zeros(problem.cases.guesses.codes.shape[:2]) if has_predictive else None
-    context = PriorContext(fit.microdata, problem.cases, problem.release, base)
-    prior_weights(search_prior, context)
+    cases, encoded, searched = problem.cases, problem.release, None
+    laid = cases.guesses.refine is None
+    if not laid and (not has_predictive or method.name == "imputed"):
+        raise InputError(
+            'guesses of numbers at quantiles of what the model expects ("predictive", the default) '
+            f"are not offered with evidence {method.name!r}; a number needs a grid: "
+            f"{{{names[0]!r}: Grid(percent=10, n=11), ...}}"
+        )
+    base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
+    context = PriorContext(fit.microdata, cases, encoded, base)
+    if laid:
+        prior_weights(search_prior, context)
     begin_work(problem=problem, method=method, refits=refit_budget)
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
-    cases, encoded, searched = problem.cases, problem.release, None
+    if not laid:
+        cases = placed(runner, cases)
+        base = np.zeros(cases.guesses.codes.shape[:2])
+        context = context._replace(cases=cases, base=base)
+        prior_weights(search_prior, context)
     log_rest = np.full(len(cases), -np.inf)
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = search_prior
@@ -587,3 +601,13 @@ def gathered(
         else None,
         sample=problem.sample(targets),
     )
+
+
+def placed(runner: EvidenceRunner, cases: Targets) -> Targets:
+    """The targets with guesses of numbers at quantiles of what the model expects of each."""
+    data = runner.release.microdata
+    while (refine := cases.guesses.refine) is not None:
+        log_density = stage("guesses", partial(runner.expected, cases))
+        guesses = possible(refine(log_density), data, cases.profiles, cases.columns)
+        cases = replace(cases, guesses=guesses)
+    return cases

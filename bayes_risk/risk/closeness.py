@@ -353,6 +353,61 @@ def expected(name: str, f: Array, m: Marginal) -> Columns:
     }
 
 
+HALF = 0.5  # of what is expected: values that hold more are not near
+
+
+def nearest(risk: "GuessPosterior", variables: Sequence[int]) -> pd.DataFrame:
+    """Probability of the values nearest to the truth, as near as the release adds most to it.
+
+    Of a number these are the values at most so far from the true one, as far as the prior gives
+    them one half at most; of several numbers those of which each, by itself, holds the same prior
+    probability; categories have their true level. Whatever a grid's steps, they are nearly the same
+    values. One row per record: ``prior``, ``probability``, ``mcse_bound``.
+    """
+
+    def measure(m: Marginal) -> Columns:
+        (K, U), at = m.prior.shape, np.arange(m.prior.shape[1])
+        far = np.zeros((K, U))
+        for q, j in enumerate(variables):
+            values = m.values[..., q].astype(float)
+            error = np.abs(values - values[m.truth, at])
+            if not isinstance(risk.variables[j], Number):
+                far = np.where(error > 0, np.inf, far)
+            elif len(variables) == 1:
+                far = error
+            else:  # the prior's mass of all values that are as near; floating point apart
+                held = _cumulated(m.prior, error)
+                far = np.maximum(far, np.where(error > 0, held, 0.0))
+            missing: Any = getattr(risk.variables[j], "missing", None)
+            own = values[m.truth, at] == missing
+            far = np.where((values == missing) != own, np.inf, far)
+        prior, p = _cumulated(m.prior, far), _cumulated(m.posterior, far)
+        inside = np.isfinite(far) & ((prior <= HALF) | (far == 0))
+        best = np.where(inside, p - prior, -np.inf).argmax(axis=0)
+        near = (far <= far[best, at] * (1 + TIE)).astype(float)
+        found = expected("probability", near, m)
+        return {name: found[f"probability{end}"] for name, end in ENDS.items()}
+
+    return by_record(risk, variables, measure)
+
+
+ENDS = {"prior": "_prior", "probability": "", "mcse_bound": "_mcse_bound"}
+
+
+def _cumulated(p: Array, far: Array) -> Array:
+    """Sum of p (K, U) over all values that are as far or nearer, ties of rounding together."""
+    order = np.argsort(far, axis=0, kind="stable")
+    ordered = np.take_along_axis(far, order, axis=0)
+    total = np.cumsum(np.take_along_axis(p, order, axis=0), axis=0)
+    with np.errstate(invalid="ignore"):
+        tied = ordered[:-1] >= ordered[1:] * (1 - TIE)
+    for k in range(len(total) - 2, -1, -1):
+        total[k] = np.where(tied[k], total[k + 1], total[k])
+    out = np.empty_like(total)
+    np.put_along_axis(out, order, total, axis=0)
+    return out
+
+
 def with_prior(name: str, f: Array, weights: tuple[Array, Array]) -> Columns:
     """Sum of f (K, U) over the values, weighted once for the posterior and once for the prior."""
     return {name: (weights[0] * f).sum(axis=0), f"{name}_prior": (weights[1] * f).sum(axis=0)}

@@ -14,8 +14,7 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Number, Variable
-from bayes_risk.intruder.grids import edges
-from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.intruder.guesses import GuessSet, cells, edges
 
 PLAUSIBLE = 0.5 * 3.2905**2  # log of peak over density there, under a normal predictive
 CORE = np.log(2.0)  # an end where the density is more than half the peak cuts the predictive
@@ -26,12 +25,14 @@ class GridCheck(NamedTuple):
     """``plausible`` (G, U) guesses; cases (U,) whose grid ends within the predictive's half-width.
 
     ``cut``: at one end, or ``inside`` it at both; ``coarse``: with steps that are wide beside it.
+    ``log_widths`` (G, U) of the cells of guesses, where steps are uneven, else 0.
     """
 
     plausible: Flags
     cut: Flags
     inside: Flags
     coarse: Flags
+    log_widths: Array
 
 
 def grid_check(
@@ -42,6 +43,8 @@ def grid_check(
     if not numbers:
         return None
     G, U = base.shape
+    log_widths = guesses.log_widths
+    log_mass = base + log_widths
     plausible = np.ones((G, U), dtype=bool)
     cut, inside, coarse = np.zeros((3, U), dtype=bool)
     for u in range(U):
@@ -53,7 +56,9 @@ def grid_check(
             if len(line) < 2:
                 continue
             log_p = np.full(len(line), -np.inf)
-            np.logaddexp.at(log_p, where, base[kept, u])
+            np.logaddexp.at(log_p, where, log_mass[kept, u])
+            if uneven := q in guesses.lines:
+                log_p -= np.log(cells(line))
             own = line == guesses.codes[guesses.truth[u], u, q]
             if not np.isfinite(log_p).any():
                 continue
@@ -63,28 +68,31 @@ def grid_check(
             low &= line[0] > variable.lowest
             cut[u] |= low or high
             inside[u] |= low and high
-            if len(line) > 3 and np.abs(line - line[own])[~own].min() < 0.5 * np.median(
-                np.diff(line)
-            ):
+            least = np.inf if uneven or len(line) <= 3 else np.abs(line - line[own])[~own].min()
+            if least < 0.5 * np.median(np.diff(line)):
                 line, log_p = line[~own], log_p[~own]  # the truth was added to a coarser grid
-            weights = log_p + np.log(np.diff(edges(line)))
+            weights = log_p + np.log(cells(line) if uneven else np.diff(edges(line)))
             share = np.exp(weights - log_sum(weights))
             finest = variable.whole and np.diff(line).min() <= 1
             coarse[u] |= bool(1.0 / (share**2).sum() < FEWEST) and not finest
-    return GridCheck(plausible, cut, inside, coarse)
+    return GridCheck(plausible, cut, inside, coarse, log_widths)
 
 
 def over_plausible(risk: Any) -> Any:
-    """The result under a flat prior over the plausible guesses alone, by Bayes' rule."""
-    if risk.grid is None or risk.grid.plausible.all():
+    """The result under a flat prior over the plausible values alone, by Bayes' rule.
+
+    Flat over values, not over guesses: where steps are uneven a guess has the width of its cell.
+    """
+    if risk.grid is None:
         return risk
-    left = {
-        name: np.where(risk.grid.plausible, getattr(risk, name), -np.inf)
-        for name in ("log_prior", "log_probability")
-    }
+    weight = np.where(risk.grid.plausible, risk.grid.log_widths, -np.inf)
+    if not weight.any():
+        return risk
+    left = {name: getattr(risk, name) + weight for name in ("log_prior", "log_probability")}
     mass = {name: log_sum(log_p) for name, log_p in left.items()}
+    own = np.exp(weight[risk.truth, np.arange(weight.shape[1])] - mass["log_probability"])
     return replace(
         risk,
-        mcse=np.minimum(risk.mcse / np.exp(mass["log_probability"]), 1.0),
+        mcse=np.minimum(risk.mcse * own, 1.0),
         **{name: log_p - mass[name] for name, log_p in left.items()},
     )

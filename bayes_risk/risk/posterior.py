@@ -169,7 +169,8 @@ def _moved(
     with np.errstate(divide="ignore", invalid="ignore"):
         if prior.from_base is not None and found.base is not None:
             b, r = found.deviations[0] / -float(len(found.log_evidence)), prior.from_base
-            predictive = np.exp(found.base - log_sum(found.base))
+            log_base = found.base + prior.log_widths
+            predictive = np.exp(log_base - log_sum(log_base))
             possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)
             centre, own = np.einsum("bgu,gu->bu", b, possible), at_truth(r, truth)
             of_prior = np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)

@@ -29,7 +29,7 @@ TARGETS = 100
 MANY = 20_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
-STEPS = 15  # of a grid, about
+STEPS = 15  # of a radius, over nearly all values
 KEYS = (
     r"sex|gender|geschlecht|sexe|age|agep|alter|birth|geburt|region|regi[oó]n|state|county|district|"
     r"place|puma|urban|rural|marital|marst|msp|mar|married|race|rac1p|ethnic|hisp|hispanic|nation|"
@@ -218,7 +218,7 @@ class _Draft:
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         families = {c: _family(self.told[c]) for c in mixed}
         whole = [c for c in mixed if self.kinds[c].missing and are_whole(self.told[c])]
-        grids = {c: _grid(self.told[c]) for c in self.made if c in self.numbers}
+        steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
             undefined=StrictUndefined,
@@ -243,9 +243,9 @@ class _Draft:
                 c: f"{code:g}" for c in families if (code := self.kinds[c].code) is not None
             },
             targets=TARGETS,
-            grids={c: grid for c, (grid, _) in grids.items()}
-            | {c: '"levels"' for c in self.made if trees and c not in grids},
-            radii={c: f"{{ absolute = {step:.12g} }}" for c, (_, step) in grids.items()},
+            grids={c: '"predictive"' for c in steps}
+            | {c: '"levels"' for c in self.made if trees and c not in steps},
+            radii={c: f"{{ absolute = {step:.12g} }}" for c, step in steps.items()},
         )
         return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said))
 
@@ -287,14 +287,10 @@ def _family(x: pd.Series) -> str:
     return "lognormal" if x.min() > 0 and skewed else "normal"
 
 
-def _grid(x: pd.Series) -> tuple[str, float]:
-    """A grid over nearly all values in round steps, and the step."""
+def _step(x: pd.Series) -> float:
+    """A round step, some fifteen of which cover nearly all values."""
     low, high = np.quantile(x, [0.01, 0.99])
     low, high = (low, high) if high > low else (x.min(), x.max())
     step = 10.0 ** np.floor(np.log10((high - low) / STEPS))
     step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= high - low)
-    step = max(step, 1.0) if are_whole(x) else step
-    first, last = np.floor(low / step), np.ceil(high / step)
-    first = max(first, 1.0) if x.min() > 0 else first
-    n, ends = int(last - first) + 1, (first * step, last * step)
-    return f'{{ bounds = [{ends[0]:.12g}, {ends[1]:.12g}], n = {n}, truth = "add" }}', float(step)
+    return float(max(step, 1.0) if are_whole(x) else step)

@@ -110,6 +110,7 @@ ANYTHING = TypeAdapter[Any](Any)
 def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
+    over_numbers = any(c in fit.microdata.numbers for c in release.synthesized)
     knows, evidence = audit.knows.knows_records, audit.evidence
     if evidence is None and section.evidence:  # left to the library: the first listed
         evidence = next(iter(_values(section.evidence)))
@@ -117,7 +118,7 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
         "priors": audit.prior or "uniform",
         "knows_records": list(knows) if isinstance(knows, tuple) else knows,
         "knows_columns": audit.knows_columns,
-        "guesses": audit.guesses,
+        "guesses": audit.guesses or ("predictive" if over_numbers else "neighbourhood"),
         "classes": release.classes,
         "parameters": drawn(fit, release),
         "evidence": evidence,

@@ -88,30 +88,37 @@ PRIORS += [
 
 GRID = part_of(br.Grid)
 GUESSES = (
-    '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
-    '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
+    '"neighbourhood", "hamming-2" (3, 4, ...), "predictive" (numbers at quantiles of what the '
+    'model expects), or a table: { income = { percent = 10, n = 11 }, age = "predictive", tenure = '
+    '"levels" }'
 )
-GRIDS = TypeAdapter(dict[str, Annotated[Literal["levels"] | Table, opened([GRID])]])
+OfColumn = Literal["levels", "predictive"]
+GRIDS = TypeAdapter(dict[str, Annotated[OfColumn | Table, opened([GRID])]])
 
 
 def _guesses(value: Any) -> Any:
     """Read one grid for all numbers, or a table of column = grid."""
     if not isinstance(value, Mapping):
         return value
-    by_column = any(v == "levels" or isinstance(v, Mapping | Part) for v in value.values())
+    by_column = any(
+        isinstance(v, Mapping | Part) or v in get_args(OfColumn) for v in value.values()
+    )
     return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
 
 
-Named = Annotated[str, Field(pattern=r"^(neighbourhood|hamming-[1-9][0-9]{0,3})$")]
-Guesses = Annotated[Named | Table | dict[str, Literal["levels"] | Table], BeforeValidator(_guesses)]
+Named = Annotated[str, Field(pattern=r"^(neighbourhood|predictive|hamming-[1-9][0-9]{0,3})$")]
+Guesses = Annotated[Named | Table | dict[str, OfColumn | Table], BeforeValidator(_guesses)]
 
 
 def made_guesses(guesses: Any, budget: int) -> Any:
-    """Neighbourhood, grid for all numbers, or joint grid."""
+    """Neighbourhood, grid for all numbers, or joint grid; None: the default."""
+    if guesses in (None, "predictive"):
+        return guesses
     if isinstance(guesses, str):
         return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
     if isinstance(guesses, dict):
-        grids = {name: br.Levels() if g == "levels" else g.made() for name, g in guesses.items()}
+        named = {"levels": br.Levels(), "predictive": br.Grid(predictive=True)}
+        grids = {c: named[g] if isinstance(g, str) else g.made() for c, g in guesses.items()}
         return br.JointGrid(grids, budget=budget)
     return guesses.made()
 
@@ -126,7 +133,7 @@ OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
     keys=(*BY_MODEL, "before"),
-    guesses=(Guesses, worded(GUESSES, "neighbourhood")),
+    guesses=(Guesses | None, worded(GUESSES)),
     prior=(Prior | None, worded(RIGHT)),
     knows_columns=(list[str], worded(COLUMNS, [])),
     intruder=(INTRUDER | None, None),

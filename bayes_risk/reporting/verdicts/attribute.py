@@ -16,6 +16,7 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.data.variables import Number
+from bayes_risk.risk.closeness import nearest
 from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 
@@ -37,6 +38,7 @@ CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
+NEAREST = f"{GAINED}, nearest values"
 ALL, NOT_AUDITED = "the true values", "records not audited"
 
 
@@ -49,12 +51,17 @@ def on_gains(
     """
     yield from _given_away(risk)  # first: the screen shows two reasons
     flat = over_plausible(risk) if risk.priors else risk  # a grid must not decide by its width
-    every = {"": flat, **risk.priors}
+    every = {name: list(gains(one)) for name, one in {"": flat, **risk.priors}.items()}
+    others = [gain for name in risk.priors for _, _, gain in every[name]]
+    surely = [np.logical_or(*gain.counts(limits, width)) for gain in others]
     found: dict[str, list[tuple[str, str, Gain]]] = {}
-    for prior, one in every.items():
-        for measure, what, gain in gains(one):
-            if measure != NEAR or prior or not risk.priors:  # a flat one is as wide as its grid
-                found.setdefault(measure, []).append((prior, what, gain))
+    for prior, ofs in every.items():
+        for measure, what, gain in ofs:
+            if gain.of_number and others and not prior:
+                if measure in (NEAR, NEAREST):  # near is what the model finds near
+                    continue
+                gain = gain._replace(alone=~np.any(surely, axis=0))
+            found.setdefault(measure, []).append((prior, what, gain))
     for measure, candidates in found.items():
         yield _judged(risk, measure, candidates, limits, width, cure)
     yield from _not_audited(risk, limits)
@@ -84,6 +91,10 @@ class Gain(NamedTuple):
     ends: tuple[Array, Array]  # of the probability, in every mode left open
     open: Flags  # whose values were replaced
     reliable: Flags
+    of_number: bool = False
+    # of a number, under the flat prior: which no other finds; a flat truth is as probable as its
+    # step is wide, so that finer ones settle it
+    alone: Flags | None = None
 
     @property
     def gained(self) -> Array:
@@ -98,6 +109,7 @@ class Gain(NamedTuple):
         change, error = self.log_bayes_factor, width * self.error
         with np.errstate(invalid="ignore"):
             sure = self.reliable & counted(lower, change - error, limits)
+            sure = sure if self.alone is None else sure & ~self.alone
             maybe = counted(upper, change + np.nan_to_num(error), limits)
         return self.open & sure, self.open & maybe & ~sure
 
@@ -120,41 +132,51 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     spread = np.maximum(own["mcse"], p * (1 - p) * error)  # the prior's error too
     ends = (p, p) if risk.modes is None else (own["low"], own["high"])
     log_bf = own["log_bayes_factor"]
-    yield GAINED, ALL, Gain(prior, p, log_bf, error, spread, ends, open_, reliable)
+    numbers = [v for v in risk.variables if isinstance(v, Number)]
+    at_all = prior, p, log_bf, error, spread, ends, open_, reliable
+    yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers))
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
     open_ = open_ & _free(risk) if several else open_
     single = risk.marginal_probability() if several and open_.any() else None
-    for variable in risk.variables:
-        name = variable.name
+    if numbers and several and open_.any():
+        of = list(nearest(risk, range(len(risk.variables))).to_numpy().T)
+        yield NEAREST, "the values nearest to the true ones", _bounded(of, open_, reliable, True)
+    for j, variable in enumerate(risk.variables):
+        name, is_number = variable.name, isinstance(variable, Number)
         if single is not None:
             of = [single[name, column].to_numpy() for column in names]
-            yield SINGLE, f"the true value of {name}", _bounded(of, open_, reliable)
-        if isinstance(variable, Number) and open_.any():
+            yield SINGLE, f"the true value of {name}", _bounded(of, open_, reliable, is_number)
+        if is_number and open_.any():
             close, event = risk.closeness(name, percent=CLOSE), f"within_{CLOSE:g}_percent"
             ends_of = [f"probability_{event}{end}" for end in ("_prior", "", "_mcse_bound")]
             of = [close[column].to_numpy() for column in ends_of]
             what = f"values of {name} within {CLOSE:g} % of the true one"
-            yield NEAR, what, _bounded(of, open_, reliable)
+            yield NEAR, what, _bounded(of, open_, reliable, True)
+            of = list(nearest(risk, [j]).to_numpy().T)
+            what = f"the values of {name} nearest to the true one"
+            yield NEAREST, what, _bounded(of, open_, reliable, True)
 
 
 def _free(risk: AttributeRisk) -> Flags:
     """Records with guesses that are wrong in every variable: not neighbours of the truth alone.
 
-    Among neighbours the others are nearly always right, and a variable has no marginal.
+    Among neighbours the others are nearly always right, and a variable has no marginal. Given the
+    true values of all others it has a probability, but for another intruder, who knows those: for
+    him most single values of a sound file of few records are a gain (``knows_columns`` audits him).
     """
     own = risk.guesses[risk.truth, np.arange(len(risk.truth))]  # shape (U, q)
     wrong = (risk.guesses != own).all(axis=2) & np.isfinite(risk.log_prior)
     return np.asarray(wrong.any(axis=0)[risk.case])
 
 
-def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags) -> Gain:
+def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags, of_number: bool) -> Gain:
     """Of an event: prior, probability, and a bound of its error."""
     prior, p, bound = (np.minimum(x, 1.0) for x in of)
     with np.errstate(divide="ignore", invalid="ignore"):
         change, error = logit(p) - logit(prior), bound / (p * (1 - p))
     error = np.where(bound > 0, error, bound)
-    return Gain(prior, p, change, error, bound, (p, p), open_, reliable)
+    return Gain(prior, p, change, error, bound, (p, p), open_, reliable, of_number)
 
 
 def _judged(
@@ -177,7 +199,10 @@ def _judged(
     if not np.isinf(limits.attribute_log_bayes_factor) and limits.attribute_gain > FLOOR:
         by = times(limits.attribute_log_bayes_factor)
         words += f", or by more than {FLOOR:g} and the odds by more than a factor {by}"
-    found = limited(measure, sure, maybe, words, cure(maybe))
+    finer = gain.alone is not None and not sure.any() and gain._replace(alone=None)
+    steps = finer and finer.counts(limits, width)[0].any()
+    how = "grid coarse" if steps else cure(maybe)
+    found = limited(measure, sure, maybe, words, how)
     said = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
@@ -196,6 +221,17 @@ def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
     gained = np.where(among, np.nan_to_num(gain.gained), 0.0)
     place = int(np.argmax(gained)) if len(gained) else 0
     return place, float(gained[place]) if len(gained) else 0.0
+
+
+def not_judged(risk: AttributeRisk) -> str:
+    """That single variables are not, and what would judge them; empty: where they are."""
+    if len(risk.variables) < 2 or _free(risk).any():
+        return ""
+    example = f'{{ {risk.variables[0].name} = "levels" }}'
+    return (
+        "single variables are not judged, for guesses differ from the truth in few at a time; "
+        f"guesses of every combination judge them (guesses: {example})"
+    )
 
 
 # --- samples of the records ----------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _grid(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     """Grids of numbers that end within the model's predictive, or are coarse beside it."""
     if risk.grid is None:
         return
-    cut, inside, coarse = (flags[risk.case] for flags in risk.grid[1:])
+    cut, inside, coarse = (flags[risk.case] for flags in risk.grid[1:4])
     narrow = inside if cut.mean() <= case.limits.share_unreliable else cut
     words = {"grid narrow": "leave out much of", "grid coarse": "are coarse beside"}
     for (cure, what), those in zip(words.items(), (narrow, coarse), strict=True):

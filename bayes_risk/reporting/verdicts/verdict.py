@@ -14,7 +14,7 @@ from bayes_risk.matching.words import Matching
 from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
-from .attribute import audited, enough, not_audited
+from .attribute import audited, enough, not_audited, not_judged
 from .reason import (
     CURES,
     GAINED,
@@ -150,6 +150,7 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
     if attribute is not None:
         known = attribute.assumptions
         parts += [known["records"], f"prior: {known['prior']}", f"guesses: {known['guesses']}"]
+        parts += [said] if (said := not_judged(attribute)) else []
     if identification is not None:
         close = f", {', '.join(identification.near)}," if identification.near else ""
         parts.append(
