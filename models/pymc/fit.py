@@ -219,7 +219,7 @@ class Sampler:
                     draws.append(self.outward(*(point[k] for k in self.values)))
         except SamplingError as error:
             raise ModelError(
-                f"the sampler cannot move from a draw of the parameters ({error}); fit again with "
+                "the sampler cannot move from a draw of the parameters; fit again with "
                 "more tuning, or reparametrise the model"
             ) from error
         return {name: np.stack(x) for name, x in zip(names, zip(*draws, strict=True), strict=True)}

@@ -184,9 +184,8 @@ def check(scene: AttackScenario) -> None:
         )
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
-            f"target {label!r} has {largest:.0f} in {name!r}, and another record has "
-            f"{scene.second_value:.0f}: the data break the order that the intruder "
-            "knows; leave targets= out to audit the largest"
+            f"target {label!r} does not have the largest {name!r}, as the intruder knows it to have; "
+            "leave targets= out to audit the record that has"
         )
     _check_totals(scene)
     if scene.deals:
