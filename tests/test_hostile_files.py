@@ -14,6 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.app.study.study import read_study
+from bayes_risk.data import reader
 from bayes_risk.release.synthpop import read_synthpop
 
 SECRET = "ILLQsecret"
@@ -110,6 +111,7 @@ def test_a_spss_file_without_its_number_of_records_is_refused(tmp_path, monkeypa
         meta.number_rows = None
         return table, meta
 
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)
     monkeypatch.setattr(pyreadstat, "read_sav", unsaid)
     with pytest.raises(InputError, match="does not say how many records"):
         br.read_table(path)
