@@ -102,6 +102,14 @@ def read_table(
     -----
     CSV files have one header line, and are read three times.
 
+    All other files are read in a process of their own, so that a damaged one cannot end this
+    process by a memory fault: the error names the file and the reason. The process may hold 4 GiB
+    and 100 times the size of the file. It may take 60 s of processor time and 20 s for each MB (on
+    Windows, five times as long by the clock). The first file costs half a second more.
+
+    A ``.csv.gz`` or ``.xlsx`` may unpack to 200 times its size, or 100 MB; a ``.parquet`` or
+    ``.zsav`` to 1,000 times, or 1 GB. A text that such a file holds once counts in every cell.
+
     Examples
     --------
     >>> import tempfile
