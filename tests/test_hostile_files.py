@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import time
 import tomllib
 
 import numpy as np
@@ -13,7 +14,8 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
-from bayes_risk.app.study.study import read_study
+from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.data import reader
 from bayes_risk.release.synthpop import read_synthpop
 
 SECRET = "ILLQsecret"
@@ -110,6 +112,25 @@ def test_a_spss_file_without_its_number_of_records_is_refused(tmp_path, monkeypa
         meta.number_rows = None
         return table, meta
 
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)
     monkeypatch.setattr(pyreadstat, "read_sav", unsaid)
     with pytest.raises(InputError, match="does not say how many records"):
         br.read_table(path)
+
+
+STUDY = {"data": {"path": "a.csv"}, "model": {"kind": "DPMPM"}, "attribute": {}}
+LONG = {
+    "candidates": {"compare": {f"c{k}": {"release": {"m": 1}} for k in range(50_000)}},
+    "priors": {"sweep": {"priors": ["uniform"] * 60_000}},
+    "values": {"sweep": {"model": {"alpha": [*range(1, 200_001)]}}},
+    "files": {"release": {"files": ["a.csv"] * 100_000, "columns": ["a"]}},
+    "unknown": {"utility": {f"k{k}": 1 for k in range(20_000)}},
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_a_study_of_too_many_parts_is_refused_before_any_work(what):
+    started = time.process_time()
+    with pytest.raises(InputError, match=r"at most (200|1,000)|and 19,990 more"):
+        parse_study(STUDY | LONG[what])
+    assert time.process_time() - started < 5

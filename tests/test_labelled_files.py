@@ -9,6 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk import InputError, read_table
+from bayes_risk.data import reader
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.release.alike import read_like
 
@@ -326,6 +327,7 @@ def test_sas_takes_its_labels_from_the_catalog_beside_it(tmp_path, monkeypatch, 
         formats = {"SEXF": {1.0: "man", 2.0: "woman", 3.0: "other", "A": "refused"}}
         return pd.DataFrame(), SimpleNamespace(value_labels=formats)
 
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)
     monkeypatch.setattr(pyreadstat, "read_sas7bdat", data)
     monkeypatch.setattr(pyreadstat, "read_sas7bcat", labels)
     column = read_table(path, missing="blank")["sex"]

@@ -7,7 +7,7 @@ import pytest
 
 from bayes_risk import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data import kinds
+from bayes_risk.data import kinds, reader
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import declare_levels
 from bayes_risk.release.alike import read_like
@@ -130,6 +130,7 @@ def test_more_columns_than_can_be_are_refused_before_they_are_read(ending, tmp_p
     write = {"csv": wide.to_csv, "parquet": wide.to_parquet, "dta": wide.to_stata}[ending]
     write(path)
     monkeypatch.setattr(kinds, "MAX_COLUMNS", 2)
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)
     message = r"a.*' has [34] columns, and at most 2 are read; leave out those that nobody needs"
     with pytest.raises(InputError, match=message):
         read_table(path)
@@ -153,6 +154,7 @@ def test_names_are_looked_up_once_a_column(tmp_path):
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)
     monkeypatch.setattr(kinds, "UNPACKED", {".csv.gz": (1_000, 20), ".parquet": (1_000, 2)})
     message = r"bomb.*' unpacks to more than [\d,]+ bytes, \d+ times its size; is it a damaged file"
     bomb = tmp_path / "bomb.csv.gz"

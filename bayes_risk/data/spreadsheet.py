@@ -3,6 +3,7 @@
 import datetime as dt
 import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +13,28 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
 from .kinds import broken, check_header, check_unpacked
+from .reader import read_apart
 from .spelling import MISSING_WORDS, as_text
 
 
 def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Read the only sheet of a workbook that holds anything; formulas as last computed."""
-    try:
-        from openpyxl import load_workbook
-    except ImportError:
+    if find_spec("openpyxl") is None:
         raise InputError(
             f'reading {str(file)!r} needs openpyxl: pip install "bayes-risk[excel]", or save the '
             "sheet as a CSV (in Excel: Save As, CSV UTF-8)"
-        ) from None
-    try:
-        with zipfile.ZipFile(file) as packed:
-            check_unpacked(sum(part.file_size for part in packed.infolist()), file, ".xlsx")
-        book = load_workbook(file, read_only=True, data_only=True)
-        sheets = {sheet.title: _rows(sheet) for sheet in book.worksheets}
-        book.close()
-    except InputError:
-        raise
-    except Exception as error:  # the reader has many
-        told = f"is no readable .xlsx file ({type(error).__name__}); is it whole? Save it as a CSV"
-        raise broken(file, told) from None
-    filled = [name for name, rows in sheets.items() if rows]
-    if len(filled) != 1:
-        what = f"data in the sheets {filled}" if filled else "nothing in its sheets"
+        )
+    sheets = read_apart(file, ".xlsx")
+    if len(sheets) != 1:
+        what = f"data in the sheets {list(sheets)}" if sheets else "nothing in its sheets"
         raise InputError(f"{str(file)!r} holds {what}; give a file with one table in one sheet")
-    names, *rows = sheets[filled[0]]
+    names, *rows = next(iter(sheets.values()))
     names += [None] * (max(map(len, rows), default=0) - len(names))
     header = ["" if name is None else as_text(name) for name in names]
     check_header(header, file)
     cells = [[row[j] if j < len(row) else None for row in rows] for j in range(len(header))]
     table = pd.DataFrame(dict(zip(header, map(_column, cells), strict=True)))
     return table if columns is None else table[known_columns("columns", columns, header, str(file))]
-
-
-def _rows(sheet: Any) -> list[list[Any]]:
-    """Rows that hold anything, without what is empty at their ends."""
-    found = []
-    for row in sheet.iter_rows(values_only=True):
-        cells = [None if cell == "" else cell for cell in row]
-        while cells and cells[-1] is None:
-            cells.pop()
-        if cells:
-            found.append(cells)
-    return found
 
 
 def _column(cells: list[Any]) -> pd.Series:
@@ -78,3 +55,44 @@ def _column(cells: list[Any]) -> pd.Series:
     if all(isinstance(cell, bool) for cell in held):
         return pd.Series(cells, dtype=object).infer_objects()
     return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype="str")
+
+
+# --- in the process that reads --------------------------------------------------------------------
+
+
+def stored(file: Path, suffix: str) -> dict[str, list[list[Any]]]:
+    """Rows of the sheets that hold anything."""
+    from openpyxl import load_workbook
+
+    try:
+        with zipfile.ZipFile(file) as packed:
+            check_unpacked(sum(part.file_size for part in packed.infolist()), file, suffix)
+        book = load_workbook(file, read_only=True, data_only=True)
+        sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
+        book.close()
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # the reader has many
+        told = f"is no readable .xlsx file ({type(error).__name__}); is it whole? Save it as a CSV"
+        raise broken(file, told) from None
+    return {name: rows for name, rows in sheets.items() if rows}
+
+
+def _rows(sheet: Any, file: Path, suffix: str) -> list[list[Any]]:
+    """Rows that hold anything, without what is empty at their ends.
+
+    A text may stand in the file once, and in many cells.
+    """
+    found: list[list[Any]] = []
+    size = 0
+    for row in sheet.iter_rows(values_only=True):
+        cells = [None if cell == "" else cell for cell in row]
+        while cells and cells[-1] is None:
+            cells.pop()
+        if cells:
+            found.append(cells)
+            size += sum(len(cell) if isinstance(cell, str) else 8 for cell in cells)
+            if len(found) % 100 == 1:
+                check_unpacked(size, file, suffix)
+    check_unpacked(size, file, suffix)
+    return found

@@ -4,6 +4,7 @@ import string
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 
 from .kinds import broken, check_header, check_unpacked
+from .reader import read_apart
 from .variables import Levels, texts
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
@@ -40,7 +42,30 @@ def stored_columns(
     columns: Sequence[str] | None = None,
     among: Collection[str] | None = None,
 ) -> dict[str, StoredColumn]:
-    """Read a statistical file without any repair: `columns`, or those that are `among` some.
+    """Read a statistical file without any repair: `columns`, or those that are `among` some."""
+    if find_spec("pyreadstat") is None:
+        raise InputError(
+            f'reading {str(file)!r} needs pyreadstat: pip install "bayes-risk[formats]", or give a '
+            "CSV"
+        )
+    chosen = {"columns": columns, "among": among}
+    texts_of = {
+        name: None if given is None else [column for column in given if isinstance(column, str)]
+        for name, given in chosen.items()
+    }
+    found = read_apart(file, suffix, **texts_of)
+    if columns is not None:
+        known_columns("columns", columns, [*found], repr(str(file)))
+    return {
+        name: StoredColumn(**parts | {"refused": parts["refused"].to_numpy()})
+        for name, parts in found.items()
+    }
+
+
+def stored(
+    file: Path, suffix: str, columns: list[str] | None, among: list[str] | None
+) -> dict[str, dict[str, Any]]:
+    """What makes each `StoredColumn`, in the process that reads.
 
     The reader blanks declared missing codes in `shown`. Where it is asked for them, it may give a
     wrong value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
@@ -73,13 +98,13 @@ def stored_columns(
             values = values.astype(object).where(~refused, codes[name])
         of = labels.get(name, {})
         apart = {c: label for c, label in of.items() if _is_declared(c, ranges.get(name), text)}
-        found[name] = StoredColumn(
-            values=values.infer_objects(),
-            refused=refused,
-            labels={c: label for c, label in of.items() if c not in apart and label},
-            missing_labels=apart,
-            ordinal=meta.variable_measure.get(name) == "ordinal",
-        )
+        found[name] = {
+            "values": values.infer_objects(),
+            "refused": pd.Series(refused),
+            "labels": {c: label for c, label in of.items() if c not in apart and label},
+            "missing_labels": apart,
+            "ordinal": meta.variable_measure.get(name) == "ordinal",
+        }
     return found
 
 
@@ -110,13 +135,8 @@ def catalog_of(file: Path) -> Path | None:
 
 def _reader(file: Path, suffix: str) -> Any:
     """Make pyreadstat's function for a kind of file, its errors named."""
-    try:
-        import pyreadstat
-    except ImportError:
-        raise InputError(
-            f'reading {str(file)!r} needs pyreadstat: pip install "bayes-risk[formats]", or give a '
-            "CSV"
-        ) from None
+    import pyreadstat
+
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
     function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
@@ -124,6 +144,8 @@ def _reader(file: Path, suffix: str) -> Any:
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
         try:
             table, meta = function(str(file), **dates, **how)
+        except MemoryError:
+            raise
         except Exception as error:  # the reader has many; their words may hold values of the data
             told = f"is no readable {suffix} file ({type(error).__name__}); is it whole?"
             raise broken(file, f"{told} Save it again as UTF-8") from None

@@ -129,7 +129,10 @@ class Section(BaseModel):
         except ValidationError as error:
             if not isinstance(value, Mapping):  # the table around it says what it should be
                 raise
-            found = [cls._problem(value, one) for one in error.errors(include_url=False)]
+            found = [  # words for those alone that a message shows
+                cls._problem(value, one) if place < MOST_PROBLEMS else _unshown(one)
+                for place, one in enumerate(error.errors(include_url=False))
+            ]
             raise ValidationError.from_exception_data(cls.__name__, found) from None
 
     @classmethod
@@ -150,6 +153,12 @@ class Section(BaseModel):
                 said = misfit(key, value if kind == "unfit" else whole, right)
             ctx = {"said": said}
         return InitErrorDetails(type=PydanticCustomError("told", "", ctx), loc=loc, input=value)
+
+
+def _unshown(one: Any) -> InitErrorDetails:
+    """A problem that is counted only."""
+    kind = PydanticCustomError("told", "", {"said": ""})
+    return InitErrorDetails(type=kind, loc=(), input=None)
 
 
 def files_in(value: Any) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 import bayes_risk as br
+from bayes_risk._core.validate import MOST
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 from bayes_risk.studies.comparison import RISKS, UTILITIES
 
@@ -239,7 +240,9 @@ class ReleaseSection(Section):
         '"one-mode", "independent", "shared" or "plug-in"'
     )
     files: list[FilePath] | None = worded(
-        "a list of paths, one a file, or a folder of synthpop", min_length=1
+        "a list of paths, at most 1,000, one a file, or a folder of synthpop",
+        min_length=1,
+        max_length=MOST["m"],
     )
 
 
@@ -335,6 +338,9 @@ class CandidateSection(Section):
     attribute: dict[str, Any] = worded("a table of keys of [attribute]", {})
 
 
+MOST_VARIED = 200  # candidates of a comparison, values of a key of a sweep
+
+
 class CompareSection(Section):
     """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
 
@@ -361,6 +367,8 @@ class CompareSection(Section):
             return value
         keys = cls.model_fields
         tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
+        if len(tables) > MOST_VARIED:
+            raise ValueError(f"has {len(tables):,} candidates; give at most {MOST_VARIED:,}")
         return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
 
     @model_serializer(mode="wrap")
@@ -383,6 +391,8 @@ def varied(example: str, each: Any = Any) -> Any:
     def values(given: Any, info: ValidationInfo) -> Any:
         if type(given) not in types or not given:
             raise unfit(right)
+        if len(given) > MOST_VARIED:
+            raise unfit(f"at most {MOST_VARIED:,} values")
         return types[type(given)].validate_python(given, context=info.context)
 
     return Annotated[Any, BeforeValidator(values)], worded(right)

@@ -1,0 +1,137 @@
+"""Parquet files: columns are what they are stored as, decimals are numbers."""
+
+import io
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
+
+from .kinds import broken, check_header, check_unpacked
+from .reader import read_apart
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CURE = "; is it whole? Times of day and dates outside the years 1 to 9999 are to be text"
+
+
+def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFrame":
+    """Read a Parquet file.
+
+    An index that pandas keeps in the file labels nothing: under a name it is a column like the
+    others, else it is left out.
+    """
+    import pandas as pd
+
+    if find_spec("pyarrow") is None:
+        raise InputError(
+            f"reading {str(file)!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give a CSV"
+        )
+    names, numbers, whole, content = read_apart(file, ".parquet")
+    import pyarrow as pa
+
+    try:
+        stored = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+        _check_text(stored, file)
+        table = pd.read_feather(io.BytesIO(content))
+        lost = [name for name in whole if name in table and table[name].dtype == float]
+        exact = stored.select(lost).replace_schema_metadata()
+        for name, column in exact.to_pandas(types_mapper=lambda kind: pd.Int64Dtype()).items():
+            table[name] = column.set_axis(table.index)
+    except InputError:
+        raise
+    except Exception as error:  # their words may hold values of the data
+        raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
+    table = table.reset_index([name for name in table.index.names if name in names])
+    table = table.reset_index(drop=True)
+    if columns is not None:
+        table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
+    return table.astype({name: float for name in numbers if name in table.columns})
+
+
+def _check_text(table: Any, file: Path) -> None:
+    """Text keeps its bytes until somebody looks at it: broken ones are found here, not there."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except ValueError:
+            raise InputError(
+                f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                "damaged, or was written wrongly: write it again"
+            ) from None
+
+
+# --- in the process that reads --------------------------------------------------------------------
+
+
+def stored(file: Path, suffix: str) -> list[Any]:
+    """Names of the columns; those that are numbers of another kind than NumPy's; whole; the table.
+
+    The table is a file of Arrow.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        found = _columns(file, suffix)
+        table = parquet.read_table(str(file))
+        if table.num_columns and table.column(0).num_chunks > 1:
+            table = table.unify_dictionaries()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as written:
+            written.write_table(table)
+        return [*found, sink.getvalue()]
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # pyarrow stumbles over broken bytes in many ways
+        raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
+
+
+def _columns(file: Path, suffix: str) -> list[list[str]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(str(file)) as opened:
+        schema, footer = opened.schema_arrow, opened.metadata
+        groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
+        widths = [max(footer.schema.column(j).length, 8) for j in range(len(footer.schema))]
+    check_header(schema.names, file)
+    unpacked = sum(group.total_byte_size for group in groups)
+    check_unpacked(max(sum(widths) * footer.num_rows, unpacked), file, suffix)
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_nested(kind):
+            raise InputError(
+                f"column {field.name!r} of {str(file)!r} holds lists or tables in its cells; "
+                "store one value a cell"
+            )
+    _check_texts(file, suffix, schema)
+    other = (pa.types.is_decimal, pa.types.is_float16)
+    numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+    exact = [field.name for field in schema if pa.types.is_signed_integer(field.type)]
+    return [list(schema.names), numbers, exact]
+
+
+def _check_texts(file: Path, suffix: str, schema: Any) -> None:
+    """Bytes of text, counted without being written out: a long value may stand there once."""
+    import pyarrow as pa
+    from pyarrow import compute, parquet
+
+    kinds = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+    long = [getattr(pa.types, f"is_{kind}") for kind in kinds]
+    names = [field.name for field in schema if any(is_it(field.type) for is_it in long)]
+    size = 0
+    if not names:
+        return
+    with parquet.ParquetFile(str(file), read_dictionary=names) as opened:
+        for batch in opened.iter_batches(columns=names):
+            for column in batch.columns:
+                if pa.types.is_dictionary(column.type):
+                    lengths = compute.binary_length(column.dictionary).cast("int64")
+                    size += compute.sum(lengths.take(column.indices)).as_py() or 0
+                else:
+                    size += column.nbytes
+            check_unpacked(size, file, suffix)

@@ -1,0 +1,225 @@
+"""Readers of other packages run in a process of their own, with bounds on memory and time.
+
+They are compiled code, which a damaged file may stop by a memory fault. What they find comes back
+as JSON and plain arrays. A process reads one file at a time, and further small ones.
+"""
+
+import atexit
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bayes_risk._core.errors import InputError
+
+from .wire import packed, received, send
+
+READERS = {  # what reads a kind of file, in which module, and what messages call it
+    ".parquet": ("parquet", "Parquet"),
+    ".xlsx": ("spreadsheet", "Excel"),
+    ".dta": ("statistical", "Stata"),
+    ".sas7bdat": ("statistical", "SAS"),
+    ".xpt": ("statistical", "SAS transport"),
+    ".sav": ("statistical", "SPSS"),
+    ".zsav": ("statistical", "SPSS"),
+}
+PACKAGES = ("numpy", "pandas", "pyreadstat", "pyarrow", "openpyxl", "bayes_risk")
+SMALL = 1_000_000  # bytes of files after which a process reads further ones
+MEMORY = (4 * 2**30, 100)  # bytes that a process may hold: so many, and so many times the file
+SECONDS = (60, 20)  # of processor time: so many, and so many for each MB of the file
+WAIT = 5  # times these seconds pass until a process is ended that does nothing
+FAULTS = {"SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"}
+NO_MESSAGE = (EOFError, OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
+
+_idle: list[tuple[int, subprocess.Popen[bytes]]] = []  # processes, and who started them
+
+
+def read_apart(file: Path, suffix: str, **how: Any) -> Any:
+    """What ``stored`` of the module for a kind of file finds in a file, in another process."""
+    if not starts_processes():
+        return _stored(str(file), suffix, how)
+    size = file.stat().st_size
+    memory, seconds = (a + int(b * size / c) for (a, b), c in ((MEMORY, 1), (SECONDS, 10**6)))
+    folder = ""
+    with suppress(OSError):
+        folder = os.getcwd()
+    with _process(keep=size <= SMALL) as process:
+        ended = threading.Event()
+
+        def end() -> None:
+            ended.set()
+            process.kill()
+
+        timer = threading.Timer(WAIT * seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            send(packed([folder, str(file), suffix, how, memory, seconds]), process.stdin)
+            told, found = received(process.stdout, memory)
+        except NO_MESSAGE:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(WAIT)
+            code = process.poll()
+            told, found = "stopped", "time" if ended.is_set() else _reason(code or 0)
+        finally:
+            timer.cancel()
+        if told == "stopped":
+            process.kill()
+            process.wait()
+    if told == "found":
+        return found
+    if told == "refused":
+        raise InputError(found)
+    bounds = {
+        "time": f"it took more than {seconds:,} s",
+        "memory": f"it needed more than {memory / 2**30:,.0f} GiB of memory",
+    }
+    raise InputError(
+        f"{str(file)!r}: the reader of {READERS[suffix][1]} files stopped while reading it "
+        f"({bounds.get(found, found)}); is the file whole? If it is, save it as a CSV"
+    )
+
+
+def starts_processes() -> bool:
+    """Whether there is a Python to start: a program that holds its own has none."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def _reason(code: int) -> str:
+    """Why a process ended, in words."""
+    name = ""
+    with suppress(ValueError):
+        name = signal.Signals(-code).name
+    if name in FAULTS or code in (0xC0000005, 0xC0000409, 0xC00000FD):  # the last ones of Windows
+        return "memory fault"
+    return {"SIGXCPU": "time", "SIGKILL": "the system ended it, perhaps for lack of memory"}.get(
+        name, "unforeseen error"
+    )
+
+
+@contextmanager
+def _process(keep: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """Give a process that waits for a file; it ends afterwards unless it is to be kept."""
+    process = None
+    while process is None and _idle:
+        with suppress(IndexError):  # another thread was faster
+            owner, kept = _idle.pop()
+            process = kept if owner == os.getpid() and kept.poll() is None else None
+    process = process or _started()
+    try:
+        yield process
+    except BaseException:
+        keep = False
+        raise
+    finally:
+        if keep and process.poll() is None:
+            _idle.append((os.getpid(), process))
+        else:
+            _end(process)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """Start Python without the current folder, the user's site and any plant beside a script."""
+    places = [p for p in sys.path if Path(p).name in ("site-packages", "dist-packages")]
+    for name in PACKAGES:
+        spec = find_spec(name)
+        if spec is not None and spec.origin:
+            places.append(str(Path(spec.origin).absolute().parents[1]))
+    code = "import json, sys; sys.path += json.loads(sys.argv[1]); "
+    code += "from bayes_risk.data.reader import serve; serve()"
+    utf8, paths = f"utf8={sys.flags.utf8_mode}", json.dumps([*dict.fromkeys(places)])
+    single = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-X", utf8, "-c", code, paths],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("BAYES_RISK_TRACEBACK") else subprocess.DEVNULL,
+        env=os.environ | single | {"MALLOC_ARENA_MAX": "2"},
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        with suppress(OSError):
+            stream and stream.close()
+
+
+@atexit.register
+def _end_all() -> None:
+    for owner, process in _idle:
+        if owner == os.getpid():
+            _end(process)
+
+
+# --- in the process --------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Read files until the process that asks is gone; nothing but messages reaches it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that asks
+    _leave_no_trace()
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            folder, file, suffix, how, memory, seconds = received(sys.stdin.buffer)
+        except (EOFError, OSError):
+            return
+        _bound(memory, seconds)
+        try:
+            if folder:
+                os.chdir(folder)
+            reply = packed(["found", _stored(file, suffix, how)])
+        except InputError as error:
+            reply = packed(["refused", str(error)])
+        except MemoryError:
+            reply = packed(["stopped", "memory"])
+        os.chdir(os.path.abspath(os.sep))
+        send(reply, out)
+
+
+def _stored(file: str, suffix: str, how: dict[str, Any]) -> Any:
+    module = import_module(f".{READERS[suffix][0]}", __package__)
+    stored: Callable[..., Any] = module.stored
+    return stored(Path(file), suffix, **how)
+
+
+def _leave_no_trace() -> None:
+    """Let a fault write no memory to the disk, and open no window."""
+    if sys.platform == "win32":
+        import ctypes
+        import msvcrt
+
+        ctypes.windll.kernel32.SetErrorMode(0x8007)
+        msvcrt.setmode(1, os.O_BINARY)
+    else:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _bound(memory: int, seconds: int) -> None:
+    """Bound memory and processor time where the system can."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds += int(used.ru_utime + used.ru_stime) + 1
+    for kind, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds)):
+        hard = resource.getrlimit(kind)[1]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(OSError, ValueError):  # macOS does not know them all
+            resource.setrlimit(kind, (soft, hard))
