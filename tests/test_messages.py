@@ -18,6 +18,7 @@ ALLOWED = {  # what is said, and why it is no value of the data
     "sentences(error)": "words of ours for what pydantic found",
     "value": "an argument",
     "values": "an argument",
+    "y": "the name of a column",
     "level": "a level that a rule of the user names",
     "label": "the label of a record, or a label that a file declares",
     "labels": "labels of data sets or settings",

@@ -186,13 +186,14 @@ class MixtureFit(Fitted):
                 cure = "; counts are whole and not negative: round them"
                 bad = (x < 0) | (x != np.floor(x))
                 if real >= 0:
-                    cure = ", which has no logarithm; fit it as 'normal'"
+                    cure = ": it has no logarithm; fit the column as 'normal'"
                     bad = np.isinf(columns.inside(x, real))
                 bad &= x != columns.missing[v]
                 if bad.any():
                     raise InputError(
-                        f"column {names[column]!r} of release {l} holds {x[bad][0]:g}{cure}, or "
-                        "audit with another model"
+                        f"column {names[column]!r} of release {l} holds a value in row "
+                        f"{int(bad.argmax()) + 1} that the model excludes{cure}, or audit with "
+                        "another model"
                     )
         self._check_classes(release.classes)
 
