@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = re.compile(  # what holds values of the data, by the names that the code has for it
@@ -25,14 +27,11 @@ ALLOWED = {  # what is said, and why it is no value of the data
     "told": "words of ours for what a reader found",
     "levels": "how many there are",
     "levels - 1": "how many there are",
-    "n_values": "how many there are",
     "' x '.join(map(str, levels))": "how many there are",
-    "1.0 / n_values": "how many there are",
     "held": "names of columns",
     "entry.value": "the module of an entry point",
     "counts[l, i]": "a count of the population that was given as an argument",
     "targets[[i]].tolist()[0]": "the label of a target",
-    "labels.tolist()[int(np.argmax(rows < 0))]": "the label of a record that was asked for",
     "names[names.duplicated()].tolist()": "names of estimates",
     "np.min(data.n)": "the number of records of a group",
     "own.min()": "a variance that was given as an argument",
@@ -46,9 +45,12 @@ def messages() -> dict[str, list[str]]:
     """Every expression that an error or a warning of ours holds, and where."""
     found: dict[str, list[str]] = {}
     for path in sorted([*(ROOT / "models").rglob("*.py"), *(ROOT / "bayes_risk").rglob("*.py")]):
-        for node in ast.walk(ast.parse(path.read_text())):
+        every: Iterator[Any] = ast.walk(ast.parse(path.read_text()))
+        for node in every:
             warns = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")
-            for part in ast.walk(node) if warns or isinstance(node, ast.Raise) else ():
+            if not (warns or isinstance(node, ast.Raise)):
+                continue
+            for part in ast.walk(node):
                 if isinstance(part, ast.FormattedValue):
                     place = f"{path.relative_to(ROOT)}:{node.lineno}"
                     found.setdefault(ast.unparse(part.value), []).append(place)

@@ -14,7 +14,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.models.trees.rpart_import import Columns, imported
 from tests.fits import encoded, offered
 
@@ -586,3 +586,10 @@ def test_every_released_value_of_the_social_diagnosis_lies_in_its_leaf(shared_da
     assert [t.name for t in fit.trees] == [
         "sex", "age", "edu", "marital", "income.NA", "income", "ls", "wkabint"
     ]  # fmt: skip
+
+
+def test_what_a_file_of_models_unpacks_to_is_bounded(tmp_path):
+    path = tmp_path / "models.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b"[]," * 8_000_000 + b"[]]"))
+    with pytest.raises(br.InputError, match="unpacks to more than 20,000,000 bytes"):
+        read_models(path)

@@ -30,6 +30,7 @@ MAX_COLUMNS = 10_000
 # What packed files may unpack to: so many bytes, or so many times their size where that is more.
 UNPACKED = {".csv.gz": (100_000_000, 200), ".parquet": (10**9, 1_000), ".zsav": (10**9, 1_000)}
 UNPACKED[".xlsx"] = UNPACKED[".csv.gz"]
+UNPACKED[".json.gz"] = (20_000_000, 100)
 
 
 def checked_file(path: str | PathLike[str] | Any) -> Path:
@@ -78,7 +79,7 @@ def check_unpacked(size: int, file: Path, suffix: str) -> None:
     if size > most:
         raise InputError(
             f"{str(file)!r} unpacks to more than {most:,} bytes, {most // max(packed, 1):,} times "
-            "its size; is it a damaged file? If it is whole, write it as a CSV that is not packed"
+            "its size; is it a damaged file? If it is whole, write it unpacked, a table as a CSV"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from bayes_risk._core.errors import InputError
 
-from .kinds import checked_file
+from .kinds import check_unpacked, checked_file
 
 CURE = "write it with the R function of docs/trees.md, from syn(..., models = TRUE)"
 LEAF, ABSENT = "<leaf>", 2
@@ -193,7 +193,14 @@ def read_models(source: str | PathLike[str]) -> SynthpopModels:
         raise InputError(f"{str(path)!r} is in a format of R alone; {CURE}")
     try:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            content = json.loads(file.read().decode("utf-8-sig"))
+            parts = []
+            while part := file.read(1 << 20):
+                parts.append(part)
+                if path.suffix.lower() == ".gz":
+                    check_unpacked(file.tell(), path, ".json.gz")
+        content = json.loads(b"".join(parts).decode("utf-8-sig"))
+    except InputError:
+        raise
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, RecursionError):
         raise InputError(f"{str(path)!r} holds no JSON, or not all of it; {CURE}") from None
     return SynthpopModels.of(content, repr(str(path)))

@@ -184,7 +184,7 @@ def check(scene: AttackScenario) -> None:
         )
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
-            f"target {label!r} does not have the largest {name!r}, as the intruder knows it to have; "
+            f"target {label!r} does not have the largest {name!r}, as the intruder knows; "
             "leave targets= out to audit the record that has"
         )
     _check_totals(scene)
