@@ -14,6 +14,7 @@ from .links_result import Links
 from .own_rows import own_rows
 from .pairs import pairs
 from .seen import Seen
+from .single import single_persons
 from .tables import Released, Tables, tables_of
 
 
@@ -83,7 +84,8 @@ def links(
     read = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
     tables = read.by_person(person)
     seen = Seen(tables)
-    tests = [*pairs(seen, keys), *own_rows(seen)] if seen.made or seen.ranks else []
+    kinds = pairs(seen, keys), single_persons(seen), own_rows(seen)
+    tests = [one for kind in kinds for one in kind] if seen.made or seen.ranks else []
     adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     return Links(
         n=tables.n_persons,

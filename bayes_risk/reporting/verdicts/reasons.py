@@ -17,7 +17,9 @@ from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
 from bayes_risk.release.links_result import (
     ALIKE,
+    AMOUNTS,
     IDENTICAL,
+    LARGEST,
     LEVEL,
     NEAREST,
     OWN,
@@ -55,6 +57,8 @@ LIMITS = {  # thresholds of the tests of `links`
     IDENTICAL: "identical_records",
     VALUES: "unique_values",
     UNIQUES: "replicated_uniques",
+    AMOUNTS: "identical_records",
+    LARGEST: "unique_values",
     NEAREST: "linked_records",
     OWN: "linked_records",
     ALIKE: "linked_records",

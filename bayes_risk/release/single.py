@@ -1,0 +1,262 @@
+"""Single persons: amounts that one person and one released record share, and what else they share.
+
+That an amount is equal to the last digit says nothing of other columns that nearly equal amounts
+would not say. Of a copied record it does. ``docs/reading-the-numbers.md`` derives the tests.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+
+from . import persons
+from .links_result import AMOUNTS, LARGEST, Link
+from .seen import LEAST, SURE, Seen
+
+BINS = 10  # groups of like amounts that agree
+NEAR = 100  # records of nearly equal amounts, on either side, at most
+OF_N = 10  # and one in so many of the table's
+GROUPED = 50  # levels of a column whose largest amounts are compared, at most
+RUN = 20  # largest amounts of the original that are looked for
+MANY = 5_000  # equal amounts of a column that are looked at
+
+
+class Amounts(NamedTuple):
+    """Values of one amount in the original and in a file, and the rows in which they stand alone.
+
+    ``values``: of each table's rows; ``at``: rows of both of a value that one person has in either;
+    ``pure``: rows of values that two persons of one table have, and nobody else.
+    """
+
+    values: tuple[Array, Array]
+    at: tuple[Ints, Ints]
+    pure: tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
+    once: tuple[Flags, Flags]  # rows whose value one person of their table has
+    shared: Flags  # rows of the original whose value the file has
+    single: Flags  # and one person of the original and of the file
+
+
+def single_persons(seen: Seen) -> Iterator[Link]:
+    """Equal amounts whose other columns agree, or whose rows are the same; largest amounts."""
+    for l in range(1, seen.m1):
+        binned = {c: _binned(seen, c, l) for c in seen.names}
+        for name in seen.made:
+            if not seen.is_fine(name):
+                continue
+            amounts = _amounts(seen, name, l)
+            alike = np.ones(len(amounts.values[0]))
+            yield from _agreeing(seen, name, l, amounts, binned, alike)
+            yield from _largest(seen, name, l, amounts, alike)
+
+
+def _amounts(seen: Seen, name: str, l: int) -> Amounts:
+    """Who has each value of a column, once a person."""
+    column = seen.column(name)
+    codes = column.codes[0], column.codes[l]
+    who = [persons.each_or(seen.tables.of_person(k), np.arange(len(c))) for k, c in
+           zip((0, l), codes, strict=True)]  # fmt: skip
+    own, shown = (persons.holders(c, w, column.size) for c, w in zip(codes, who, strict=True))
+    own[0] = shown[0] = 0  # missing
+    first = [np.zeros(column.size, np.int64) for _ in codes]
+    for place, code in zip(first, codes, strict=True):
+        place[code[::-1]] = np.arange(len(code))[::-1]
+    last = [np.zeros(column.size, np.int64) for _ in codes]
+    for place, code in zip(last, codes, strict=True):
+        place[code] = np.arange(len(code))
+    both = np.flatnonzero((own == 1) & (shown == 1))
+    twice = np.flatnonzero((own == 2) & (shown == 0)), np.flatnonzero((own == 0) & (shown == 2))
+    return Amounts(
+        (column.values[codes[0]], column.values[codes[1]]),
+        (first[0][both], first[1][both]),
+        ((first[0][twice[0]], last[0][twice[0]]), (first[1][twice[1]], last[1][twice[1]])),
+        (own[codes[0]] == 1, shown[codes[1]] == 1),
+        shown[codes[0]] > 0,
+        (own[codes[0]] == 1) & (shown[codes[0]] == 1),
+    )
+
+
+def _binned(seen: Seen, name: str, l: int) -> tuple[Ints, Ints]:
+    """Levels of a column, or groups of like amounts."""
+    if (found := seen.amounts(name, (0, l))) is None:
+        codes = seen.column(name).codes
+        return codes[0], codes[l]
+    y, z = (np.nan_to_num(np.minimum(v / 2 * BINS, BINS - 1), nan=-1).astype(int) for v in found)
+    return y, z
+
+
+def _agreeing(
+    seen: Seen,
+    name: str,
+    l: int,
+    amounts: Amounts,
+    binned: dict[str, tuple[Ints, Ints]],
+    alike: Array,
+) -> Iterator[Link]:
+    """Pairs of equal amounts that agree in the other columns, or are the same row.
+
+    By chance as many do as of pairs of nearly equal amounts, and of pairs of one table.
+    """
+    ordered = bool(seen.tables.corresponds[l - 1])
+    i, j = amounts.at
+    if len(i) > MANY:
+        some = np.sort(np.random.default_rng(0).choice(len(i), MANY, replace=False))
+        i, j, fold = i[some], j[some], len(i) / MANY
+    else:
+        fold = 1.0
+    if seen.tables.persons:  # a person once
+        who = seen.tables.of_person(0, i), seen.tables.of_person(l, j)
+        use = np.zeros(len(i), bool)
+        use[np.unique(who[0], return_index=True)[1]] = True
+        i, j = i[use], j[use]
+    y, z = _near(amounts, i, j)
+    fold *= seen.folds[0]
+    same = [a == b for a, b in ((i, j), y, z)]
+    if ordered:
+        near = np.concatenate(same[1:])
+        yield _tested(AMOUNTS, l, (name,), same[0], near, np.zeros(0, bool), fold)
+        alike[i[same[0]]] = _next_to(i, j, (y, z), same)[same[0]]
+    others = [c for c in (seen.made if ordered and seen.kept else seen.names) if c != name]
+    if not others:
+        return
+    free, *apart = (~one if ordered and seen.kept else np.ones(len(one), bool) for one in same)
+    pure = [
+        sum((binned[c][side][a] == binned[c][side][b]).astype(int) for c in others)
+        for side, (a, b) in enumerate(amounts.pure)
+    ]
+    equal, *near = (
+        sum((binned[c][0][a] == binned[c][1][b]).astype(int) for c in others)
+        for a, b in ((i, j), y, z)
+    )
+    for less in (0, 1) if len(others) > 2 else (0,):
+        least = len(others) - less
+        by = np.concatenate([n[a] >= least for n, a in zip(near, apart, strict=True)])
+        names = (name, *others)
+        if not less:
+            agree = [one >= least for one in (equal, *near)]
+            hit = free & agree[0]
+            alike[i[hit]] = np.minimum(alike[i[hit]], _next_to(i, j, (y, z), agree)[hit])
+        yield _tested(
+            AMOUNTS, l, names, equal[free] >= least, by, np.concatenate(pure) >= least, fold
+        )
+
+
+def _near(amounts: Amounts, i: Ints, j: Ints) -> list[tuple[Ints, Ints]]:
+    """Pairs of nearly equal amounts: each row with those next to it in the other table."""
+    pairs = []
+    for side, rows in ((1, i), (0, j)):
+        values, own = amounts.values[side], amounts.values[1 - side]
+        use = np.flatnonzero(amounts.once[side])
+        use = use[np.argsort(values[use], kind="stable")]
+        width = int(np.clip(len(use) // OF_N, 1, NEAR))
+        middle = np.searchsorted(values[use], own[rows])
+        place = middle[:, None] + np.arange(-width, width + 1)
+        there = (place >= 0) & (place < len(use))
+        other = use[np.clip(place, 0, max(len(use) - 1, 0))] if len(use) else place
+        there &= values[other] != own[rows][:, None] if len(use) else False
+        first = np.broadcast_to(rows[:, None], other.shape)[there]
+        pairs.append((first, other[there]) if side else (other[there], first))
+    return pairs
+
+
+def _next_to(i: Ints, j: Ints, near: Sequence[tuple[Ints, Ints]], agree: Sequence[Flags]) -> Array:
+    """Of each pair of equal amounts, the share of those next to it that agree; and itself."""
+    size = 1 + int(max(i.max(initial=0), j.max(initial=0)))
+    of = [np.ones(size), np.ones(size)]
+    found = [np.ones(size), np.ones(size)]
+    for side, (pairs, flags) in enumerate(zip(near, agree[1:], strict=True)):
+        rows = pairs[side]
+        of[side][: rows.max(initial=-1) + 1] += np.bincount(rows)
+        found[side][: rows.max(initial=-1) + 1] += np.bincount(rows, flags)
+    return np.asarray((found[0][i] + found[1][j] - 1) / (of[0][i] + of[1][j] - 1))
+
+
+def _tested(
+    test: str, l: int, names: tuple[str, ...], hits: Flags, near: Flags, pure: Flags, fold: float
+) -> Link:
+    """Pairs that agree, against those that nearly equal amounts and one table's pairs have."""
+    share = (1 + int(near.sum())) / (1 + len(near))
+    if k := int(pure.sum()):  # amounts may be computed from other columns
+        share = max(share, float(beta.ppf(SURE, k, len(pure) - k + 1)))
+    return _link(test, l, names, len(hits), int(hits.sum()), share, fold)
+
+
+def _link(
+    test: str, l: int, names: tuple[str, ...], of: int, found: int, by: float, fold: float = 1.0
+) -> Link:
+    p = float(binom.sf(found - 1, of, by)) if found else 1.0
+    low = float(beta.ppf(SURE / 2, found, of - found + 1)) if found else 0.0
+    beyond, least = ((share - by) * of / (1 - by) if by < 1 else 0.0 for share in
+                     (found / max(of, 1), low))  # fmt: skip
+    return Link(test, l, names, of, found, by * of, p, max(beyond, 0) * fold, max(least, 0) * fold)
+
+
+def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: Array) -> Iterator[Link]:
+    """Largest amounts, of all and of each level of a column, that one person of each table has.
+
+    Values are shared no more often there than elsewhere, among values as round. ``alike``: of each
+    row of the original, the share of nearly equal amounts that agree as its equal one does.
+    """
+    y, z = amounts.values
+    use = [np.flatnonzero(~np.isnan(v)) for v in amounts.values]
+    if min(map(len, use)) < LEAST:
+        return
+    shared, round_ = _shared(y, amounts)
+    own = use[0][amounts.once[0][use[0]]]
+    order = own[np.argsort(-y[own], kind="stable")]
+    for k in (1, RUN):
+        top, inner = order[:k], order[k:]
+        if len(inner) < k:
+            continue
+        denser = (z >= y[top[-1]]).sum() / k / (len(use[1]) / len(use[0]))
+        chance = shared(round_[top], inner) * max(1.0, denser)
+        hits = amounts.single[top]
+        by = min(float(np.mean(chance * (alike[top] if k == 1 else 1.0))), 1.0)
+        yield _link(LARGEST, l, (name,), len(top), int(hits.sum()), by)
+    for by_name in seen.names:
+        column = seen.column(by_name)
+        if by_name == name or seen.is_fine(by_name) or column.size > GROUPED + 1:
+            continue
+        tops, tied, more = list[int](), 0, 0
+        for level in np.unique(column.codes[0]):
+            a, b = (
+                rows[column.codes[t][rows] == level] for t, rows in zip((0, l), use, strict=True)
+            )
+            if min(len(a), len(b)) < LEAST:
+                continue
+            top = max(y[a].max(), z[b].max())
+            both = int((y[a] == top).sum()), int((z[b] == top).sum())
+            tops.append(int(a[y[a].argmax()]))
+            tied += both == (1, 1)
+            more += sum(both) > 1 and both != (1, 1)
+        if tops:
+            inner = np.setdiff1d(own, tops)
+            chance = float(shared(round_[tops], inner).mean())
+            # amounts are cut off: one of each table no more often than two of one
+            yield _link(LARGEST, l, (name, by_name), len(tops), tied, max(chance, 0.5 * (more > 0)))
+
+
+def _shared(y: Array, amounts: Amounts) -> tuple[Callable[[Ints, Ints], Array], Ints]:
+    """Share of some rows' values, as round as some are, that the file has; how round each is."""
+    round_ = _roundness(y)
+
+    def shares(least: Ints, rows: Ints) -> Array:
+        there, of = amounts.shared[rows], round_[rows]
+        found = {int(k): (1 + int(there[of >= k].sum())) / (1 + int((of >= k).sum()))
+                 for k in np.unique(least)}  # fmt: skip
+        return np.array([found[int(k)] for k in least])
+
+    return shares, round_
+
+
+def _roundness(values: Array) -> Ints:
+    """How many digits each value ends in zeros, of units that all are multiples of."""
+    there = ~np.isnan(values)
+    found = np.zeros(len(values), np.int64)
+    for k in range(-6, 12):
+        unit = 10.0**k
+        of = values[there] / unit
+        found[there] += (np.abs(of - np.round(of)) < 1e-6) & (values[there] != 0)
+    return found
