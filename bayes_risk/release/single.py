@@ -4,11 +4,11 @@ That an amount is equal to the last digit says nothing of other columns that nea
 would not say. Of a copied record it does. ``docs/reading-the-numbers.md`` derives the tests.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, hypergeom
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
@@ -18,7 +18,9 @@ from .seen import LEAST, SURE, Seen
 
 BINS = 10  # groups of like amounts that agree
 NEAR = 100  # records of nearly equal amounts, on either side, at most
-OF_N = 10  # and one in so many of the table's
+OF_N = 20  # and one in so many of the table's
+GENUINE = 0.8  # share of the file's values from which equal ones say nothing
+FORETOLD = 2  # times as often as others agree columns that an amount explains
 GROUPED = 50  # levels of a column whose largest amounts are compared, at most
 RUN = 20  # largest amounts of the original that are looked for
 MANY = 5_000  # equal amounts of a column that are looked at
@@ -37,6 +39,7 @@ class Amounts(NamedTuple):
     once: tuple[Flags, Flags]  # rows whose value one person of their table has
     shared: Flags  # rows of the original whose value the file has
     single: Flags  # and one person of the original and of the file
+    foreign: bool  # whether the file has enough values that the original does not have
 
 
 def single_persons(seen: Seen) -> Iterator[Link]:
@@ -47,9 +50,11 @@ def single_persons(seen: Seen) -> Iterator[Link]:
             if not seen.is_fine(name):
                 continue
             amounts = _amounts(seen, name, l)
-            alike = np.ones(len(amounts.values[0]))
+            alike = [1.0]
+            if not amounts.foreign:  # donors' values, or whole numbers, are equal anyway
+                amounts = amounts._replace(at=(amounts.at[0][:0], amounts.at[1][:0]))
             yield from _agreeing(seen, name, l, amounts, binned, alike)
-            yield from _largest(seen, name, l, amounts, alike)
+            yield from _largest(seen, name, l, amounts, min(alike))
 
 
 def _amounts(seen: Seen, name: str, l: int) -> Amounts:
@@ -75,6 +80,7 @@ def _amounts(seen: Seen, name: str, l: int) -> Amounts:
         (own[codes[0]] == 1, shown[codes[1]] == 1),
         shown[codes[0]] > 0,
         (own[codes[0]] == 1) & (shown[codes[0]] == 1),
+        bool((own[shown > 0] > 0).mean() < GENUINE) if shown.any() else False,
     )
 
 
@@ -93,7 +99,7 @@ def _agreeing(
     l: int,
     amounts: Amounts,
     binned: dict[str, tuple[Ints, Ints]],
-    alike: Array,
+    alike: list[float],
 ) -> Iterator[Link]:
     """Pairs of equal amounts that agree in the other columns, or are the same row.
 
@@ -107,18 +113,21 @@ def _agreeing(
     else:
         fold = 1.0
     if seen.tables.persons:  # a person once
-        who = seen.tables.of_person(0, i), seen.tables.of_person(l, j)
-        use = np.zeros(len(i), bool)
-        use[np.unique(who[0], return_index=True)[1]] = True
+        use = np.unique(seen.tables.persons[0][i], return_index=True)[1]
         i, j = i[use], j[use]
     y, z = _near(amounts, i, j)
     fold *= seen.folds[0]
+    top = _top(amounts)
+    far = _near(amounts, top, top[:0])[0]
     same = [a == b for a, b in ((i, j), y, z)]
     if ordered:
-        near = np.concatenate(same[1:])
-        yield _tested(AMOUNTS, l, (name,), same[0], near, np.zeros(0, bool), fold)
-        alike[i[same[0]]] = _next_to(i, j, (y, z), same)[same[0]]
+        by = np.concatenate(same[1:])
+        yield _tested(AMOUNTS, l, (name,), same[0], by, np.zeros(0, bool), fold)
+        if _equal_at(top, i, same[0]):
+            alike.append((1 + int((far[0] == far[1]).sum())) / (1 + len(far[0])))
     others = [c for c in (seen.made if ordered and seen.kept else seen.names) if c != name]
+    a, b = (np.concatenate(side) for side in zip(y, z, strict=True))
+    others = [c for c in others if not (seen.is_fine(c) and _foretold(*binned[c], a, b))]
     if not others:
         return
     free, *apart = (~one if ordered and seen.kept else np.ones(len(one), bool) for one in same)
@@ -134,10 +143,9 @@ def _agreeing(
         least = len(others) - less
         by = np.concatenate([n[a] >= least for n, a in zip(near, apart, strict=True)])
         names = (name, *others)
-        if not less:
-            agree = [one >= least for one in (equal, *near)]
-            hit = free & agree[0]
-            alike[i[hit]] = np.minimum(alike[i[hit]], _next_to(i, j, (y, z), agree)[hit])
+        if not less and _equal_at(top, i, free & (equal >= least)):
+            of_top = sum((binned[c][0][far[0]] == binned[c][1][far[1]]).astype(int) for c in others)
+            alike.append((1 + int((of_top >= least).sum())) / (1 + len(far[0])))
         yield _tested(
             AMOUNTS, l, names, equal[free] >= least, by, np.concatenate(pure) >= least, fold
         )
@@ -150,7 +158,7 @@ def _near(amounts: Amounts, i: Ints, j: Ints) -> list[tuple[Ints, Ints]]:
         values, own = amounts.values[side], amounts.values[1 - side]
         use = np.flatnonzero(amounts.once[side])
         use = use[np.argsort(values[use], kind="stable")]
-        width = int(np.clip(len(use) // OF_N, 1, NEAR))
+        width = int(np.clip(len(use) // OF_N, 3, NEAR))
         middle = np.searchsorted(values[use], own[rows])
         place = middle[:, None] + np.arange(-width, width + 1)
         there = (place >= 0) & (place < len(use))
@@ -161,26 +169,44 @@ def _near(amounts: Amounts, i: Ints, j: Ints) -> list[tuple[Ints, Ints]]:
     return pairs
 
 
-def _next_to(i: Ints, j: Ints, near: Sequence[tuple[Ints, Ints]], agree: Sequence[Flags]) -> Array:
-    """Of each pair of equal amounts, the share of those next to it that agree; and itself."""
-    size = 1 + int(max(i.max(initial=0), j.max(initial=0)))
-    of = [np.ones(size), np.ones(size)]
-    found = [np.ones(size), np.ones(size)]
-    for side, (pairs, flags) in enumerate(zip(near, agree[1:], strict=True)):
-        rows = pairs[side]
-        of[side][: rows.max(initial=-1) + 1] += np.bincount(rows)
-        found[side][: rows.max(initial=-1) + 1] += np.bincount(rows, flags)
-    return np.asarray((found[0][i] + found[1][j] - 1) / (of[0][i] + of[1][j] - 1))
+def _top(amounts: Amounts) -> Ints:
+    """Rows of the original's largest amounts."""
+    y = amounts.values[0]
+    own = np.flatnonzero(amounts.once[0] & ~np.isnan(y))
+    return np.asarray(own[np.argsort(-y[own], kind="stable")[:RUN]])
+
+
+def _equal_at(top: Ints, i: Ints, hits: Flags) -> bool:
+    """Whether the largest amount is in a pair that agrees."""
+    return len(top) > 0 and bool((hits & (i == top[0])).any())
+
+
+def _foretold(y: Ints, z: Ints, i: Ints, j: Ints) -> bool:
+    """Whether groups of a column agree far more often for nearly equal amounts than for any."""
+    shares = (np.bincount(v + 1, minlength=BINS + 1) / len(v) for v in (y, z))
+    return len(i) > 0 and bool(
+        (y[i] == z[j]).mean() > FORETOLD * np.prod(list(shares), axis=0).sum()
+    )
 
 
 def _tested(
     test: str, l: int, names: tuple[str, ...], hits: Flags, near: Flags, pure: Flags, fold: float
 ) -> Link:
     """Pairs that agree, against those that nearly equal amounts and one table's pairs have."""
-    share = (1 + int(near.sum())) / (1 + len(near))
-    if k := int(pure.sum()):  # amounts may be computed from other columns
-        share = max(share, float(beta.ppf(SURE, k, len(pure) - k + 1)))
-    return _link(test, l, names, len(hits), int(hits.sum()), share, fold)
+    of, found = len(hits), int(hits.sum())
+    share, p = _no_more(found, of, near)
+    k = int(pure.sum())
+    if k and binom.sf(k - 1, len(pure), share) <= SURE:  # computed from other columns
+        more = _no_more(found, of, pure)
+        share, p = max(share, more[0]), max(p, more[1])
+    return _link(test, l, names, of, found, share, fold)._replace(p=p)
+
+
+def _no_more(found: int, of: int, others: Flags) -> tuple[float, float]:
+    """Share of other pairs that agree, and Fisher's p-value if as many of all do."""
+    k, size = int(others.sum()), len(others)
+    p = float(hypergeom.sf(found - 1, of + size, found + k, of)) if found else 1.0
+    return (1 + k) / (1 + size), p
 
 
 def _link(
@@ -193,7 +219,7 @@ def _link(
     return Link(test, l, names, of, found, by * of, p, max(beyond, 0) * fold, max(least, 0) * fold)
 
 
-def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: Array) -> Iterator[Link]:
+def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> Iterator[Link]:
     """Largest amounts, of all and of each level of a column, that one person of each table has.
 
     Values are shared no more often there than elsewhere, among values as round. ``alike``: of each
@@ -213,7 +239,7 @@ def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: Array) -> I
         denser = (z >= y[top[-1]]).sum() / k / (len(use[1]) / len(use[0]))
         chance = shared(round_[top], inner) * max(1.0, denser)
         hits = amounts.single[top]
-        by = min(float(np.mean(chance * (alike[top] if k == 1 else 1.0))), 1.0)
+        by = min(float(chance.mean()) * (alike if k == 1 else 1.0), 1.0)
         yield _link(LARGEST, l, (name,), len(top), int(hits.sum()), by)
     for by_name in seen.names:
         column = seen.column(by_name)
