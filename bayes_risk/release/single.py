@@ -1,7 +1,7 @@
 """Single persons: amounts that one person and one released record share, and what else they share.
 
 That an amount is equal to the last digit says nothing of other columns that nearly equal amounts
-would not say. Of a copied record it does. ``docs/reading-the-numbers.md`` derives the tests.
+would not say. Of a copied record it does. `links` derives the tests.
 """
 
 from collections.abc import Callable, Iterator
