@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 import bayes_risk as br
 from bayes_risk.release.links_result import AMOUNTS, LARGEST, LEVEL
+from bayes_risk.release.persons import holders
 from tests.release_kinds import ANY, KEPT, MADE, OWN, both, judged, people, put, redrawn, shuffled
 
 ABOVE, WITHIN = "above your thresholds", "within your thresholds"
@@ -139,6 +140,12 @@ def test_equal_amounts_by_hand():
     same = sum(own.index(v) == shown.index(v) for v in pairs)
     assert (one.of, one.found) == (len(pairs), same) and same >= 4
     assert one.precision == pytest.approx(one.persons / same)
+
+
+def test_holders_of_many_codes_and_persons():
+    codes = np.array([0, 59_999, 59_999], np.int32)  # their product needs 64 bits
+    found = holders(codes, np.array([0, 1, 59_999]), 60_000)
+    assert (found[0], found[-1], found.sum()) == (1, 2, 3)
 
 
 # --- files that show nobody -----------------------------------------------------------------------

@@ -61,8 +61,7 @@ def _amounts(seen: Seen, name: str, l: int) -> Amounts:
     """Who has each value of a column, once a person."""
     column = seen.column(name)
     codes = column.codes[0], column.codes[l]
-    who = [persons.each_or(seen.tables.of_person(k), np.arange(len(c))) for k, c in
-           zip((0, l), codes, strict=True)]  # fmt: skip
+    who = seen.tables.of_person(0), seen.tables.of_person(l)
     own, shown = (persons.holders(c, w, column.size) for c, w in zip(codes, who, strict=True))
     own[0] = shown[0] = 0  # missing
     first = [np.zeros(column.size, np.int64) for _ in codes]
