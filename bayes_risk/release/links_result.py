@@ -9,6 +9,7 @@ from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 IDENTICAL, VALUES, UNIQUES = "identical records", "unique values", "replicated uniques"
+AMOUNTS, LARGEST = "equal amounts", "largest amounts"
 NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows of similar records"
 LEVEL = 0.01  # probability of a false alarm, of all tests together
 CERTAIN = 0.95  # share of right claims from which a person counts as shown for certain
@@ -16,6 +17,8 @@ WORDS = {
     IDENTICAL: "pairs of equal records",
     VALUES: "pairs of equal values",
     UNIQUES: "pairs of equal keys",
+    AMOUNTS: "pairs of equal amounts",
+    LARGEST: "largest amounts",
     NEAREST: "pairs of records that are each other's nearest",
     OWN: "records",
     ALIKE: "records",
@@ -48,9 +51,20 @@ class Link(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether nearly every such pair is a person that was shown."""
-        pairs = self.test in (IDENTICAL, VALUES, UNIQUES)
-        return self.seen and pairs and self.persons >= CERTAIN * self.found
+        """Whether nearly every such claim is right."""
+        return self.seen and self.test != ALIKE and self.precision >= CERTAIN
+
+    @property
+    def claims(self) -> float:
+        """How many persons an intruder would claim to see by it."""
+        return self.of if self.test in (OWN, ALIKE) else self.found
+
+    @property
+    def precision(self) -> float:
+        """Estimated share of these claims that are right beyond chance."""
+        by = self.by_chance / self.of if self.of else 1.0
+        beyond = (self.found - self.by_chance) / (1 - by) if by < 1 else 0.0
+        return max(beyond, 0.0) / self.claims if self.claims else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

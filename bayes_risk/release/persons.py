@@ -56,7 +56,7 @@ def holders(codes: Ints, persons: Ints | None, size: int) -> Ints:
     if persons is None:
         return np.bincount(codes, minlength=size)
     P = 1 + int(persons.max(initial=0))
-    return np.bincount(np.unique(codes * P + persons) // P, minlength=size)
+    return np.bincount(np.unique(codes.astype(np.int64) * P + persons) // P, minlength=size)
 
 
 def each_once(

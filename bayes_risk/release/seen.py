@@ -63,6 +63,11 @@ class Seen:
         """Whether a column holds amounts."""
         return self.column(name).kind == "numbers" and self.amounts(name, (0,)) is not None
 
+    def is_fine(self, name: str) -> bool:
+        """Whether a column holds numbers or dates of many values."""
+        column = self.column(name)
+        return column.kind in ("numbers", "dates") and len(column.values) > FEW + 1
+
     def _scaled(self, name: str) -> Coded | None:
         """Dates as days; amounts that a file has in cents or thousands, in the original's unit."""
         column = self.tables.column(name)
@@ -314,9 +319,9 @@ class Seen:
         """Ranks of a column among some tables, the same for equal values; None: of categories."""
         if name in self.ranks:
             return [self.ranks[name][l] for l in tables]
-        column = self.column(name)
-        if column.kind not in ("numbers", "dates") or len(column.values) <= FEW + 1:
+        if not self.is_fine(name):
             return None
+        column = self.column(name)
         parts = [column.values[column.codes[l]] for l in tables]
         return np.split(ranks(np.concatenate(parts)), np.cumsum([len(p) for p in parts])[:-1])
 

@@ -15,7 +15,17 @@ from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure_result import Exposure
-from bayes_risk.release.links_result import ALIKE, IDENTICAL, LEVEL, NEAREST, OWN, UNIQUES, VALUES
+from bayes_risk.release.links_result import (
+    ALIKE,
+    AMOUNTS,
+    IDENTICAL,
+    LARGEST,
+    LEVEL,
+    NEAREST,
+    OWN,
+    UNIQUES,
+    VALUES,
+)
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.comparison import MEASURES
@@ -52,6 +62,7 @@ LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a 
 PERSONS = ("identical_records", "unique_values", "replicated_uniques", "linked_records")
 LIMITS = dict(zip((IDENTICAL, VALUES, UNIQUES), PERSONS, strict=False))  # of tests of `links`
 LIMITS |= dict.fromkeys(LEAST_SEEN, PERSONS[-1])
+LIMITS |= {AMOUNTS: PERSONS[0], LARGEST: PERSONS[1]}
 MAY_MEAN = {
     "shared": "all files come from one draw of the parameters, or from a point estimate of them",
     "unbalanced": (
@@ -421,7 +432,8 @@ def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
         text = (
             f"About {one.persons:,.0f} persons are shown for certain, by {one.test} "
             f"({', '.join(map(str, one.columns[:SHOWN]))}"
-            f"{', ...' * (len(one.columns) > SHOWN)}); {limits.certain_persons:,.0f} are allowed."
+            f"{', ...' * (len(one.columns) > SHOWN)}): {percent(one.precision)} of such claims are "
+            f"right; {limits.certain_persons:,.0f} are allowed."
         )
         yield against("certain persons", text)
 
