@@ -51,7 +51,7 @@ from .posterior import (
     warn_of_unreliable,
     weigh,
 )
-from .result import AttributeRisk
+from .result import AttributeRisk, measures_of
 
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
@@ -185,7 +185,7 @@ class AttributeEvidence(Shown):
 
     def compare(self, given: Mapping[str, priors.Prior]) -> pd.DataFrame:
         """Compare priors: one row a prior: measures of `AttributeRisk.summary`, and the gain."""
-        rows = {name: measures(risk) for name, risk in self.risks(given).items()}
+        rows = {name: measures_of(risk) for name, risk in self.risks(given).items()}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def first(self, m: int) -> "AttributeEvidence":
@@ -286,31 +286,6 @@ class AttributeEvidence(Shown):
             said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
             said["synthesis"] += "; the mode of its chain, which the release shows, is known"
         return {name: said[name] for name in order}
-
-
-COLUMNS = {
-    "mean_probability": ("mean_probability", "value"),
-    "mcse": ("mean_probability", "mcse"),
-    "baseline": ("mean_probability", "baseline"),
-    "median_probability": ("median_probability", "value"),
-    "q95_probability": ("q95_probability", "value"),
-    "max_probability": ("max_probability", "value"),
-    "max_mcse": ("max_probability", "mcse"),
-    "max_baseline": ("max_probability", "baseline"),
-    "share_ranked_first": ("share_ranked_first", "value"),
-    "first_baseline": ("share_ranked_first", "baseline"),
-    "mean_rank": ("mean_rank", "value"),
-    "unreliable": ("unreliable", "value"),
-}
-
-
-def measures(risk: AttributeRisk) -> dict[str, float]:
-    """One row of a comparison of audits."""
-    summary: Any = risk.summary()
-    found = {name: float(summary.at[place]) for name, place in COLUMNS.items()}
-    found["gain"] = found["mean_probability"] - found["baseline"]
-    excluded = np.isneginf(at_truth(risk.log_prior, risk.truth))[risk.case].sum()
-    return found | {"truth_excluded": float(excluded)}
 
 
 @shows_progress

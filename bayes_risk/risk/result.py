@@ -560,3 +560,28 @@ def _remarks(row: Mapping[str, Any]) -> str:
         f"known for certain: {row['known']}": row["known"],
     }
     return "; ".join(remark for remark, holds in said.items() if holds) or NONE
+
+
+OF_AUDITS = {
+    "mean_probability": ("mean_probability", "value"),
+    "mcse": ("mean_probability", "mcse"),
+    "baseline": ("mean_probability", "baseline"),
+    "median_probability": ("median_probability", "value"),
+    "q95_probability": ("q95_probability", "value"),
+    "max_probability": ("max_probability", "value"),
+    "max_mcse": ("max_probability", "mcse"),
+    "max_baseline": ("max_probability", "baseline"),
+    "share_ranked_first": ("share_ranked_first", "value"),
+    "first_baseline": ("share_ranked_first", "baseline"),
+    "mean_rank": ("mean_rank", "value"),
+    "unreliable": ("unreliable", "value"),
+}
+
+
+def measures_of(risk: AttributeRisk) -> dict[str, float]:
+    """One row of a comparison of audits."""
+    summary: Any = risk.summary()
+    found = {name: float(summary.at[place]) for name, place in OF_AUDITS.items()}
+    found["gain"] = found["mean_probability"] - found["baseline"]
+    excluded = np.isneginf(at_truth(risk.log_prior, risk.truth))[risk.case].sum()
+    return found | {"truth_excluded": float(excluded)}

@@ -27,9 +27,9 @@ from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
-from bayes_risk.risk.attribute import attribute_risk, measures
+from bayes_risk.risk.attribute import attribute_risk
 from bayes_risk.risk.posterior import at_truth
-from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.risk.result import AttributeRisk, measures_of
 from bayes_risk.utilities.tables import (
     MARGIN_MEASURES,
     columns_of,
@@ -149,7 +149,7 @@ class Reweighting(Drawn):
         names = ["mean_probability", "mcse", "max_probability", "max_mcse"]
         rows = []
         for one in self.rounds:
-            found, p = measures(one.risk), one.risk.records["probability"]
+            found, p = measures_of(one.risk), one.risk.records["probability"]
             above = np.nan if self.until is None else int((p > self.until).sum())
             weight = {"mean_weight": one.weights.mean(), "min_weight": one.weights.min()}
             own = {name: found[name] for name in names} | {"above": above} | weight

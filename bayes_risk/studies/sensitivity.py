@@ -16,7 +16,7 @@ from bayes_risk._core.progress import shows_progress
 from bayes_risk.data.base_result import Table, draw, spread
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import Release
-from bayes_risk.risk.attribute import measures
+from bayes_risk.risk.result import measures_of
 
 from .grid import (
     HYPER,
@@ -379,5 +379,5 @@ def _measured(
         for k, risk in evidence.risks(priors).items():
             places = {**setting, "prior": int(k)}
             place = tuple(places[name] for name in factors.axes)
-            rows[place] = measures(risk) | (more if hyper else {})
+            rows[place] = measures_of(risk) | (more if hyper else {})
     return rows
