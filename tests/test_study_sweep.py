@@ -53,7 +53,9 @@ def options(*given, **sections):
         classes=study.release.classes or "new",
         parameters=study.release.parameters,
     )
-    return sweep_options(study, SimpleNamespace(parameters=("independent", "shared")), made)
+    table = SimpleNamespace(numbers=())
+    fit = SimpleNamespace(parameters=("independent", "shared"), microdata=table)
+    return sweep_options(study, fit, made)
 
 
 # --- what is taken -----------------------------------------------------------------------------
