@@ -1,5 +1,7 @@
 """Persons of several records: panels and households are counted once a person."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ from scipy.stats import binom
 import bayes_risk as br
 from bayes_risk.release.links import links
 from bayes_risk.release.links_result import LEVEL
+from bayes_risk.reporting.verdicts.reasons import _matches
+from bayes_risk.reporting.verdicts.verdict import judge
 
 WAVES, PERSONS = 5, 120
 
@@ -105,3 +109,27 @@ def test_a_person_must_be_known_of_each_record():
         br.exposure(df, df, person="nobody")
     with pytest.raises(br.InputError, match="is a key too"):
         br.identification_risk(df, df, known=[], synthesized=["x", "pid"], person="pid")
+
+
+def test_true_matches_are_counted_by_person() -> None:
+    """By hand: a person is matched by any of their rows; equal to rows where each is one."""
+    rng = np.random.default_rng(1)
+    y = pd.DataFrame({"pid": np.repeat(np.arange(120), 3), "wave": np.tile([1, 2, 3], 120)})
+    y["area"] = rng.integers(0, 6, 120)[y.pid]
+    y[["job", "edu"]] = rng.integers(0, 40, (360, 2))
+    z = y.copy()
+    z.loc[y.wave > 1, ["job", "edu"]] = rng.integers(0, 40, (240, 2))
+    how: dict[str, Any] = {"known": ["area", "wave"], "synthesized": ["job", "edu"]}
+    risk = br.identification_risk(y, z, person="pid", corresponds=True, **how)
+    rows = y.merge(z, on=[*how["known"], *how["synthesized"]])
+    once = rows.groupby(["pid_x", "wave"]).filter(lambda of: len(of) == 1)
+    persons = once[once.pid_x == once.pid_y].pid_x.nunique()
+    measure = {r.measure: r for r in judge(None, risk).reasons}["true match rate"]
+    assert persons > 100 and measure.outcome == "above your thresholds"
+    assert measure.sentence.startswith(f"{100 * persons / 120:.1f} % of the 120 persons")
+    single = y.assign(pid=np.arange(360))
+    by_row, by_person = (
+        list(_matches(br.identification_risk(single, z, corresponds=True, person=person, **how)))
+        for person in (None, "pid")
+    )
+    assert np.allclose(by_row, by_person, rtol=1e-12)

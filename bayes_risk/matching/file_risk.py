@@ -31,7 +31,7 @@ class FileRisk(Matching):
     Attributes
     ----------
     known, synthesized, radius, shape, closed, missing, fallback, strategy, population
-    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person
         As of `IdentificationRisk`.
     n : int
         Number of targets: all records of the original.

@@ -63,6 +63,8 @@ class IdentificationRisk(Sought, Drawn):
         `draws_mcse`.
     exposure : Exposure, or None
         What the files show without a model, uniques by all keys exactly; None for tables drawn.
+    person : ndarray of int64, shape (n,), or None
+        Which person each target is, where records of several were named (``person=``).
     index : pandas.Index, length n
         Labels of the targets: the records of the original, or those given.
     in_file : ndarray of bool, shape (n,)
@@ -256,7 +258,7 @@ class MatchCounts(Sought):
     Attributes
     ----------
     known, synthesized, radius, shape, closed, missing, fallback, strategy, population
-    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, index, in_file
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person, index, in_file
         As of `IdentificationRisk`.
     c : ndarray of int64, shape (n, m)
         Rows of each release that match.

@@ -343,7 +343,8 @@ def identification_risk(
         Whether row i of a release is record i; by default where there are as many. Rows that are
         nobody's, fresh draws of every column, may be of any number and in any order.
     person : str, optional
-        The column that names persons of several records, as of `exposure`, which counts them;
+        The column that names persons of several records. Who has a record that is matched uniquely
+        and correctly is matched (with all records as targets); `exposure` counts persons likewise;
         matches are counted by record.
 
     Returns
@@ -444,9 +445,9 @@ def identified(
     begin_work()
     if isinstance(releases, Replicates):
         return found, tables
-    return replace(
-        found, exposure=exposure_of_tables(tables, [*how.known, *how.synthesized])
-    ), tables
+    exposure = exposure_of_tables(tables, [*how.known, *how.synthesized])
+    person = tables.of_person(0) if how.targets is None else None
+    return replace(found, exposure=exposure, person=person), tables
 
 
 def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tuple[Matched, Tables]:

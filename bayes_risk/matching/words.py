@@ -58,6 +58,7 @@ class MatchingSetting(Result):
     pooled_mcse: float = float("nan")
     pooled_draws_mcse: float = float("nan")
     exposure: Exposure | None = None
+    person: Ints | None = None
 
 
 class Matching(MatchingSetting):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
@@ -215,35 +216,49 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
             yield no_objection(MATCHES, text)
         return
     rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
-    alone, limit = risk.baseline_true_matches, case.limits.true_match_rate
-    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
-    kept = f". Unsynthesised keys alone: {percent(alone / risk.n)}" if alone else ""
+    alone, n, limit = risk.baseline_true_matches, risk.n, case.limits.true_match_rate
+    text = f"{percent(rate)} of the {n:,} records would be matched uniquely and correctly"
+    if isinstance(risk, IdentificationRisk) and risk.person is not None:
+        n = 1 + int(risk.person.max())
+        alone = None if alone is None else int(_of_persons(risk, risk.baseline == 1).sum())
+        text = f"{percent(rate)} of the {n:,} persons have a record matched uniquely and correctly"
+    kept = f". Unsynthesised keys alone: {percent(alone / n)}" if alone else ""
     chance = f" ({percent(by_chance)} by chance among records with the same unsynthesised keys)"
     more = " beyond them" if by_chance else ""
-    excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / risk.n
+    excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared(MATCHES, (excess, 0.0), limit + ROUNDING, text)
-    yield replace(found, cure="keys") if min(rate, (alone or 0) / risk.n) > limit else found
+    yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
     if isinstance(risk, IdentificationRisk):
         yield from of_matching(risk)
 
 
 def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
-    """Share of unique true matches, pooled and by file; that by chance, and its probability.
+    """Share of persons with unique true matches, pooled and by file; by chance; its probability.
 
     Of several records with the same unsynthesised keys each may be the one row that matches. Who is
-    alone with these keys is found for certain, and counts.
+    alone with these keys is found for certain, and counts. Of a person's records any may be.
     """
     if not isinstance(risk, IdentificationRisk):
         for rate in risk.summary()["true_match_rate"].dropna():
             yield float(rate), 0.0, 0.0
         return
     for true, false in ((risk.pooled_K, risk.pooled_F), *zip(risk.K.T, risk.F.T, strict=True)):
-        chance = risk.baseline * (true | false)
-        several = chance < 1
-        expected = float(chance[several].sum())
-        p = float(poisson.sf((true & several).sum() - 1, expected))
-        yield float(true.mean()), expected / risk.n, p
+        chance, found = risk.baseline * (true | false), _of_persons(risk, true)
+        several = ~_of_persons(risk, chance == 1)
+        none = np.ones(len(found))
+        who = np.arange(risk.n) if risk.person is None else risk.person
+        np.multiply.at(none, who, 1 - chance)
+        expected = float((1 - none)[several].sum())
+        p = float(poisson.sf((found & several).sum() - 1, expected))
+        yield float(found.mean()), expected / len(found), p
+
+
+def _of_persons(risk: IdentificationRisk, flags: Flags) -> Flags:
+    """Persons of whom some record is marked; where none are named, the records."""
+    if risk.person is None:
+        return flags
+    return np.bincount(risk.person, flags) > 0
 
 
 def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
