@@ -19,7 +19,7 @@ from . import persons
 from .links_result import ALIKE, OWN, Link
 from .seen import APART, LEAST, SURE, TIMES, WIDE, Seen
 
-MANY = 20_000  # records whose own rows are compared
+MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
 TREES = 30
 GROUP = 2  # records of like predictions where kept values are all different
