@@ -480,8 +480,8 @@ def _check_selection(model: PMM, chosen: Flags) -> None:
 def _check_constraints(model: PMM, data: Microdata, chosen: Flags) -> None:
     broken = ~allowed_rows(data, data.codes[~chosen], tuple(model.constraints))
     if broken.any():
-        label = data.index[~chosen][int(np.argmax(broken))]
+        row = int(np.flatnonzero(~chosen)[np.argmax(broken)]) + 1
         raise InputError(
-            f"{int(broken.sum())} of the records that are kept break a constraint, record {label!r}"
-            " the first; mend the table or the constraint"
+            f"{int(broken.sum())} of the records that are kept break a constraint, row {row} the "
+            "first; mend the table or the constraint"
         )

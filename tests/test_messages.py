@@ -11,12 +11,12 @@ DATA = re.compile(  # what holds values of the data, by the names that the code 
     r"\.(min|max|iloc|loc|unique|tolist|item|values)\b|\[[^'\"\]]*\]\[0\]"
     r"|\b(levels?|values?|codes|held|counts|labels?|truth|text|word|cell|error|second_value|told|y)\b"
 )
+TEXTS = re.compile(r"'[^']*'")  # what the code itself says
 NUMBER_OF = re.compile(
     r"^(len|int|type|prod|np\.isinf)\(|\.(sum|argmax|size|shape|dtype|name)\b|_named\("
 )
 ALLOWED = {  # what is said, and why it is no value of the data
     "error": "an InputError of ours, with its place in front, or the words of TOML",
-    "error.args[0]": "the name of a column",
     "sentences(error)": "words of ours for what pydantic found",
     "value": "an argument",
     "values": "an argument",
@@ -31,7 +31,6 @@ ALLOWED = {  # what is said, and why it is no value of the data
     "held": "names of columns",
     "entry.value": "the module of an entry point",
     "counts[l, i]": "a count of the population that was given as an argument",
-    "targets[[i]].tolist()[0]": "the label of a target",
     "names[names.duplicated()].tolist()": "names of estimates",
     "np.min(data.n)": "the number of records of a group",
     "own.min()": "a variance that was given as an argument",
@@ -58,7 +57,7 @@ def messages() -> dict[str, list[str]]:
 
 
 def may_hold_data(expression: str) -> bool:
-    return bool(DATA.search(expression)) and not NUMBER_OF.search(expression)
+    return bool(DATA.search(TEXTS.sub("", expression))) and not NUMBER_OF.search(expression)
 
 
 def test_no_message_holds_a_value_of_the_data():

@@ -417,8 +417,11 @@ def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | 
 
 
 def public(result: Any) -> dict[str, Any]:
-    """What `redact` leaves of an audit, without settings, seed, hash or labels: two files."""
-    names = ("attribute", "identification", "membership", "utility", "context", "bounds")
+    """What `redact` leaves of an audit, without settings, seed, hash or labels: two files.
+
+    Matches come first: they are what a page can state that says most.
+    """
+    names = ("identification", "attribute", "membership", "utility", "context", "bounds")
     named = [getattr(result, n) for n in (*names, "privacy_loss", "full_table", "reweighting")]
     parts = [part for part in named if part is not None]
     found = redact(*parts, min_count=result.study.output.min_count)

@@ -42,12 +42,11 @@ HEADS = ("Value", "Error (2 s.e.)", "Without the release")
 
 
 class Public(NamedTuple):
-    """A number that may leave the place of the data, and of how many records it is made.
+    """The number of a result that may leave the place of the data, and of how many records it is.
 
-    ``value`` and ``without`` (the same without the release, or in the original alone; NaN: none)
-    are numbers of records, or sums of shares over them if not ``whole``. None is a largest value, a
-    quantile or anything else that one record decides; of counts that add up to another, one is left
-    out.
+    ``value`` is a sum over records of a share from 0 to 1 (of 0 or 1 if ``whole``) that rests on
+    the record and the released files alone, so that one record moves it by at most 1. ``without``
+    is the same without the release, and known to who has the released files; NaN: none.
     """
 
     words: str
@@ -69,7 +68,7 @@ class Table:
     labels: Mapping[Any, str] | Callable[[Any], str] = str  # a mapping chooses and orders rows
     columns: Sequence[tuple[str, Form]] = ()  # how people read it; empty: it is only written
     file: str = ""  # name of the CSV file in a run's folder; empty: none
-    public: Sequence[Public] = ()  # what of it may leave
+    public: Public | None = None  # what of it may leave
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -280,13 +279,9 @@ class OfRecords(Drawn):
         """Measures; the records."""
         found = Result.tables(self)
         if self.WORDS:
-            how: Any = {"caption": self.CAPTION, "public": self.public()}
+            how: Any = {"caption": self.CAPTION}
             found = {"measures": measures(self.summary(), self.WORDS, **how)}
         return found | {"records": for_file(self.records, self.FILE)}
-
-    def public(self) -> Sequence[Public]:
-        """Which measures may leave."""
-        return ()
 
     def line(self) -> str:
         """The measures that say most, and how many records are marked unreliable."""

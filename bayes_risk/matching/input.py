@@ -137,9 +137,10 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
         try:
             chosen = [reason(frame) for frame in (sought.frame, original)]
         except KeyError as error:
+            named = [c for c in (*original.columns, *sought.frame.columns) if c in error.args]
             raise InputError(
-                f"reason looks at column {error.args[0]!r}, which some table lacks; give targets "
-                "every column that the rule goes by"
+                f"reason looks at {f'column {named[0]!r}' if named else 'a column or a value'}, "
+                "which some table lacks; give targets every column that the rule goes by"
             ) from None
         return [Key(_mask(chosen[0], sought.frame), _mask(chosen[1], original), 2)]
     if isinstance(reason, pd.Series):

@@ -145,7 +145,7 @@ def _given(population: Any, targets: pd.Index, m: int) -> Array:
     if len(wrong):
         l, i = wrong[0]
         raise InputError(
-            f"population is {counts[l, i]:g} for target {targets[[i]].tolist()[0]!r} "
+            f"population is {counts[l, i]:g} for target number {i + 1} "
             f"({len(wrong):,} of {counts.size:,} counts are no number above 0); give finite "
             "numbers above 0: the target is one of those who carry the keys"
         )

@@ -131,9 +131,8 @@ def _footer(path: str) -> tuple[Any, int]:
         if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
             raise ValueError("its footer says what cannot be")
         return schema, sum(sizes)
-    except _BROKEN as error:
-        why = str(error).partition("\n")[0][:200]
-        raise InputError(f"{path!r} is no readable Parquet file: {why}") from None
+    except _BROKEN:
+        raise InputError(f"{path!r} is no readable Parquet file; write it again") from None
 
 
 def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:

@@ -347,10 +347,7 @@ class MatchCounts(Sought):
             frame=rows,
             head="Release",
             columns=[(head, value(name, some)) for name, head in MATCHED.items()],
-            public=[
-                Public(f"Targets with {words} (mean)", rows[name]["mean"], self.n)
-                for name, words in (("no_match", "no row"), ("unique_matches", "one row"))
-            ],
+            public=Public("Targets with one row (mean)", rows["unique_matches"]["mean"], self.n),
         )
         return {"measures": table}
 

@@ -31,11 +31,6 @@ WORDS = {
     "unique_matches": "Right matches among those alone in the file",
     "expected_matches": "Right matches among all records",
 }
-PUBLIC = (  # measure, words, whether it counts records
-    ("sample_uniques", "Records alone with their keys", True),
-    ("population_uniques", "Of them, alone in the population too", False),
-    ("expected_matches", "Expected number of right matches with the population", False),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -154,11 +149,9 @@ class Uniqueness(Result):
                 ("95 % interval", _interval),
                 ("If known to be in the file", value("without", some)),
             ],
-            public=[
-                Public(words, float(table["value"][name]), n, whole=whole)
-                for name, words, whole in PUBLIC
-                if name in table.index
-            ],
+            public=Public(
+                "Records alone with their keys", table["value"]["sample_uniques"], n, whole=True
+            ),
         )
         return {"measures": rare}
 

@@ -198,15 +198,9 @@ class Matching(MatchingSetting):
                     (f"Over {what}", _between),
                     ("Without the release", partial(_written, "without")),
                 ],
-                public=[
-                    Public(
-                        "Expected number of right matches", pooled[EXPECTED], n, pooled["baseline"]
-                    ),
-                    Public("Records with a single match", pooled["unique_matches"], n, whole=True),
-                    Public(
-                        "Records whose single match is right", pooled["true_matches"], n, whole=True
-                    ),
-                ],
+                public=Public(
+                    "Expected number of right matches", pooled[EXPECTED], n, pooled["baseline"]
+                ),
             )
         }
 

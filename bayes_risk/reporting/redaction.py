@@ -1,9 +1,10 @@
 """Results without what must not leave: ranges for counts, no record, no label, no largest value.
 
-Which numbers may leave is said by the tables of the results (`base_result.Public`). A range is wide
-enough for what it hides, and no other range narrows it.
+Which number of a result may leave is said by its tables (`base_result.Public`). One leaves: two
+ranges of functions of the same records can fix both.
 """
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,41 +36,43 @@ class Range(NamedTuple):
 def range_of(value: float, n: int, min_count: int, *, whole: bool) -> Range | None:
     """The range that a number of records, or a sum of probabilities over records, is given as.
 
-    Ranges begin at multiples of ``min_count`` and, counted from n downwards, end at these; the one
-    in the middle holds what is left. So the range of a number is that of its complement, "none" and
-    "all" are given as "few" and "all but few", and no range narrows another.
+    Ranges end at multiples of ``min_count`` and, counted from n downwards, begin at these; the one
+    in the middle holds what is left. So the range of a number is that of its complement, and "none"
+    and "all" are given as "few" and "all but few". First and last hold one number more: all but one
+    cannot be unique.
 
     >>> range_of(3, 100, 10, whole=True), range_of(57, 100, 10, whole=True)
-    (Range(low=0, high=9), Range(low=40, high=60))
+    (Range(low=0, high=10), Range(low=41, high=59))
     >>> range_of(97, 100, 10, whole=True)
-    Range(low=91, high=100)
+    Range(low=90, high=100)
     """
     if n < 2 * min_count or not np.isfinite(value):
         return None
-    each_side = (n - min_count) // (2 * min_count)
-    given = round(value) if whole else round(value, 9)  # sums that should be whole are not quite
+    each_side = (n - 1 - min_count) // (2 * min_count)
+    given = round(value, 0 if whole else 9)  # sums that should be whole are not quite
     fewer = min(given, n - given)
-    place = int(fewer // min_count)
-    if place >= each_side:
-        return Range(each_side * min_count, n - each_side * min_count)
-    low, high = place * min_count, (place + 1) * min_count - whole
+    place = max(math.ceil(fewer / min_count) - 1, 0)
+    middle = place >= each_side
+    low = min(place, each_side) * min_count
+    low += whole and low > 0
+    high = n - low if middle else (place + 1) * min_count
     return Range(low, high) if fewer == given else Range(n - high, n - low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Redacted(Result):
-    """File-level numbers of some results, none of which rests on fewer than so many records.
+    """A file-level number of the first of some results that has one, as a range.
 
     Attributes
     ----------
     min_count : int
-        No range is narrower.
+        No range holds fewer numbers.
     table : DataFrame
-        One row a number: ``result``, ``measure``, ``records``; ``low`` and ``high``, the ends of
+        At most one row: ``result``, ``measure``, ``records``; ``low`` and ``high``, the ends of
         its range; ``low_without`` and ``high_without``, the same without the release. NaN: too few
         records, or no such number.
     left_out : list of str
-        Kinds of results of which nothing can leave.
+        Kinds of results of which nothing leaves.
     """
 
     min_count: int
@@ -80,9 +83,9 @@ class Redacted(Result):
         """The rule in plain words."""
         gone = f" Left out: {', '.join(self.left_out)}." if self.left_out else ""
         return (
-            f"Every number of records is given as a range of at least {self.min_count} numbers, "
-            "every sum of probabilities likewise; nothing is said of single records, of largest "
-            f"values, or of results over fewer than {2 * self.min_count} records.{gone}"
+            f"One number of records is given, as a range of at least {self.min_count} numbers: a "
+            "second could narrow it. Nothing is stated of single records, of largest values, or of "
+            f"fewer than {2 * self.min_count} records.{gone}"
         )
 
     def summary(self) -> pd.DataFrame:
@@ -95,23 +98,24 @@ class Redacted(Result):
 
 
 def redact(*results: Any, min_count: int = 10) -> Redacted:
-    """File-level numbers of results that may leave the place where the data are kept.
+    """The number of some results that may leave the place where the data are kept.
 
-    Labels, records, largest values, quantiles, figures and sentences stay. Numbers of records and
-    sums of probabilities over records are given as ranges that hold at least `min_count` numbers.
+    It is that of the first result that has one, given as a range of at least `min_count` numbers.
+    All else stays: two ranges of functions of the same records can together fix both.
 
     Parameters
     ----------
     *results : results
-        AttributeRisk, IdentificationRisk, FileRisk, Uniqueness, Utility, ContextMeasures and
-        Membership; of other kinds only the name is kept, in ``left_out``.
+        IdentificationRisk and FileRisk (expected number of right matches), MatchCounts (targets
+        with one row), AttributeRisk (records released unchanged), Uniqueness (records alone with
+        their keys), ContextMeasures (records whose key the release shows). Of later ones and of
+        other kinds only the name is kept, in ``left_out``.
     min_count : int
         At least 3.
 
     Notes
     -----
-    Neither totals nor other counts narrow a range; what is not promised:
-    ``docs/reading-the-numbers.md``.
+    What is guaranteed, and what is not: ``docs/reading-the-numbers.md``.
 
     Examples
     --------
@@ -124,7 +128,7 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     left_out = []
     for kind, result in ((type(result).__name__, result) for result in results):
         tables = result.tables().values() if isinstance(result, Result) else ()
-        public = [one for table in tables for one in table.public]
+        public = [table.public for table in tables if table.public is not None and not rows]
         rows += [_row(kind, one, min_count) for one in public]
         left_out += [] if public else [kind]
     table = pd.DataFrame(rows, columns=["result", "measure", "records", *_ENDS])

@@ -57,12 +57,6 @@ COUNTS: Words = {
     "disclosed": ("Released unchanged", "count"),
     "unreliable": ("Marked unreliable", "count"),
 }
-PUBLIC = {
-    "mean_probability": "Probability of the true values, summed",
-    "share_ranked_first": "Records whose true values come first",
-    "disclosed": "Records released unchanged",
-    "unreliable": "Records with an unreliable number",
-}
 SCREEN: Words = {
     "mean_probability": ("truth's probability, mean", "number"),
     "max_probability": ("truth's probability, worst", "number"),
@@ -484,17 +478,12 @@ class AttributeRisk(GuessPosterior):
 
     def _measures(self) -> Table:
         n, rows = len(self.index), self.summary()
-        public, at = [], rows.to_dict("index")
-        for k, words in PUBLIC.items():
-            times = 1 if k in COUNTS else n  # sums over records
-            known, without = (times * at[k][name] for name in ("value", "baseline"))
-            public.append(Public(words, known, n, without, k in COUNTS))
         return measures(
             rows,
             {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
             HEADS if self.modes is None else (*HEADS, RANGE),
             caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
-            public=public,
+            public=Public("Records released unchanged", rows["value"]["disclosed"], n, whole=True),
         )
 
     def screen(self) -> Table:

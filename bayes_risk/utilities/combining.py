@@ -82,9 +82,9 @@ def _by_name(fits: list[Named]) -> Brought:
         differing = names.symmetric_difference(fit.index).tolist()
         if differing or len(fit) != len(names):
             raise InputError(
-                f"data set {l} and data set 0 differ in {differing}: every data set must estimate "
-                "the same quantities; declare all levels (pandas.CategoricalDtype) before fitting, "
-                "or leave those quantities out"
+                f"data set {l} and data set 0 differ in {len(differing)} quantities: each data set "
+                "must estimate the same; declare all levels (pandas.CategoricalDtype) before "
+                "fitting, or leave those quantities out"
             )
     q = np.stack([values.loc[names].to_numpy(dtype=float) for values, _ in fits])
     u = np.stack([matrix.loc[names, names].to_numpy(dtype=float) for _, matrix in fits])

@@ -149,7 +149,6 @@ COMPARED = {  # the measure that it compares with
 }
 DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
 DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
-PUBLIC = ("uio", "iso", "disco")  # numbers of records of the original
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -269,15 +268,18 @@ class ContextMeasures(Drawn):
                     ("To read against", _beside),
                     ("Records", lambda row: number(round(row["of"]))),
                 ],
-                public=[
-                    Public(
-                        f"{_named(target, name)}: {MEANINGS[name].is_}",
-                        int(row["of"]) * row["value"],
-                        int(row["of"]),
-                    )
-                    for (target, name), (_, row) in zip(self.rows, rows.iterrows(), strict=True)
-                    if name in PUBLIC
-                ],
+                public=next(
+                    (
+                        Public(
+                            f"{MEANINGS['iso'].is_} (mean)".capitalize(),
+                            float(row["of"] * row["value"]),
+                            round(row["of"]),
+                        )
+                        for (_, name), (_, row) in zip(self.rows, rows.iterrows(), strict=True)
+                        if name == "iso"
+                    ),
+                    None,
+                ),
             ),
             "meanings": Table(
                 caption="What the measures are, and are not.",

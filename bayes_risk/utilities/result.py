@@ -13,7 +13,7 @@ from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, begun, number, plain
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.data.base_result import Drawn, Public, Table, span, value
+from bayes_risk.data.base_result import Drawn, Table, span, value
 from bayes_risk.release.release import Release
 
 from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
@@ -47,7 +47,6 @@ WORDS = {  # of all measures, in a sentence
     "largest_standardized_difference": "standardised difference of estimates, largest",
 }
 UNSAID = ("pmse", "standardized")  # in reports
-DIFFERING = "Records that differ between the margins of a column, mean"  # total variation times n
 HOW_TO_READ = (
     "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
     "to be read against its neighbour: what a release drawn from the truth itself shows on average."
@@ -214,10 +213,6 @@ class Utility(Drawn):
                     ("Value", value()),
                     ("By chance alone", value("null")),
                     ("Over releases", span("lowest", "highest") if self.m > 1 else lambda _: NONE),
-                ],
-                public=[
-                    Public(DIFFERING, of_all * float(rows["value"][name]), of_all)
-                    for name in rows.index.intersection(["margins_total_variation"])
                 ],
             )
         }

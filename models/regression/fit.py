@@ -485,8 +485,8 @@ def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
     found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:
         raise InputError(
-            f"the draws of {part.name!r} lack the coefficient {name!r}; they have "
-            f"{list(table.columns)}"
+            f"the draws of {part.name!r} lack the coefficient {name.partition('[T.')[0]!r}"
+            f"{' of one of its levels' * ('[T.' in name)}; they have {len(table.columns)} columns"
         )
     try:
         values = table[found].to_numpy(dtype=float, na_value=np.nan)

@@ -14,7 +14,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from runpy import run_path
-from traceback import extract_tb
+from traceback import FrameSummary, extract_tb
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
@@ -308,10 +308,16 @@ def _told(path: Path, where: str, table: Any = None) -> Iterator[None]:
         lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
         if table is not None:
             said += f"; it is given tables of any rows with the columns {list(table.columns)}"
-        elif isinstance(error, SyntaxError | ImportError | NameError):  # it is of code
-            said += f": {error}"
+        elif isinstance(error, SyntaxError | ImportError | NameError) and _of(path, frames):
+            said += f": {error}"  # of code, not of what it was given
         line = lines[-1] if lines else "?"
         raise InputError(f"{where}: line {line} of {path.name!r} fails with {said}") from None
+
+
+def _of(path: Path, frames: Sequence[FrameSummary]) -> bool:
+    """Whether an error is of a line of a file, or of one of Python's own imports below it."""
+    names = [f.filename for f in frames if not f.filename.startswith("<frozen")]
+    return not names or Path(names[-1]).absolute() == path.absolute() or names[-1] == "<string>"
 
 
 # --- ``[model]`` ----------------------------------------------------------------------------------

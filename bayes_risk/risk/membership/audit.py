@@ -17,7 +17,7 @@ from bayes_risk._core.formats import factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
-from bayes_risk.data.base_result import OfRecords, Public, Words, draw
+from bayes_risk.data.base_result import OfRecords, Words, draw
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -249,12 +249,6 @@ class Membership(OfRecords):
             f"{self.assumptions['records']} {told}A member's odds of being in the data change by "
             f"at most the factor {top}.{marked}"
         )
-
-    def public(self) -> list[Public]:
-        """How well members are told; no number of one record."""
-        fewer = int(min(self.member.sum(), (~self.member).sum()))
-        chance = float(self.measures[0])
-        return [Public("Chance to tell a member from others, summed", fewer * chance, fewer)]
 
     def _needs_others(self) -> None:
         if not self.has_others:

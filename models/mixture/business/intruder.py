@@ -61,8 +61,8 @@ def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Ar
         chances = np.asarray(others.cdf(values + 0.5) - others.cdf(values - 0.5), dtype=float)
     if not chances.sum() > 0:
         raise InputError(
-            f"others gives no probability to values of {column!r} above the threshold {low:g} and "
-            f"up to the second largest, {high:g}; give a belief that covers them"
+            f"others gives no probability to values of {column!r} above the threshold and up to "
+            "the second largest; give a belief that covers them"
         )
     return values, (chances / chances.sum())[None]
 
