@@ -22,7 +22,7 @@ from bayes_risk._core import __version__ as __version__
 from bayes_risk._core import handed
 
 if os.environ.get("BAYES_RISK_OWN_PROCESS"):  # of a command, or of one of its workers
-    import_module("._core.surroundings", __name__).read_nothing_here()
+    import_module("._core.surroundings", __package__).read_nothing_here()
 _MODULE_OF = {
     name: module
     for module, name in re.findall(
@@ -40,21 +40,21 @@ __all__ = sorted({*_MODULE_OF, "models"} - {"__version__"})
 
 
 def _picture(name: str, *of: Any, **how: Any) -> Any:
-    return getattr(import_module(".reporting.plots", __name__), name)(*of, **how)
+    return getattr(import_module(".reporting.plots", __package__), name)(*of, **how)
 
 
-handed.bars = lambda: import_module(".reporting.terminal", __name__).bars()
+handed.bars = lambda: import_module(".reporting.terminal", __package__).bars()
 handed.picture = _picture
 
 
 def __getattr__(name: str) -> Any:
     if name == "models":
-        return import_module(".models", __name__)
+        return import_module(".models", __package__)
     if name in _RENAMED:
         raise AttributeError(f"bayes_risk.{name} is now bayes_risk.{_RENAMED[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name], __name__), name)
+    value = getattr(import_module(_MODULE_OF[name], __package__), name)
     globals()[name] = value
     return value
 

@@ -181,7 +181,12 @@ def moved():
 @pytest.mark.parametrize(
     ("kind", "knows", "how", "message"),
     [
-        ("MP", KNOWS, {"targets": ["r31"]}, "target 'r31' has 300 in 'w', and another record has"),
+        (
+            "MP",
+            KNOWS,
+            {"targets": ["r31"]},
+            "target 'r31' does not have the largest 'w', as the int",
+        ),
         ("MP", KNOWS | {"largest": "x"}, {}, "largest='x' is no column that the release has"),
         ("MP", PAIR | {"other": "r99"}, {}, "other names 'r99', which is no record label"),
         ("MP", PAIR | {"other": TARGET}, {}, "other='r30' is the target"),

@@ -248,11 +248,8 @@ def test_multinomial_means_far_from_the_rows_of_the_fit():
     assert probabilities[0].tolist() == [1, 0, 0] and probabilities[2].tolist() == [0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("kept_as", "said"),
-    [("text", "column 'x' of .* text that is not UTF-8"), ("dictionary", "no readable Parquet")],
-)
-def test_text_of_parquet_that_is_not_utf8_is_refused_when_it_is_read(kept_as, said, tmp_path):
+@pytest.mark.parametrize("kept_as", ["text", "dictionary"])
+def test_text_of_parquet_that_is_not_utf8_is_refused_when_it_is_read(kept_as, tmp_path):
     words = pa.array(["good", "bad!", "good"])
     offsets, content = words.buffers()[1:]
     broken = pa.py_buffer(content.to_pybytes().replace(b"bad!", b"ba\xff!"))
@@ -261,5 +258,5 @@ def test_text_of_parquet_that_is_not_utf8_is_refused_when_it_is_read(kept_as, sa
         column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0], pa.int32()), column)
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"x": column}), path)
-    with pytest.raises(br.InputError, match=said):
+    with pytest.raises(br.InputError, match="column 'x' of .* text that is not UTF-8"):
         br.read_table(path)

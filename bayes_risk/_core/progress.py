@@ -63,7 +63,7 @@ def compiling_told(tell: Progress) -> Iterator[None]:
             if event.data["dispatcher"].py_func.__module__.startswith("bayes_risk."):
                 tell("compiling (once)", int(event.is_end), 1)
             if event.is_start:
-                self.waiting.enter_context(_signals_wait())
+                self.waiting.enter_context(signals_wait())
             else:
                 self.waiting.close()
 
@@ -74,7 +74,7 @@ def compiling_told(tell: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _signals_wait() -> Iterator[None]:
+def signals_wait() -> Iterator[None]:
     """Handle signals that have a handler of Python's after the block, in the main thread."""
     came: list[tuple[int, Any]] = []
     held = {}

@@ -30,6 +30,7 @@ import bayes_risk as br
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import signals_wait
 from bayes_risk._core.shown import visible
 from bayes_risk.app.study.study import files_in
 from bayes_risk.data.writing import (
@@ -160,8 +161,24 @@ def workplace(
 @contextmanager
 def _locked(folder: Path, output: Path) -> Iterator[None]:
     """One run at a time; the system frees the lock of a run that dies."""
-    private_folder(folder, "the working folder")
     lock = FileLock(folder / LOCK, timeout=0, fallback_to_soft=False)
+    try:
+        with signals_wait():  # an interruption finds no folder, or one with a lock
+            _acquire(lock, folder, output)
+        yield
+    except KeyboardInterrupt:
+        if lock.is_locked and not (folder / STEPS).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        lock.release()
+        if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _acquire(lock: FileLock, folder: Path, output: Path) -> None:
+    """Make the folder and lock it; a folder in which there is no room for a lock does not stay."""
+    private_folder(folder, "the working folder")
     try:
         os.close(opened(folder / LOCK, os.O_RDWR | os.O_CREAT))
         lock.acquire()
@@ -169,16 +186,10 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
         raise InputError(
             f"another run is writing {str(output)!r}; wait for it, or give another --output"
         ) from None
-    except OSError:  # a folder in which there is no room for a lock does not stay
+    except OSError:
         with suppress(OSError):
             folder.rmdir()
         raise
-    try:
-        yield
-    finally:
-        lock.release()
-        if os.name == "nt" and not (folder / STEPS).exists():  # what is open cannot be removed
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _seed_of(folder: Path, run: Any, random_seed: int, restart: bool) -> int:

@@ -131,7 +131,7 @@ class AttributeEvidence(Shown):
             own = risk.assumptions["prior"]
             try:
                 beside = {SECOND: self._risk(SECOND, mcse)}
-                said = f"flat: {own}; and beside it {SECOND}: {beside[SECOND].assumptions['prior']}"
+                said = f"flat ({own}) and {SECOND} ({beside[SECOND].assumptions['prior']})"
             except InputError as error:
                 why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
                 beside, said = {}, f"{own} (the {SECOND} prior is not there: {why})"

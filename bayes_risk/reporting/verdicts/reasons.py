@@ -405,18 +405,21 @@ def facts_of(case: Case) -> str:
         return ""
     facts, public = found.links, case.limits.public or {}
     known = () if case.identification is None else case.identification.known
-    parts: dict[str, list[str]] = {f"Released unchanged, {role}": [] for role in ROLES}
+    unchanged: dict[str, list[str]] = {role: [] for role in ROLES}
     for name, alone in sorted(facts.unchanged.items(), key=lambda column: -column[1]):
         role = ROLES[2 if name in public else 1 if name in known else 0]
         who = f" ({alone:,} of {facts.n:,} persons alone)" * bool(alone)
-        parts[f"Released unchanged, {role}"].append(f"{name}{who}")
-    parts["Identifiers"] = [
+        unchanged[role].append(f"{name}{who}")
+    kept = [f"{role}: {_listed(names, most=LISTED)}" for role, names in unchanged.items() if names]
+    identifiers = [
         f"{name} ({count:,} values in a file)" for name, count in facts.identifiers.items() if count
     ]
-    parts["Columns that the original does not have"] = [*facts.outside]
-    return " ".join(
-        f"{head}: {_listed(names, most=LISTED)}." for head, names in parts.items() if names
-    )
+    parts = {
+        "Released unchanged, ": "; ".join(kept),
+        "Identifiers: ": _listed(identifiers, most=LISTED),
+        "Columns that the original does not have: ": _listed([*facts.outside], most=LISTED),
+    }
+    return " ".join(f"{head}{text}." for head, text in parts.items() if text)
 
 
 def _listed(words: Sequence[str], join: str = ", ", what: str = "", *, most: int = SHOWN) -> str:
