@@ -134,6 +134,20 @@ def test_one_label_for_two_codes_is_named(tmp_path):
     assert read_table(path, levels={"sex": "codes"})["sex"].tolist() == [1, 2, 2, 1]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.dta", "a.sav"])
+def test_held_values_are_levels(tmp_path, name):
+    frame = pd.DataFrame({"area": [7, 30, 7, 4]})
+    path = tmp_path / name
+    if name == "a.csv":
+        frame.to_csv(path, index=False)
+    elif name == "a.parquet":
+        frame.to_parquet(path)
+    else:
+        (stata if name == "a.dta" else spss)(path, frame)
+    column = read_table(path, levels={"area": "held"})["area"]
+    assert column.cat.categories.tolist() == [4, 7, 30] and column.tolist() == [7, 30, 7, 4]
+
+
 # --- codes declared as missing -------------------------------------------------------------
 
 
