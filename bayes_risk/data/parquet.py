@@ -33,6 +33,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
     names, numbers, whole, content = read_apart(file, ".parquet")
     import pyarrow as pa
 
+    stored = pa.table({})
     try:
         stored = pa.ipc.open_file(pa.py_buffer(content)).read_all()
         _check_text(stored, file)
@@ -44,12 +45,27 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
     except InputError:
         raise
     except Exception as error:  # their words may hold values of the data
+        wrong = next((name for name in stored.column_names if not _is_readable(stored, name)), None)
+        if wrong is not None:
+            raise InputError(
+                f"column {wrong!r} of {str(file)!r} is stored as {stored.schema.field(wrong).type} "
+                f"and holds a value that cannot be read ({type(error).__name__}){CURE}"
+            ) from None
         raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
     table = table.reset_index([name for name in table.index.names if name in names])
     table = table.reset_index(drop=True)
     if columns is not None:
         table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
     return table.astype({name: float for name in numbers if name in table.columns})
+
+
+def _is_readable(table: Any, name: str) -> bool:
+    """Whether pandas has values for all those of a column."""
+    try:
+        table.select([name]).replace_schema_metadata().to_pandas()
+    except Exception:
+        return False
+    return True
 
 
 def _check_text(table: Any, file: Path) -> None:
