@@ -12,7 +12,7 @@ from bayes_risk.app.cli import app
 
 N = 60
 RNG = np.random.default_rng(4)
-BORN = RNG.integers(0, 9e3, N).tolist()
+BORN = RNG.integers(0, 9_000, N).tolist()
 DAYS = [str(datetime.date(1950, 1, 1) + datetime.timedelta(day)) for day in BORN]
 PEOPLE = pd.DataFrame(
     {

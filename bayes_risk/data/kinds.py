@@ -44,6 +44,8 @@ def checked_file(path: str | PathLike[str] | Any) -> Path:
     if not isinstance(path, str | PathLike):
         raise InputError(f"path is a {type(path).__name__}; give the path of a file")
     file = Path(path)
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise InputError(f"{str(file)!r} is no regular file; give the path of one")
     if not file.is_file():
         raise InputError(f"there is no file {str(file)!r}; check the path")
     return file

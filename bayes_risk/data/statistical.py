@@ -16,7 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted
 from bayes_risk._core.validate import known_columns, one_of
 
-from .kinds import broken, check_header, check_unpacked
+from .kinds import broken, check_header, check_unpacked, checked_file
 from .reader import read_apart
 from .variables import Levels, texts
 
@@ -131,7 +131,8 @@ def catalog_of(file: Path) -> Path | None:
     if file.suffix.lower() != ".sas7bdat":
         return None
     catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
-    return next((path for path in catalogs if path.is_file()), None)
+    found = next((path for path in catalogs if path.exists()), None)
+    return None if found is None else checked_file(found)
 
 
 def _reader(file: Path, suffix: str) -> Any:

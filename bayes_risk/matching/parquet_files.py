@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.kinds import checked_file
 
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
 # of bytes, of metadata
@@ -163,10 +164,10 @@ def _files_of(path: Any, name: str) -> tuple[Path, list[Path]]:
     root = Path(path)
     if not root.exists():
         raise InputError(f"there is no file or folder {str(path)!r} for {name}; check the path")
-    if root.is_file():
-        return root, [root]
+    if not root.is_dir():
+        return root, [checked_file(root)]
     files = [
-        file
+        checked_file(file)
         for file in root.rglob("*.parquet")
         if not any(step.startswith((".", "_")) for step in file.relative_to(root).parts)
     ]
