@@ -81,6 +81,7 @@ def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
         (pd.Series(["1/2/2020", "2/3/2020"] * 20, name="x"), "category"),
         (pd.Series([pd.Timestamp("2020-03-01"), pd.NaT] * 20, name="x"), "days"),
         (pd.Series(["a", None] * 20, name="x"), "category"),
+        (pd.Series(["a", 1.5] * 20, name="x"), "out"),
     ],
 )
 def test_kinds_of_columns(column, taken):

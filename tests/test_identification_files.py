@@ -360,6 +360,19 @@ def test_parts_of_other_types_are_errors(tmp_path):
         risk_of(files)
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1_234_567_891_737, pa.time64("ns")), (2_147_483_000, pa.date32())],
+    ids=["time", "date"],
+)
+def test_keys_that_pandas_cannot_hold_are_told_by_column_without_value(tmp_path, value, kind):
+    column = pa.array([value] * 3, kind)
+    pq.write_table(pa.table({"a": column, "b": [1, 2, 3]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 'a' of the original is stored as") as caught:
+        risk_of([str(tmp_path / "a.parquet")] * 2, known=["a"], synthesized=["b"])
+    assert "1234567891" not in str(caught.value) and "58" not in str(caught.value)
+
+
 # --- errors --------------------------------------------------------------------------------------
 
 

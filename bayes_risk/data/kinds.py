@@ -137,12 +137,12 @@ def _as_number(text: str) -> float:
 
 
 def _counts(numbers: Sequence[float]) -> bool:
-    """Whether numbers count: equal steps, of one where there are two; or years that rise."""
+    """Whether numbers count: equal steps, where there are two from 0 or 1; or years that rise."""
     steps = [b - a for a, b in pairwise(numbers)]
     if numbers and all(1800 <= x < 2200 and x.is_integer() for x in numbers):
         return len(numbers) > 2 and min(steps) > 0 or all(0 < step <= 10 for step in steps)
     equal = all(abs(step - steps[0]) < 1e-9 * (abs(step) + 1) for step in steps)
-    return bool(steps) and equal and (abs(steps[0]) == 1 or (len(steps) > 1 and steps[0] != 0))
+    return equal and (len(steps) > 1 and steps[0] != 0 or steps == [1] and numbers[0] in (0, 1))
 
 
 def check_unpacked(size: int, file: Path, suffix: str) -> None:

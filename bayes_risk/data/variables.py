@@ -290,5 +290,5 @@ def _dtype(column: pd.Series, given: Sequence[Hashable] | str) -> Any:
         return pd.CategoricalDtype(list(given))
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.dtype
-    held = np.sort(column.dropna().unique().astype(object))
+    held = np.sort(column.dropna().unique().astype(object))  # of a file, so of one kind
     return pd.CategoricalDtype([scalar(value) for value in held])

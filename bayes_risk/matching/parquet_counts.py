@@ -26,6 +26,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import MAX_LEVELS, same_records
+from bayes_risk.data.parquet import CURE
 from bayes_risk.release.tables import check_unchanged
 
 from .boxes import BOX, Boxes, match_each, match_pooled
@@ -209,7 +210,14 @@ def _counted(column: Any, seen: Any) -> Any:
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     """The values as a column in memory would hold them; whole numbers stay whole."""
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-    column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
+    try:
+        column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
+    except (ValueError, OverflowError, pa.ArrowException):  # their words may hold a value
+        kind = table.types[key]
+        raise InputError(
+            f"column {key!r} of {table.name} is stored as {kind} and holds a value that "
+            f"cannot be read{CURE}"
+        ) from None
     column = pd.Series(column, name=key)
     return column.astype("category") if key in table.categories else column
 
