@@ -120,7 +120,7 @@ def _parts(file: Path, columns: Sequence[str] | None, batch: int) -> Iterator[An
             schema, groups = opened.schema_arrow, range(opened.num_row_groups)
             sizes = [opened.metadata.row_group(g).num_rows for g in groups]
             noted = (schema.pandas_metadata or {}).get("columns", [])
-            if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
+            if min(sizes, default=0) < 0 or not all({"name", "pandas_type"} <= {*c} for c in noted):
                 raise ValueError("its footer says what cannot be")
             yield [sum(sizes), schema.serialize()]
             for rows in opened.iter_batches(batch, columns=columns) if columns is not None else ():

@@ -103,7 +103,8 @@ def read_table(
 
     Notes
     -----
-    CSV files have one header line, and are read three times.
+    CSV files have one header line, and are read three times. A first line that looks like a record
+    is an error that does not tell it: its fields would be names.
 
     All other files are read in a process of their own, so that a damaged one cannot end this
     process by a memory fault: the error names the file and the reason. The process may hold 4 GiB

@@ -170,12 +170,15 @@ def _levels(plan: Plan) -> list[Levels]:
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
+        before = done
         for rows in table.batches(plan.keys, plan.batch):
             for key in plan.keys:
                 if len(seen.get(key, ())) <= MAX_LEVELS or not table.is_number(key):
                     seen[key] = _counted(rows.column(key), seen.get(key))
             done += len(rows)
             plan.progress("levels", done, total)
+        if done - before != table.n:
+            raise _changed()
         found.append(seen)
     levels, names = [], [table.name for table in plan.tables]
     for key in plan.keys:
@@ -223,7 +226,7 @@ def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
 
 
 def _changed() -> InputError:
-    return InputError("the files changed while they were read; run again")
+    return InputError("the files changed while they were read, or one is damaged; run again")
 
 
 # --- records side by side ------------------------------------------------------------------------

@@ -138,6 +138,8 @@ def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
         with _told(part.path):
             batch = pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
             batch.validate(full=True)
+            if not {*columns} <= {*batch.schema.names}:
+                raise ValueError("other columns than its footer says")
         yield batch
 
 
