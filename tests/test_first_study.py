@@ -15,6 +15,7 @@ from bayes_risk.app.run.runner import run
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.columns import kinds_of
+from bayes_risk.studies.first_study import _step
 
 N = 120
 
@@ -80,6 +81,7 @@ def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
         (pd.Series(["1/2/2020", "2/3/2020"] * 20, name="x"), "category"),
         (pd.Series([pd.Timestamp("2020-03-01"), pd.NaT] * 20, name="x"), "days"),
         (pd.Series(["a", None] * 20, name="x"), "category"),
+        (pd.Series(["a", 1.5] * 20, name="x"), "out"),
     ],
 )
 def test_kinds_of_columns(column, taken):
@@ -146,7 +148,7 @@ WRITERS = {
     spaced: ('decimal = ","', 'na = ["refus"]', "income = {"),
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
-    spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
+    spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
 }
 
 
@@ -162,6 +164,35 @@ def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
     tried(study, df)
+
+
+def test_no_code_of_a_person_stands_in_the_study(tmp_path):
+    spikes(tmp_path / "a.csv")
+    df = pd.read_csv(tmp_path / "a.csv")
+    df.loc[7, "class"] = 987654
+    found = br.study_of(df, path=tmp_path / "a.csv")
+    assert 'class = "held"' in found.text and "987" not in found.text + repr(found)
+    df.to_csv(tmp_path / "a.csv", index=False)
+    found.save(tmp_path / "study.toml")
+    study = read_study(tmp_path / "study.toml")
+    levels = read_data(study.data)[0]["class"].cat.categories.tolist()
+    assert levels == [1, 2, 3, 4, 5, 987654]
+    assert study.settings()["data"]["levels"] == {"class": "held"}
+
+
+@pytest.mark.parametrize("n", [25, 60, 2_000])
+@pytest.mark.parametrize("zeros", [0.0, 0.99])
+def test_no_few_persons_settle_a_radius(n, zeros):
+    rng = np.random.default_rng(2)
+    pay = np.where(np.arange(n) < zeros * n, 0, np.exp(rng.normal(7, 0.6, n)).round())
+    pay = pd.Series(np.r_[pay, np.arange(1, 22)])
+    steps = {_step(pay.replace(pay.max(), extreme)) for extreme in (5e3, 1e6, 1e9)}
+    assert len(steps) == 1 and steps < {1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0}
+
+
+def test_a_radius_is_that_of_nearly_all_values():
+    pay = pd.Series(np.random.default_rng(1).normal(0, 1, 100_000))
+    assert {_step(pay.head(n)) for n in (200, 2_000, 100_000)} == {0.5}
 
 
 def test_words_among_amounts_are_said(tmp_path):
