@@ -29,6 +29,7 @@ TARGETS = 100
 MANY = 20_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
+HUGE = 1e150  # larger numbers have no square
 STEPS = 15  # of a radius, over nearly all values
 KEYS = (
     r"sex|gender|geschlecht|sexe|age|agep|alter|birth|geburt|region|regi[oó]n|state|county|district|"
@@ -281,7 +282,9 @@ def _named(words: str, name: str) -> bool:
 
 
 def _family(x: pd.Series) -> str:
-    if are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
+    if x.abs().max() > HUGE:
+        x = x / x.abs().max()
+    elif are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
         return "count"
     skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
     return "lognormal" if x.min() > 0 and skewed else "normal"
@@ -289,8 +292,12 @@ def _family(x: pd.Series) -> str:
 
 def _step(x: pd.Series) -> float:
     """A round step, some fifteen of which cover nearly all values."""
+    if x.abs().max() > HUGE:
+        return HUGE * _step(x / HUGE)
     low, high = np.quantile(x, [0.01, 0.99])
     low, high = (low, high) if high > low else (x.min(), x.max())
+    if high == low:
+        return 1.0
     step = 10.0 ** np.floor(np.log10((high - low) / STEPS))
     step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= high - low)
     return float(max(step, 1.0) if are_whole(x) else step)
