@@ -250,6 +250,24 @@ def test_what_no_study_can_be_made_of_is_told_with_the_reasons():
         br.study_of(table)
 
 
+@pytest.mark.parametrize(
+    "pay",
+    [
+        1e164 * np.arange(1.0, 61) ** 2,
+        1.7e308 * np.linspace(-1, 1, 60),
+        pd.DatetimeIndex(np.arange(60) // 15, tz="UTC"),
+        5e-324 * np.arange(60),
+    ],
+    ids=["large", "largest", "one day", "least"],
+)
+def test_numbers_of_any_size_get_a_first_study(pay):
+    """A step was 0, or a sum of squares beyond what is computed."""
+    df = pd.DataFrame({"sex": ["f", "m"] * 30, "job": list("abc") * 20, "pay": pay})
+    with np.errstate(all="raise", under="ignore"):
+        text = br.study_of(df).text
+    assert "absolute = 0" not in text and "inf" not in text.split("[identification]")[1]
+
+
 def test_wide_tables_get_a_short_first_study():
     rng = np.random.default_rng(1)
     wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})

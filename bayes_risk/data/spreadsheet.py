@@ -69,9 +69,9 @@ def stored(file: Path, suffix: str) -> dict[str, list[list[Any]]]:
     try:
         with zipfile.ZipFile(file) as packed:
             check_unpacked(sum(part.file_size for part in packed.infolist()), file, suffix)
-        book = load_workbook(file, read_only=True, data_only=True)
-        sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
-        book.close()
+        with file.open("rb") as opened:
+            book = load_workbook(opened, read_only=True, data_only=True)
+            sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
     except (InputError, MemoryError):
         raise
     except Exception as error:  # the reader has many

@@ -30,6 +30,7 @@ TARGETS = 100
 MANY = 20_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
+HUGE = 1e150  # larger numbers have no square
 STEPS = 15  # of a radius, over nearly all values
 LEAST = 10  # records without which a radius is the same
 KEYS = (
@@ -279,7 +280,9 @@ def _named(words: str, name: str) -> bool:
 
 
 def _family(x: pd.Series) -> str:
-    if are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
+    if x.abs().max() > HUGE:
+        x = x / x.abs().max()
+    elif are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
         return "count"
     skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
     return "lognormal" if x.min() > 0 and skewed else "normal"
@@ -291,6 +294,8 @@ def _step(x: pd.Series) -> float:
     No few records settle it: of fewer than 1,000 the `LEAST` at each end are left out, and the
     spread of the others is widened as that of a normal is.
     """
+    if x.abs().max() > HUGE:
+        return HUGE * _step(x / HUGE)
     share = min(max(0.01, LEAST / len(x)), 0.25)
     low, high = np.quantile(x, [share, 1 - share])
     if low == high:  # most are equal
