@@ -291,3 +291,17 @@ def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
         "inconclusive",
     )
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_dates_stored_as_dates_are_days(tmp_path):
+    """A Parquet column of the type date comes as objects of Python."""
+    days = pd.date_range("1950-01-01", periods=300).date
+    frame = pd.DataFrame({"born": days, "pay": np.random.default_rng(0).normal(size=300)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    made = CliRunner().invoke(
+        app, ["init", str(tmp_path / "t.parquet"), "-o", str(tmp_path / "s.toml")]
+    )
+    assert made.exit_code == 0, made.output
+    assert 'days = ["born"]' in (tmp_path / "s.toml").read_text()
+    read = br.read_table(tmp_path / "t.parquet", days=["born"])
+    assert np.ptp(read["born"]) == 299

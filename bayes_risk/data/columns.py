@@ -156,7 +156,8 @@ def _are_digits_of_dates(values: pd.Series) -> bool:
 
 def are_dates(values: pd.Series) -> bool:
     """Whether all values are dates, stored as such or written as text."""
-    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+    stored = pd.api.types.is_datetime64_any_dtype(values.dtype)
+    if stored or pd.api.types.infer_dtype(values) == "date":
         return True
     if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):
         return False

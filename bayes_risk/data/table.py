@@ -192,7 +192,9 @@ def stored_table(
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
     """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
-    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+    if pd.api.types.infer_dtype(column) == "date":  # objects, as pandas reads Parquet's dates
+        column = column.astype("datetime64[s]")
+    elif not pd.api.types.is_datetime64_any_dtype(column.dtype):
         text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
         column = dates_in(text.where(column.notna()), where)[0]
     held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
