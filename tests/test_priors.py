@@ -170,7 +170,7 @@ def test_densities_that_are_infinite_on_the_grid_are_improper():
 
 
 def test_new_priors_say_what_they_are():
-    assert "the known records" in priors.in_words("predictive")
+    assert "without the release" in priors.in_words("predictive")
     assert "used twice" in priors.in_words("release")
     said = priors.in_words(br.MixedPrior({"uniform": 1, "marginal": 3}))
     assert said.startswith("a mixture: 0.25 of [every guess") and "0.75 of [product" in said

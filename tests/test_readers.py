@@ -229,6 +229,18 @@ def test_parts_are_the_batches_and_a_process_that_is_not_heard_out_ends(tmp_path
     assert reader._idle == [] and process.poll() is not None
 
 
+def test_a_process_that_read_a_damaged_file_reads_no_other(tmp_path, monkeypatch):
+    """Its memory may be damaged."""
+    monkeypatch.setattr(reader, "_idle", [])
+    parquet.write_table(pa.table(COLUMNS), tmp_path / "a.parquet")
+    br.read_table(tmp_path / "a.parquet")
+    ((_, process),) = reader._idle
+    (tmp_path / "b.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-20])
+    with pytest.raises(br.InputError):
+        br.read_table(tmp_path / "b.parquet")
+    assert reader._idle == [] and process.poll() is not None
+
+
 def test_files_of_identification_risk_are_read_apart(tmp_path, monkeypatch):
     path, keys = tmp_path / "a.parquet", {"known": ["a"], "synthesized": ["b"]}
     parquet.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]}), path)

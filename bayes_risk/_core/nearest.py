@@ -76,7 +76,7 @@ def two_nearest(
     n = len(points.codes)
     some = points.only(np.arange(0, n, n // SAMPLE + 1))
     gain = _gains(some, np.arange(len(some.codes)), np.arange(sum(c.shape[1] for c in points)))
-    order, tree = _planted(points, np.argsort(-gain, kind="stable")[:CUTTING])
+    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING])
     place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
     unit = order if units is None else units[order]
     found = _search(points.only(order), tree, asked, place, unit, units is None)
@@ -126,7 +126,7 @@ def halved(scores: Array, most: int) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def _planted(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no annotations
+def _tree_of(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no annotations
     """Order of the records in a tree, and the tree."""
     (n, C), K = points.codes.shape, points.numbers.shape[1]
     most = 4 * n // LEAF + 3

@@ -72,7 +72,7 @@ def read_in_parts(file: Path, suffix: str, *, keep: bool = True, **how: Any) -> 
         while told == "part":
             yield found
             told, found = _answer(process, None, memory, seconds)
-        if told == "stopped":
+        if told not in ("found", "end"):  # a damaged file may have damaged the memory of its reader
             process.kill()
             process.wait()
     if told == "found":
