@@ -96,3 +96,12 @@ def test_numbers_that_stand_there_twice_are_not_told(tmp_path):
     with pytest.raises(InputError, match="gives 1 names to more than one column") as caught:
         read_table(tmp_path / "a.csv")
     assert "77123" not in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [[f"c{j}" for j in range(1, 9)], ["x0", "x1"], [*"abc"], [*"ab"]])
+def test_names_that_are_written_as_levels_are_names(tmp_path, names):
+    """Columns c1 to c8 of levels c1 to c8, and the like."""
+    levels = np.random.default_rng(0).integers(0, len(names), (40, len(names)))
+    frame = pd.DataFrame(np.array(names)[levels], columns=names)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert list(read_table(tmp_path / "a.csv")) == names

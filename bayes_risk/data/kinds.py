@@ -90,7 +90,7 @@ def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path
 
     Numbers that count (years, 1 to 20) are names. A number or date looks like a value where its
     column holds such, in its range; a text that stands below it twice, or whose digits stand where
-    those of all others do.
+    those of all others do, unless names follow one another (c1, c2; a, b).
     """
     looks = [
         _looks(name.strip(), [row[j].strip() for row in rows if j < len(row)])
@@ -99,6 +99,9 @@ def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path
     numbers = [name for name, look in zip(header, looks, strict=True) if look == "number"]
     if _counts([_as_number(name) for name in numbers]):
         looks = ["" if look == "number" else look for look in looks]
+    texts = [name.strip() for name, look in zip(header, looks, strict=True) if look == "text"]
+    if _follow(texts):
+        looks = ["" if look == "text" else look for look in looks]
     named, alike = sum(bool(name.strip()) for name in header), sum(map(bool, looks))
     values = alike - looks.count("text")
     if 2 * values > named or (alike > 1 and alike >= MOST_ALIKE * named):
@@ -143,6 +146,16 @@ def _counts(numbers: Sequence[float]) -> bool:
         return len(numbers) > 2 and min(steps) > 0 or all(0 < step <= 10 for step in steps)
     equal = all(abs(step - steps[0]) < 1e-9 * (abs(step) + 1) for step in steps)
     return equal and (len(steps) > 1 and steps[0] != 0 or steps == [1] and numbers[0] in (0, 1))
+
+
+def _follow(names: Sequence[str]) -> bool:
+    """Whether names are one stem with numbers that count, or letters one after the other."""
+    ends = [re.fullmatch(r"(.*?)(\d{1,9})", name) for name in names]
+    if all(ends):
+        of = [end.groups() for end in ends if end]
+        return len({stem for stem, _ in of}) == 1 and _counts([float(number) for _, number in of])
+    letters = len(names) > 1 and all(len(name) == 1 for name in names)
+    return letters and all(ord(b) - ord(a) == 1 for a, b in pairwise(names))
 
 
 def check_unpacked(size: int, file: Path, suffix: str) -> None:
