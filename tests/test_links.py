@@ -77,6 +77,15 @@ def test_two_nearest_of_many_by_brute_force(seed):
             assert apart[i][found.row[q]] == first and others[found.row[q]]
             if of is None:
                 assert found.ties[q] == (away == first).sum()
+        limit = found.first * rng.choice([0.5, 1, 1.5], 60)
+        soon = two_nearest(points, points.only(rows), own, of, limit, reach=9)
+        given_up = found.first < limit
+        assert (soon.first[given_up] < limit[given_up]).all()
+        whole = [part[~given_up] for part in (found.first, soon.first, found.second, soon.second)]
+        assert (whole[0] == whole[1]).all() and (soon.ties == found.ties)[~given_up].all()
+        for times in (1, 2, 3):
+            far = (whole[2] > times**2 * whole[0], whole[3] > times**2 * whole[0])
+            assert (far[0] == far[1]).all()
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -46,6 +46,23 @@ class Tree(NamedTuple):
     alike: Flags  # (P,), whether all its records are equal
 
 
+class Index(NamedTuple):
+    """Points in the order of a tree."""
+
+    order: Ints
+    tree: Tree
+    points: Points
+
+
+def index_of(points: Points) -> Index:
+    """The tree of some points: time O(n log n)."""
+    n = len(points.codes)
+    some = points.only(np.arange(0, n, n // SAMPLE + 1))
+    gain = _gains(some, np.arange(len(some.codes)), np.arange(sum(c.shape[1] for c in points)))
+    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING])
+    return Index(order, tree, points.only(order))
+
+
 def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
     """Distances of the asked records to the nearest point, (N,); NaN where there is none.
 
@@ -67,29 +84,37 @@ class Two(NamedTuple):
 
 
 def two_nearest(
-    points: Points, asked: Points, own: Ints | None = None, units: Ints | None = None
+    points: Points | Index,
+    asked: Points,
+    own: Ints | None = None,
+    units: Ints | None = None,
+    limit: Array | None = None,
+    reach: float = np.inf,
 ) -> Two:
     """Squared distances of the asked records to the two nearest points; cost as of `nearest`.
 
-    ``units``: of whom each point is; those of the asked record's own are left out.
+    ``units``: of whom each point is; those of the asked record's own are left out. ``limit``: the
+    search for a record ends with any point that is nearer than this squared distance. ``reach``:
+    points that are so many times as far as the nearest, in squares, need not be found.
     """
-    n = len(points.codes)
-    some = points.only(np.arange(0, n, n // SAMPLE + 1))
-    gain = _gains(some, np.arange(len(some.codes)), np.arange(sum(c.shape[1] for c in points)))
-    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING])
+    order, tree, held = points if isinstance(points, Index) else index_of(points)
     place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
     unit = order if units is None else units[order]
-    found = _search(points.only(order), tree, asked, place, unit, units is None)
+    least = np.zeros(len(place)) if limit is None else limit
+    found = _search(held, tree, asked, place, unit, units is None, least, reach)
     return Two(order[found[0]], *found[1:])
 
 
-def nearest_units(points: Points, units: Ints, asked: Ints) -> Two:
+def nearest_units(points: Points, units: Ints, asked: Ints, limit: Array | None = None) -> Two:
     """Of each asked unit, that of the nearest point of another, by the nearest of its own points.
 
-    ``row`` is a unit here, and ``ties`` the row of its own point.
+    ``row`` is a unit here, and ``ties`` the row of its own point. ``limit``: as of `two_nearest`,
+    of each asked unit.
     """
     rows = np.flatnonzero(np.isin(units, asked))
-    near = two_nearest(points, points.only(rows), rows, units)
+    least = np.full(1 + int(units.max()), np.inf)
+    np.minimum.at(least, asked, 0.0 if limit is None else limit)
+    near = two_nearest(points, points.only(rows), rows, units, least[units[rows]])
     order = np.lexsort((rows, near.first, units[rows]))
     of, start, place = np.unique(units[rows][order], return_index=True, return_inverse=True)
     best = order[start]
@@ -244,10 +269,11 @@ def _halve(points, order, keys, lo, hi, half, column):  # type: ignore[no-untype
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(points, tree, asked, own, unit, single):  # type: ignore[no-untyped-def]
+def _search(points, tree, asked, own, unit, single, limit, reach):  # type: ignore[no-untyped-def]
     """Place of the nearest point, squared distances to it and the next, and how many tie.
 
     ``single``: every point is a unit of its own, so that equal ones are counted together.
+    ``limit``, ``reach``: as of `two_nearest`.
     """
     N = len(asked.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
@@ -255,17 +281,18 @@ def _search(points, tree, asked, own, unit, single):  # type: ignore[no-untyped-
     wait, bound = np.empty(DEEP, np.int64), np.empty(DEEP)
     for q in range(N):
         wait[0], bound[0], waiting = 0, 0.0, 1
-        while waiting:
+        while waiting and first[q] >= limit[q]:
             waiting -= 1
             b = wait[waiting]
-            if bound[waiting] > first[q] and bound[waiting] >= second[q]:
+            far = reach * first[q] if reach * first[q] < second[q] else second[q]
+            if bound[waiting] > first[q] and bound[waiting] >= far:
                 continue
             if tree.right[b] >= 0:
                 one, other = b + 1, tree.right[b]
-                near, far = _outside(tree, one, asked, q), _outside(tree, other, asked, q)
-                if near > far:
-                    one, other, near, far = other, one, far, near
-                wait[waiting], bound[waiting] = other, far
+                near, next_one = _outside(tree, one, asked, q), _outside(tree, other, asked, q)
+                if near > next_one:
+                    one, other, near, next_one = other, one, next_one, near
+                wait[waiting], bound[waiting] = other, next_one
                 wait[waiting + 1], bound[waiting + 1] = one, near
                 waiting += 2
                 continue
@@ -277,7 +304,7 @@ def _search(points, tree, asked, own, unit, single):  # type: ignore[no-untyped-
             for i in range(begin, end):
                 if own[q] >= 0 and unit[i] == unit[own[q]]:
                     continue
-                d = _apart(points, i, asked, q, np.nextafter(second[q], np.inf))
+                d = _apart(points, i, asked, q, np.nextafter(far, np.inf))
                 again = ties[q] > 0 and unit[i] == unit[row[q]]
                 if d < first[q]:
                     second[q] = d if each > 1 else second[q] if again else first[q]

@@ -13,11 +13,11 @@ from scipy.special import gammaincinv
 from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.nearest import Points, halved, two_nearest
+from bayes_risk._core.nearest import Index, Points, halved, index_of, two_nearest
 
 from . import persons
 from .links_result import ALIKE, OWN, Link
-from .seen import APART, LEAST, SURE, TIMES, WIDE, Seen
+from .seen import APART, LEAST, LOOKED_AT, SURE, TIMES, WIDE, Seen
 
 MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
@@ -62,20 +62,22 @@ def _own_rows_of(
     factors = TIMES if test == OWN else TIMES[:1]
     who = persons.each_or(seen.tables.of_person(0, rows), rows)
     for names in [made] + [(c,) for c in made if len(made) > 1]:
-        for of, found, cells in _own(*_features(seen, names, files, rows), cell, who, factors):
+        for of, found, cells, fold in _own(
+            *_features(seen, names, files, rows, len(files) > 1), cell, who, factors
+        ):
             low = float(gammaincinv(found, SURE / 2)) if found else 0.0
             beyond, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
-            scale = max(1.0, len(rows) / MANY)
             p = float(poisson.sf(np.floor(found) - 1, cells))
             file = files[0] if len(files) == 1 else 0
-            yield Link(test, file, names, of, found, cells, p, beyond * scale, least * scale)
+            yield Link(test, file, names, of, found, cells, p, beyond * fold, least * fold)
 
 
 def _features(
-    seen: Seen, names: Sequence[str], files: Sequence[int], rows: Ints
-) -> tuple[Array, Array]:
-    """Columns of the original and the mean of some files: ranks, and shares of levels."""
-    y, z = [], []
+    seen: Seen, names: Sequence[str], files: Sequence[int], rows: Ints, shares: bool
+) -> tuple[Points, Points]:
+    """Columns of the original and the mean of some files: ranks, and codes or shares of levels."""
+    codes: list[Sequence[Ints]] = []
+    numbers: list[Sequence[Array]] = [[np.empty((len(rows), 0))] * 2]
     places = [rows, *(seen.row_of(l, rows) for l in files)]
     for name in names:
         amounts = seen.amounts(name, (0, *files))
@@ -88,42 +90,62 @@ def _features(
             of_ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
             lost = [np.isnan(part).astype(float) for part in of_ranks]
             full = [np.where(np.isnan(part), 1.0, part) for part in of_ranks]
-            pairs = [full, lost] if np.any(lost) else [full]
-        else:
-            column = seen.column(name)
-            parts = [column.codes[l][at] for l, at in zip((0, *files), places, strict=True)]
-            held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
-            pairs = [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
-        for first, *others in pairs:
-            y.append(first)
-            z.append(np.mean(others, axis=0))
-    return np.column_stack(y), np.column_stack(z)
+            numbers += [full, lost] if np.any(lost) else [full]
+            continue
+        column = seen.column(name)
+        parts = [column.codes[l][at] for l, at in zip((0, *files), places, strict=True)]
+        if not shares:
+            codes.append(parts)
+            continue
+        held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
+        numbers += [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
+    none = np.empty((len(rows), 0), np.int32)
+    levels = [np.column_stack([none, *[c[k] for c in codes]]).astype(np.int32) for k in (0, 1)]
+    y = np.column_stack([first for first, *_ in numbers])
+    z = np.column_stack([np.mean(others, axis=0) for _, *others in numbers])
+    return Points(levels[0], y), Points(levels[1], z)
 
 
 def _own(
-    y: Array, z: Array, cell: Ints, who: Ints, factors: Sequence[float]
+    y: Points, z: Points, cell: Ints, who: Ints, factors: Sequence[float]
 ) -> Iterator[persons.Own]:
     """Persons looked at, own rows that are nearest, and those by chance: in cells of two or more.
 
-    In a random order the row that is nearest by some factor is one's own as often as any.
+    In a random order the row that is nearest by some factor is one's own as often as any. Of large
+    files a part is looked at, a smaller one for how much nearer rows are than the next.
     """
     size = np.bincount(cell)
     of = np.flatnonzero(size[cell] > 1)
     if len(of) < LEAST:
         return
-    if len(of) > MANY:
-        every = np.unique(who[of])
-        some = np.random.default_rng(0).choice(every, MANY * len(every) // len(of), replace=False)
-        of = of[np.isin(who[of], some)]
-    sides = [
-        Points(np.empty((len(x), 0), np.int32), np.column_stack([cell * APART, x])) for x in (y, z)
-    ]
-    near = two_nearest(sides[1], sides[0].only(of))
-    own = ((sides[1].numbers[of] - sides[0].numbers[of]) ** 2).sum(axis=1)
-    for times in factors:
-        found = persons.own_nearest(near, own, who[of], size[cell[of]], times)
-        if found.of >= LEAST:
-            yield found
+    every = np.random.default_rng(0).permutation(np.unique(who[of]))
+    y, z = (Points(x.codes, np.column_stack([cell * APART, x.numbers])) for x in (y, z))
+    own = ((z.numbers - y.numbers) ** 2).sum(axis=1) + (z.codes != y.codes).sum(axis=1)
+    index = index_of(z)
+    for most, some in ((MANY, factors[:1]), (LOOKED_AT, factors[1:])):
+        looked_at = every[: max(1, most * len(every) // len(of))]
+        rows = of[np.isin(who[of], looked_at)] if len(of) > most else of
+        found = _by_factors(index, y.only(rows), (own[rows], who[rows], size[cell[rows]]), some)
+        fold = max(1.0, len(of) / most)
+        yield from (one._replace(fold=fold) for one in found if one.of >= LEAST)
+
+
+def _by_factors(
+    index: Index, asked: Points, of: tuple[Array, Ints, Ints], factors: Sequence[float]
+) -> list[persons.Own]:
+    """Own rows of some records by each factor; a search ends where another's is nearer.
+
+    Only where own rows are nearer by a factor than the next, it is counted how many others are.
+    """
+    if not factors:
+        return []
+    reach = max(factors) ** 2
+    near = two_nearest(index, asked, limit=persons.bounds(*of[:2]), reach=reach)
+    found = [persons.own_nearest(near, *of, times) for times in factors]
+    if max(factors) > 1 and any(one.found for one in found):
+        near = two_nearest(index, asked, reach=reach)
+        found = [persons.own_nearest(near, *of, times) for times in factors]
+    return found
 
 
 def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
@@ -142,7 +164,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     some = np.arange(len(rows))
     kept = [seen.values(name, 0)[rows] for name in seen.kept]
     made = (*seen.made, *seen.ranks)
-    asked, known = _features(seen, made, files, rows)[1], np.column_stack(kept)
+    asked, known = _features(seen, made, files, rows, True)[1].numbers, np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     if len(rows) > MANY:
         some = np.random.default_rng(0).choice(some, MANY, replace=False)

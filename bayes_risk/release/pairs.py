@@ -19,11 +19,10 @@ from bayes_risk.data.variables import FEW
 
 from . import persons
 from .links_result import IDENTICAL, NEAREST, UNIQUES, VALUES, Link
-from .seen import APART, LEAST, SURE, TIMES, Seen
+from .seen import APART, LEAST, LOOKED_AT, SURE, TIMES, Seen
 
 THINNED = (4, 16)  # of so many rows of a file one is drawn: of copies one alone is left then
 THIN = 20  # rows that are left of a file at least
-LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
 SMALL = 12  # records of a kept cell of which one pair counts
 
 
@@ -106,7 +105,7 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     if len(units) > LOOKED_AT:
         asked = np.sort(rng.choice(asked, LOOKED_AT * len(asked) // len(units), replace=False))
     there = nearest_units(both, units, asked)
-    back = nearest_units(both, units, there.row)
+    back = nearest_units(both, units, there.row, there.first)
     mutual = (back.row == asked) & (there.first < APART**2)
     mutual &= (asked < there.row) | ~np.isin(there.row, asked)  # each pair once
     next_one = np.minimum(there.second, back.second)

@@ -16,6 +16,7 @@ from bayes_risk._core.nearest import Two
 from bayes_risk.data.columns import why_identifier
 
 NAMES = "it names persons"
+ROUNDING = 1e-12  # relative, of sums of squares
 
 
 def persons_of(column: pd.Series) -> Ints:
@@ -110,6 +111,15 @@ class Own(NamedTuple):
     of: int
     found: float
     cells: float
+    fold: float = 1.0  # persons for whom one that is looked at stands
+
+
+def bounds(own: Array, persons: Ints) -> Array:
+    """Of each row the squared distance below which no row of its person is the nearest."""
+    of = np.unique(persons, return_inverse=True)[1]
+    least = np.full(len(own), np.inf)
+    np.minimum.at(least, of, own)
+    return np.asarray(least[of] * (1 - ROUNDING))
 
 
 def own_nearest(near: Two, own: Array, persons: Ints, size: Ints, times: float = 1.0) -> Own:
@@ -117,21 +127,20 @@ def own_nearest(near: Two, own: Array, persons: Ints, size: Ints, times: float =
 
     ``near``: of each row the nearest released one in its cell; ``own``: squared distance of its own
     row; ``size``: persons of each row's cell. Rows that are equally near share one decision. Who
-    counts has a nearest row that is so many ``times`` nearer than the next.
+    counts has a nearest row that is so many ``times`` nearer than the next: all, if no own row is.
     """
     of, first, person = np.unique(persons, return_index=True, return_inverse=True)
     least = np.full(len(of), np.inf)
     np.minimum.at(least, person, near.first)
-    nearest: Flags = near.first <= least[person] * (1 + 1e-12)
+    nearest: Flags = near.first <= least[person] * (1 + ROUNDING)
     ties = np.bincount(person, near.ties * nearest)
-    hit = np.bincount(person, nearest & (own <= least[person] * (1 + 1e-12))) > 0
-    use = np.ones(len(of), bool)
-    if times > 1:
-        next_one = np.full(len(of), np.inf)
-        np.minimum.at(next_one, person[nearest], near.second[nearest])
-        use = next_one > times**2 * least
-    chance = 1 / size[first][use]
-    return Own(int(use.sum()), float((hit / ties)[use].sum()), float(chance.sum()))
+    hit = np.bincount(person, nearest & (own <= least[person] * (1 + ROUNDING))) > 0
+    next_one = np.full(len(of), np.inf)
+    np.minimum.at(next_one, person[nearest], near.second[nearest])
+    use = (next_one > times**2 * least) | (times == 1)
+    found = float((hit / ties)[use].sum())
+    use |= not found
+    return Own(int(use.sum()), found, float((1 / size[first][use]).sum()))
 
 
 def one_row(persons: Ints) -> Ints:

@@ -23,6 +23,7 @@ LEAST = 5  # pairs or rows below which nothing can be seen
 WIDE = 20  # columns of which each is left out in turn
 QUARTILES, SPREAD = (0.25, 0.75), 2.0  # amounts in one unit spread alike up to this factor
 FEW_AMOUNTS = 8  # amounts of which every two are looked at together
+LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
@@ -39,6 +40,7 @@ class Seen:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self._once: dict[tuple[int, int], Ints] = {}
         self.scaled: Mapping[str, Coded] = {}
         self.ranks: Mapping[str, list[Array]] = {}
         skipped = {c: w for c, w in tables.identifiers().items() if self._names(c, w)}
@@ -149,6 +151,11 @@ class Seen:
 
         ``part``: of so many rows one, drawn at random.
         """
+        if (l, part) not in self._once:
+            self._once[l, part] = self._drawn(l, part)
+        return self._once[l, part]
+
+    def _drawn(self, l: int, part: int) -> Ints:
         if self.folds[l] == 1 or self.tables.replaced is not None:
             rows = np.arange(self.tables.sizes[l])[self.rows(l)]
         else:
