@@ -110,3 +110,21 @@ IRRELEVANT = {
 def test_irrelevant_changes_leave_the_outcome(kind, change):
     made = (LEAKS | SOUND)[kind](100, 0.5, np.random.default_rng(3))
     assert judged(IRRELEVANT[change](*made)).outcome == judged(made).outcome
+
+
+def halves(y, files, asked):
+    """Each file as two, of any half of its rows."""
+    orders = [np.random.default_rng(5).permutation(len(z)) for z in files]
+    parts = [
+        z.iloc[half].reset_index(drop=True)
+        for z, order in zip(files, orders, strict=True)
+        for half in np.array_split(order, 2)
+    ]
+    return y, parts, asked
+
+
+@pytest.mark.parametrize("kind", ["copies", "between neighbours", "register number", "other people"])
+def test_a_file_in_two_parts_has_the_outcome_of_the_file(kind):
+    made = (LEAKS | SOUND)[kind](120, 0.5, np.random.default_rng(3))
+    assert made[2]["corresponds"] is False
+    assert judged(halves(*made)).outcome == judged(made).outcome
