@@ -123,7 +123,9 @@ def halves(y, files, asked):
     return y, parts, asked
 
 
-@pytest.mark.parametrize("kind", ["copies", "between neighbours", "register number", "other people"])
+@pytest.mark.parametrize(
+    "kind", ["copies", "between neighbours", "register number", "other people"]
+)
 def test_a_file_in_two_parts_has_the_outcome_of_the_file(kind):
     made = (LEAKS | SOUND)[kind](120, 0.5, np.random.default_rng(3))
     assert made[2]["corresponds"] is False
