@@ -66,7 +66,7 @@ wheelhouse: wheel ## wheelhouse/: the package and all it needs, for machines wit
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) .venv-lowest .venv-newest demo-output demo-output-trees build dist wheelhouse docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find bayes_risk tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.
 $(STAMP): pyproject.toml requirements-lock.txt

@@ -36,7 +36,7 @@ def compile_once() -> None:
 
 def forget_stale(root: Path = ROOT) -> list[Path]:
     """Remove what was compiled before a file that it took loops from was last changed."""
-    files = [*(root / "models").rglob("*.py"), *(root / "bayes_risk").rglob("*.py")]
+    files = (root / "bayes_risk").rglob("*.py")
     texts = {p.resolve(): p.read_text() for p in files}
     kernels = {p: text for p, text in texts.items() if "njit" in text}
     needs = {p: _kernels_of(p, text, kernels) for p, text in kernels.items()}

@@ -45,14 +45,9 @@ MAX_LINES = 600
 
 
 def source_files() -> dict[str, Path]:
-    """Dotted name of every module, the models by their true folder rather than by the link."""
-    files = [(p, p.relative_to(ROOT)) for p in (ROOT / "bayes_risk").rglob("*.py")]
-    files += [(p, "bayes_risk" / p.relative_to(ROOT)) for p in (ROOT / "models").rglob("*.py")]
-    return {
-        ".".join(name.with_suffix("").parts): path
-        for path, name in files
-        if ROOT / "bayes_risk" / "models" not in path.parents
-    }
+    """Path of every module by its dotted name."""
+    files = (ROOT / "bayes_risk").rglob("*.py")
+    return {".".join(p.relative_to(ROOT).with_suffix("").parts): p for p in files}
 
 
 FILES = source_files()
@@ -106,15 +101,14 @@ def in_fresh_python(code: str) -> str:
 # --- packaging -------------------------------------------------------------------------------
 
 
-def test_packages_are_those_of_the_tree():
-    in_tree = {name.removesuffix(".__init__") for name in FILES if name.endswith(".__init__")}
-    listed = set(PROJECT["tool"]["setuptools"]["packages"])
-    assert listed == in_tree
-    assert {name.rpartition(".")[0] for name in FILES} <= listed
+def test_every_folder_of_modules_is_a_package_that_the_wheel_holds():
+    packages = {name.removesuffix(".__init__") for name in FILES if name.endswith(".__init__")}
+    assert {name.rpartition(".")[0] for name in FILES} <= packages
+    assert PROJECT["tool"]["setuptools"]["packages"]["find"]["include"] == ["bayes_risk*"]
 
 
-def test_models_are_linked_into_the_package():
-    assert (ROOT / "bayes_risk" / "models").resolve() == ROOT / "models"
+def test_models_at_the_top_are_those_of_the_package():
+    assert (ROOT / "models").resolve() == ROOT / "bayes_risk" / "models"
 
 
 def test_version_is_the_same_everywhere():

@@ -22,7 +22,7 @@ from packaging.version import Version
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("bayes_risk", "models", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("bayes_risk", "pyproject.toml", "README.md", "LICENSE")
 
 
 def wheel(folder):
@@ -115,7 +115,7 @@ def top_names(path):
 
 
 def test_everything_that_is_imported_is_a_dependency():
-    files = [path for folder in ("bayes_risk", "models") for path in (ROOT / folder).rglob("*.py")]
+    files = (ROOT / "bayes_risk").rglob("*.py")
     found = {name for path in files for name in top_names(path)}
     found -= sys.stdlib_module_names | EXTRAS | NOTEBOOK | BROUGHT | {"bayes_risk"}
     names = {need.name.replace("scikit-learn", "sklearn") for need in CORE}
