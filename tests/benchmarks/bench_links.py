@@ -7,6 +7,7 @@ of n persons and of m = 5 files: other persons, or with every twentieth row the 
 import resource
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,9 @@ M, SHOWN = 5, 0.05
 def persons(n: int, rng: np.random.Generator) -> pd.DataFrame:
     """Ten columns that hang together."""
     kind = rng.integers(0, 5, n)
-    found = {f"c{j}": (kind * (j + 1) + rng.integers(0, 3 + j, n)) % (3 + j) for j in range(6)}
+    found: dict[str, Any] = {
+        f"c{j}": (kind * (j + 1) + rng.integers(0, 3 + j, n)) % (3 + j) for j in range(6)
+    }
     found["age"] = np.clip(rng.normal(45 + 3 * kind, 15), 0, 99).round()
     found["pay"] = np.exp(rng.normal(9 + 0.3 * kind, 0.8)).round()
     found["hours"] = np.clip(rng.normal(38, 8, n), 0, 80).round()
