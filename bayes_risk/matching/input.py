@@ -10,7 +10,7 @@ from scipy.special import bdtrc
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.equality import place_of
+from bayes_risk.data.equality import coded, place_of
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
@@ -58,6 +58,36 @@ def check_person(person: str | None, keys: Sequence[str]) -> None:
     """The column that names persons is no key."""
     if person in keys:
         raise InputError(f"person={person!r} is a key too; leave it out of known and synthesized")
+
+
+def persons_sought(sought: "Targets", tables: Tables) -> Ints | None:
+    """Each target's person, (n_t,), numbered as in the original, others after them."""
+    name, of_record = str(tables.person), tables.of_person(0)
+    if of_record is None or not sought.outside:
+        return None if of_record is None else of_record[sought.rows]
+    known = sought.place >= 0
+    if name not in sought.frame:
+        if known.all():
+            return of_record[sought.place]
+        raise InputError(
+            f"targets has no column {name!r}, and some of its rows are none of the original's, so "
+            "that nobody can tell whose they are; give it that column"
+        )
+    columns = [tables.frames[0][name], sought.frame[name]]
+    found = coded(name, columns, ["the original", "targets"])
+    if found.refusal:
+        raise InputError(found.refusal)
+    person = np.arange(found.size) + tables.n_persons  # of each code
+    person[found.codes[0]] = of_record
+    persons = np.asarray(person[found.codes[1]])
+    if not found.codes[1].all():
+        raise InputError(f"person={name!r} is missing in targets; give each its person's number")
+    if (persons[known] != of_record[sought.place[known]]).any():
+        raise InputError(
+            f"targets and the original name other persons ({name}) under the same label; give "
+            "records of the original their own label and person"
+        )
+    return persons
 
 
 def checked_flag(name: str, value: Any) -> bool:
