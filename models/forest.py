@@ -209,11 +209,11 @@ class ForestFit(Fitted):
         leaves = trees.leaves(trees.encoded(rows))
         shown = ReleasedVotes.from_leaves(trees, leaves, z, out_of_bag=self.out_of_bag)
         if self.model.dirichlet == 0 and (shown.votes == 0).any():
-            record = self.microdata.index[trees.rows[int(np.argmin(shown.votes))]]
+            row = int(trees.rows[int(np.argmin(shown.votes))]) + 1
             raise InputError(
                 f"no tree votes for the value of column {self.microdata.columns[trees.column]!r} "
-                f"that the release gives record {record!r}, so these forests did not make it; "
-                "audit a release with the fit that made it"
+                f"that the release gives the record of row {row}, so these forests did not make "
+                "it; audit a release with the fit that made it"
             )
         return shown
 
@@ -431,9 +431,9 @@ chain='all-others')
     def _someone_votes(self, trees: Trees, data: Microdata) -> None:
         everywhere = (trees.bags > 0).all(axis=0)
         if self.votes == "out-of-bag" and everywhere.any():
-            label = data.index[trees.rows[int(np.argmax(everywhere))]]
+            row = int(trees.rows[int(np.argmax(everywhere))]) + 1
             raise InputError(
-                f"votes='out-of-bag': record {label!r} is in the bootstrap sample of all "
+                f"votes='out-of-bag': the record of row {row} is in the bootstrap sample of all "
                 f"{len(trees)} trees of column {data.columns[trees.column]!r}, so no tree may vote "
                 f"for it ({int(everywhere.sum())} such records); give more trees (n_trees=), or "
                 "votes='all'"

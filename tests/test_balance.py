@@ -191,3 +191,10 @@ def test_audits_have_it_where_its_expectation_is_known():
 def test_false_alarms_are_as_rare_as_stated(simulate, m):
     found = outcomes(simulate, range(1000, 1200), m=m)
     assert found["unbalanced"] + found["shared"] <= most(200)
+
+
+def test_releases_that_say_nothing_share_nothing():
+    """It was a division by nought."""
+    m, pairs = 5, np.ones((3, 4), dtype=bool)
+    found = balance(np.zeros((m, 3, 4)), np.zeros((m + 1, 20, 3, 4)), pairs, np.ones(4))
+    assert found.mean.value == 1 and np.isnan(found.shared.value)

@@ -143,6 +143,33 @@ def test_what_goes_wrong_in_a_term_is_told_without_values(formula):
     assert "Zwiebel" not in str(caught.value) and formula.split("(")[0] in str(caught.value)
 
 
+def test_a_term_is_told_without_the_levels_that_it_makes():
+    """Names of coefficients hold levels of the data: ``s[T.Zwiebelschneider]``."""
+    table = DF.assign(s=["Zwiebelschneider", "open", "shut"] * 10)
+    Regression = br.models.Regression
+    with pytest.raises(br.InputError, match=r"term 's:log\(x - x\)' .* is not finite") as caught:
+        Regression({"y": "1 + s:log(x - x)"}).fit(table, draws=4, chains=2, random_seed=1)
+    assert "Zwiebel" not in str(caught.value)
+    draws = pd.DataFrame({"Intercept": [1.0, 2.0], "sigma": [1.0, 1.0], "s[T.shut]": [0.0, 0.1]})
+    draws["s[T.open]"] = draws["s[T.Zwiebelschneider]"] = np.nan
+    few = draws.iloc[:, :2]
+    for given, told in ((draws, "'s' of 'y' must be"), (few, "coefficient 's' of one of")):
+        with pytest.raises(br.InputError, match=told) as caught:
+            Regression({"y": "1 + s"}).from_draws(table, {"y": given})
+        assert "Zwiebel" not in str(caught.value) and "T." not in str(caught.value)
+
+
+def test_a_value_between_backticks_is_not_told(monkeypatch):
+    def fails(*args, **kwargs):
+        raise ValueError("factor `log(s)` fails for `Zwiebelschneider`")
+
+    table = DF.assign(s=1.0)
+    monkeypatch.setattr(Expression, "value", fails)
+    with pytest.raises(br.InputError, match=r"'log\(s\)' fails with") as caught:
+        br.models.Regression({"y": "1 + log(s)"}).fit(table, draws=4, chains=2, random_seed=1)
+    assert "Zwiebel" not in str(caught.value)
+
+
 ODD = ["class", "None", "log", "it's", 'say "x"', "a/b", "a.b", "\u2163", "e\u0301t\xe9", "1 + 2"]
 
 

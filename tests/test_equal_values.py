@@ -112,7 +112,7 @@ def test_counts_are_those_of_plain_values(tmp_path):
         checked(seed, tmp_path)
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_counts_of_many_tables_are_those_of_plain_values(tmp_path):
     for seed in MANY:
         checked(seed, tmp_path)
@@ -162,7 +162,7 @@ def test_no_spelling_changes_a_number():
     assert set(equal) > {"float32", "capitals", "padded", "ISO dates", "numbers as text", "UTC"}
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_no_spelling_changes_a_number_of_many_tables():
     for seed in range(10, 60):
         assert sum(1 for _ in respelled(seed))

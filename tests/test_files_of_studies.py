@@ -128,7 +128,7 @@ def test_identify_reads_them_too(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--codes", "age"], "'job' .* declared as missing .*'refused'"),
+        (["--codes", "age"], "'job' .* codes? declared as missing, in"),
         (["--missing-codes", "level"], "'age' .* has labels for 1 of the 4 values"),
         (["--missing-codes", "level", "--codes", "age,agee"], "levels names column 'agee'"),
     ],

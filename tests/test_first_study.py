@@ -15,6 +15,7 @@ from bayes_risk.app.run.runner import run
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.columns import kinds_of
+from bayes_risk.studies.first_study import _step
 
 N = 120
 
@@ -80,6 +81,7 @@ def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
         (pd.Series(["1/2/2020", "2/3/2020"] * 20, name="x"), "category"),
         (pd.Series([pd.Timestamp("2020-03-01"), pd.NaT] * 20, name="x"), "days"),
         (pd.Series(["a", None] * 20, name="x"), "category"),
+        (pd.Series(["a", 1.5] * 20, name="x"), "out"),
     ],
 )
 def test_kinds_of_columns(column, taken):
@@ -146,7 +148,7 @@ WRITERS = {
     spaced: ('decimal = ","', 'na = ["refus"]', "income = {"),
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
-    spikes: ('kind = "CART"', "[data.levels]", "class = [1, 2, 3, 4, 5]"),
+    spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
 }
 
 
@@ -162,6 +164,35 @@ def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     assert study.attribute is not None and study.identification is not None
     df, _ = read_data(study.data)
     tried(study, df)
+
+
+def test_no_code_of_a_person_stands_in_the_study(tmp_path):
+    spikes(tmp_path / "a.csv")
+    df = pd.read_csv(tmp_path / "a.csv")
+    df.loc[7, "class"] = 987654
+    found = br.study_of(df, path=tmp_path / "a.csv")
+    assert 'class = "held"' in found.text and "987" not in found.text + repr(found)
+    df.to_csv(tmp_path / "a.csv", index=False)
+    found.save(tmp_path / "study.toml")
+    study = read_study(tmp_path / "study.toml")
+    levels = read_data(study.data)[0]["class"].cat.categories.tolist()
+    assert levels == [1, 2, 3, 4, 5, 987654]
+    assert study.settings()["data"]["levels"] == {"class": "held"}
+
+
+@pytest.mark.parametrize("n", [25, 60, 2_000])
+@pytest.mark.parametrize("zeros", [0.0, 0.99])
+def test_no_few_persons_settle_a_radius(n, zeros):
+    rng = np.random.default_rng(2)
+    pay = np.where(np.arange(n) < zeros * n, 0, np.exp(rng.normal(7, 0.6, n)).round())
+    pay = pd.Series(np.r_[pay, np.arange(1, 22)])
+    steps = {_step(pay.replace(pay.max(), extreme)) for extreme in (5e3, 1e6, 1e9)}
+    assert len(steps) == 1 and steps < {1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0}
+
+
+def test_a_radius_is_that_of_nearly_all_values():
+    pay = pd.Series(np.random.default_rng(1).normal(0, 1, 100_000))
+    assert {_step(pay.head(n)) for n in (200, 2_000, 100_000)} == {0.5}
 
 
 def test_words_among_amounts_are_said(tmp_path):
@@ -219,6 +250,24 @@ def test_what_no_study_can_be_made_of_is_told_with_the_reasons():
         br.study_of(table)
 
 
+@pytest.mark.parametrize(
+    "pay",
+    [
+        1e164 * np.arange(1.0, 61) ** 2,
+        1.7e308 * np.linspace(-1, 1, 60),
+        pd.DatetimeIndex(np.arange(60) // 15, tz="UTC"),
+        5e-324 * np.arange(60),
+    ],
+    ids=["large", "largest", "one day", "least"],
+)
+def test_numbers_of_any_size_get_a_first_study(pay):
+    """A step was 0, or a sum of squares beyond what is computed."""
+    df = pd.DataFrame({"sex": ["f", "m"] * 30, "job": list("abc") * 20, "pay": pay})
+    with np.errstate(all="raise", under="ignore"):
+        text = br.study_of(df).text
+    assert "absolute = 0" not in text and "inf" not in text.split("[identification]")[1]
+
+
 def test_wide_tables_get_a_short_first_study():
     rng = np.random.default_rng(1)
     wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})
@@ -242,3 +291,17 @@ def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
         "inconclusive",
     )
     assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_dates_stored_as_dates_are_days(tmp_path):
+    """A Parquet column of the type date comes as objects of Python."""
+    days = pd.date_range("1950-01-01", periods=300).date
+    frame = pd.DataFrame({"born": days, "pay": np.random.default_rng(0).normal(size=300)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    made = CliRunner().invoke(
+        app, ["init", str(tmp_path / "t.parquet"), "-o", str(tmp_path / "s.toml")]
+    )
+    assert made.exit_code == 0, made.output
+    assert 'days = ["born"]' in (tmp_path / "s.toml").read_text()
+    read = br.read_table(tmp_path / "t.parquet", days=["born"])
+    assert np.ptp(read["born"]) == 299

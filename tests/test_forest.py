@@ -192,8 +192,16 @@ def test_release_errors():
     z = release.datasets[0].copy()
     z.loc[MASK, "a"] = np.where(z.loc[MASK, "a"] == "x", "z", "x")
     targets = targets_of(fit, release, [1])
-    with pytest.raises(br.InputError, match="no tree votes for the value of column 'a'"):
+    with pytest.raises(br.InputError, match="no tree votes for the value of column 'a'") as caught:
         evidence(fit, replace(release, datasets=[z]), targets)
+    assert "the record of row" in str(caught.value)
+
+
+def test_a_record_that_nobody_named_is_told_by_its_row():
+    df = table().set_axis([f"Mme_{i}" for i in range(len(table()))])
+    with pytest.raises(br.InputError, match="the record of row .* bootstrap sample") as caught:
+        Forest(order=["a"], votes="out-of-bag", n_trees=1).fit(df)
+    assert "Mme_" not in str(caught.value)
 
 
 def test_order_search_errors():

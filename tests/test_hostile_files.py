@@ -5,6 +5,7 @@ import os
 import re
 import time
 import tomllib
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,11 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
+from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data import reader
+from bayes_risk.data.rpart_file import read_models
+from bayes_risk.data.statistical import catalog_of
 from bayes_risk.release.synthpop import read_synthpop
 
 SECRET = "ILLQsecret"
@@ -66,6 +70,30 @@ def test_a_number_of_data_sets_that_nobody_made_is_refused(tmp_path, stated):
         read_synthpop(tmp_path, original=pd.DataFrame({"a": [1]}))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+    """Reading a named pipe waits for ever."""
+    for name in ("a.csv", "a.sas7bcat", "formats.sas7bcat", "m.json.gz", "m.py", "f/p.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "a.sas7bdat").write_bytes(b"x" * 100)
+    (tmp_path / "b.sas7bdat").write_bytes(b"x" * 100)
+    keys: Any = {"known": ["a"], "synthesized": ["b"]}
+    for ask in (
+        lambda: br.read_table(tmp_path / "a.csv"),
+        lambda: br.study_of(tmp_path / "a.csv"),
+        lambda: read_models(tmp_path / "m.json.gz"),
+        lambda: catalog_of(tmp_path / "a.sas7bdat"),
+        lambda: catalog_of(tmp_path / "b.sas7bdat"),
+        lambda: [*files_behind(tmp_path / "b.sas7bdat")],
+        lambda: br.identification_risk_of_files(tmp_path / "f", tmp_path / "f", **keys),
+        lambda: br.identification_risk_of_files(tmp_path / "a.csv", tmp_path / "f", **keys),
+    ):
+        with pytest.raises(InputError, match="is no regular file"):
+            ask()
+    assert [*files_behind(tmp_path / "m.py")] == [tmp_path / "m.py"]
+
+
 def test_a_study_that_is_no_regular_file_is_refused_at_once(tmp_path):
     if not hasattr(os, "mkfifo"):
         pytest.skip("no named pipes")
@@ -82,11 +110,13 @@ def test_messages_on_a_parquet_file_hold_none_of_its_values(tmp_path):
     from pyarrow import parquet
 
     for name, column in {
-        "time": pa.array([1_234_567_891_001], pa.time64("ns")),
-        "date": pa.array([2_147_483_000], pa.date32()),
+        "time64[ns]": pa.array([1_234_567_891_001], pa.time64("ns")),
+        "date32[day]": pa.array([2_147_483_000], pa.date32()),
     }.items():
-        parquet.write_table(pa.table({"a": column}), tmp_path / f"{name}.parquet")
-        with pytest.raises(InputError, match="is no readable Parquet file") as error:
+        table = pa.table({"b": [1], "a": column})
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+        told = f"column 'a' of .* is stored as {re.escape(name)} and holds a value that cannot be"
+        with pytest.raises(InputError, match=told) as error:
             br.read_table(tmp_path / f"{name}.parquet")
         assert not re.search(r"1234567891001|58\d+", str(error.value))
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.matching import parquet_counts
+from bayes_risk.matching import parquet_counts, parquet_files
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -358,6 +358,38 @@ def test_parts_of_other_types_are_errors(tmp_path):
     original[10:].drop(columns="s").to_parquet(tmp_path / "a" / "part.1.parquet")
     with pytest.raises(InputError, match=r"part.1.parquet' lacks column 's', which other files"):
         risk_of(files)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1_234_567_891_737, pa.time64("ns")), (2_147_483_000, pa.date32())],
+    ids=["time", "date"],
+)
+def test_keys_that_pandas_cannot_hold_are_told_by_column_without_value(tmp_path, value, kind):
+    column = pa.array([value] * 3, kind)
+    pq.write_table(pa.table({"a": column, "b": [1, 2, 3]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 'a' of the original is stored as") as caught:
+        risk_of([str(tmp_path / "a.parquet")] * 2, known=["a"], synthesized=["b"])
+    assert "1234567891" not in str(caught.value) and "58" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [0, 2, 4])
+def test_pages_of_another_number_of_records_than_the_footer_says(tmp_path, monkeypatch, rows):
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), tmp_path / "a.parquet")
+    batch = pa.record_batch({"a": [1] * rows, "b": [1] * rows})
+    monkeypatch.setattr(parquet_files, "_read", lambda *given: [batch] * bool(rows))
+    with pytest.raises(InputError, match="changed while they were read, or one is damaged"):
+        risk_of([str(tmp_path / "a.parquet")] * 2, known=["a"], synthesized=["b"])
+
+
+def test_columns_that_the_pages_lack_are_damage(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), tmp_path / "a.parquet")
+    read = parquet_files.read_in_parts
+    other = lambda *given, **how: read(*given, **how | {"columns": ["b"]})  # noqa: E731
+    monkeypatch.setattr(parquet_files, "read_in_parts", other)
+    with pytest.raises(InputError, match="its pages are damaged"):
+        part = parquet_files.Part(str(tmp_path / "a.parquet"), 3, (), {})
+        next(parquet_files._read(part, ["a"], 2))
 
 
 # --- errors --------------------------------------------------------------------------------------

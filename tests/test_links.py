@@ -53,6 +53,32 @@ def test_two_nearest_by_brute_force(seed):
         assert found.ties[i] == away.count(order[0]) or n == 2
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_two_nearest_of_many_by_brute_force(seed):
+    """Deep trees, leaves of equal records, several records a unit; asked records within or not."""
+    rng = np.random.default_rng(seed)
+    n, few = int(rng.integers(100, 900)), int(rng.choice([1, 3, 40]))
+    codes = rng.integers(0, few, (n, 3)).astype(np.int32)
+    numbers = rng.integers(0, few + 1, (n, 2)).astype(float)
+    numbers[rng.random((n, 2)) < rng.choice([0, 0.5])] = np.nan
+    points, units = Points(codes, numbers), rng.integers(0, n // 3, n)
+    lost = np.isnan(numbers)
+    step = np.nan_to_num((numbers[:, None] - numbers) ** 2, nan=0.0) + (lost[:, None] != lost)
+    apart = (codes[:, None] != codes).sum(axis=2) + step.sum(axis=2)
+    rows = rng.permutation(n)[:60]
+    for own, of in ((None, None), (rows, None), (rows, units)):
+        found = two_nearest(points, points.only(rows), own, of)
+        each = np.arange(n) if of is None else of
+        for q, i in enumerate(rows):
+            others = np.ones(n, bool) if own is None else each != each[i]
+            away = pd.Series(apart[i][others]).groupby(each[others]).min().sort_values()
+            first = away.iloc[0]
+            assert (found.first[q], found.second[q]) == (first, away.iloc[1])
+            assert apart[i][found.row[q]] == first and others[found.row[q]]
+            if of is None:
+                assert found.ties[q] == (away == first).sum()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_pairs_of_equal_values_by_hand(seed):
     """In plain Python: values that stand twice in both tables together, and how many are mixed."""

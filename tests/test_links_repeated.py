@@ -1,10 +1,14 @@
 """Links where records stand several times, names, means of files, sharp regressions."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.release.seen import Seen
 from bayes_risk.reporting.verdicts.verdict import judge
 
 
@@ -96,6 +100,14 @@ def test_who_is_seen_in_the_mean_of_many_files_is_never_within() -> None:
         for s in range(10, 20)
     ]
     assert judged(y, files)["own rows"] == "inconclusive"
+
+
+def test_the_mean_of_numbers_whose_sum_is_too_large_has_its_rank() -> None:
+    values, codes = np.array([1.0, 1e308, 1.7e308]), np.array([[0, 1, 2], [0, 2, 1], [0, 2, 1]])
+    held = SimpleNamespace(values=values, codes=codes)  # of the original and two files
+    given: Any = SimpleNamespace(ranks={}, _has_numbers=lambda _: True, column=lambda _: held)
+    y, mean = Seen.mean(given, "x", range(3), [np.arange(3)] * 3) or []
+    assert y[0] == mean[0] < y[1] == mean[2] < y[2] == mean[1]
 
 
 def test_a_sharp_regression_on_kept_columns_is_never_above() -> None:

@@ -241,7 +241,7 @@ def test_files_of_the_model_fail_at_the_stated_rate():
     assert_level(rejected(40, 1, 40))
 
 
-@pytest.mark.check
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 3])
 def test_two_hundred_releases_fail_at_the_stated_rate(m):
     assert_level(rejected(200, m, 120))

@@ -31,7 +31,6 @@ ALLOWED = {  # what is said, and why it is no value of the data
     "held": "names of columns",
     "entry.value": "the module of an entry point",
     "counts[l, i]": "a count of the population that was given as an argument",
-    "names[names.duplicated()].tolist()": "names of estimates",
     "np.min(data.n)": "the number of records of a group",
     "own.min()": "a variance that was given as an argument",
     "values[wrong][0]": "a code that the user's model drew",

@@ -153,7 +153,7 @@ def test_workbooks_are_the_same_table(tmp_path, monkeypatch):
 # --- how it ends -----------------------------------------------------------------------------
 
 
-def stopped(monkeypatch, path, code, **bounds):
+def stopped(monkeypatch, path, code, read=br.read_table, **bounds):
     """The message on a file whose reader does something else; no process is left."""
     for name, value in bounds.items():
         monkeypatch.setattr(reader, name, value)
@@ -171,7 +171,7 @@ def stopped(monkeypatch, path, code, **bounds):
     monkeypatch.setattr(reader, "_idle", [])
     monkeypatch.setattr(subprocess, "Popen", other)
     with pytest.raises(InputError) as error:
-        br.read_table(path)
+        read(path)
     assert made[0].poll() is not None and reader._idle == []
     assert str(path) in str(error.value) and "\n" not in str(error.value)
     return str(error.value)
@@ -199,6 +199,53 @@ def test_a_reader_that_dies_is_one_line(tmp_path, monkeypatch, code, why, bounds
     said = stopped(monkeypatch, statistical(tmp_path / "a.sav"), code, **bounds)
     assert "the reader of SPSS files stopped while reading it (" in said and why in said
     assert "secret" not in said and "is the file whole?" in said
+
+
+def parts(path, **how):
+    return reader.read_in_parts(Path(path), ".parquet", batch=2, **how)
+
+
+def test_a_reader_that_dies_between_parts_is_one_line(tmp_path, monkeypatch):
+    parquet.write_table(pa.table(COLUMNS), tmp_path / "a.parquet")
+    code = f"yield 1; {FAULT}"
+    said = stopped(monkeypatch, tmp_path / "a.parquet", code, read=lambda path: [*parts(path)])
+    assert "the reader of Parquet files stopped while reading it (memory fault)" in said
+
+
+def test_parts_are_the_batches_and_a_process_that_is_not_heard_out_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "_idle", [])
+    parquet.write_table(pa.table(COLUMNS), tmp_path / "a.parquet", row_group_size=2)
+    (n, schema), *found = parts(tmp_path / "a.parquet", columns=["int64", "text"])
+    table = pa.Table.from_batches(
+        [pa.ipc.open_stream(pa.py_buffer(part)).read_next_batch() for part in found]
+    )
+    assert n == 3 and pa.ipc.read_schema(pa.py_buffer(schema)).names == list(COLUMNS)
+    assert table.equals(pa.table({name: COLUMNS[name] for name in ("int64", "text")}))
+    ((_, process),) = reader._idle
+    given = parts(tmp_path / "a.parquet", columns=["text"])
+    next(given)
+    assert reader._idle == [] and process.poll() is None
+    given.close()
+    assert reader._idle == [] and process.poll() is not None
+
+
+def test_a_process_that_read_a_damaged_file_reads_no_other(tmp_path, monkeypatch):
+    """Its memory may be damaged."""
+    monkeypatch.setattr(reader, "_idle", [])
+    parquet.write_table(pa.table(COLUMNS), tmp_path / "a.parquet")
+    br.read_table(tmp_path / "a.parquet")
+    ((_, process),) = reader._idle
+    (tmp_path / "b.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-20])
+    with pytest.raises(br.InputError):
+        br.read_table(tmp_path / "b.parquet")
+    assert reader._idle == [] and process.poll() is not None
+
+
+def test_files_of_identification_risk_are_read_apart(tmp_path, monkeypatch):
+    path, keys = tmp_path / "a.parquet", {"known": ["a"], "synthesized": ["b"]}
+    parquet.write_table(pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]}), path)
+    reads = monkeypatch.setattr(parquet, "ParquetFile", None)
+    assert reads is None and br.identification_risk_of_files(path, [path], **keys).n == 3
 
 
 def test_a_damaged_message_is_an_end_and_runs_nothing():

@@ -457,6 +457,45 @@ def test_a_file_that_changes_while_it_is_read_is_refused(begun_of_files, tmp_pat
     assert not (tmp_path / "files").exists()
 
 
+def test_a_candidate_that_changes_while_it_is_read_is_refused(begun, tmp_path, monkeypatch):
+    from bayes_risk.app.run import audit
+
+    file, reads = tmp_path / "made.csv", audit.provenance_of
+    file.write_text((tmp_path / "data.csv").read_text())
+
+    def changed_after(*given):
+        file.write_text(file.read_text().replace("\n1,", "\n2,"))
+        return reads(*given)
+
+    monkeypatch.setattr(audit, "provenance_of", changed_after)
+    made = {"release": {"files": [str(file)], "columns": ["b"]}}
+    compare = {"replicates": 1, "candidates": {"made": made}}
+    given = begun | {"compare": compare, "output": {"folder": str(tmp_path / "compared")}}
+    del given["attribute"]
+    given["identification"] = {"known": ["a"], "synthesized": ["b"]}
+    with pytest.raises(br.InputError, match=r"made\.csv has changed while it was read"):
+        run_compare(parse_study(given))
+
+
+def test_a_file_that_an_audit_reads_late_is_that_of_the_beginning(begun, tmp_path, monkeypatch):
+    from bayes_risk.app.run import audit
+
+    file, audits = tmp_path / "others.csv", audit.audits
+    file.write_text("a,b\n" + "0,1\n2,2\n1,0\n" * 10)
+
+    def changed_before(*given):
+        file.write_text(file.read_text().replace("\n1,", "\n2,"))
+        return audits(*given)
+
+    monkeypatch.setattr(audit, "audits", changed_before)
+    context = {"keys": ["a"], "target": ["b"], "holdout": str(file)}
+    given = begun | {"context": context, "output": {"folder": str(tmp_path / "late")}}
+    del given["attribute"]
+    with pytest.raises(br.InputError, match=r"others\.csv has changed while the run went on"):
+        run_study(parse_study(given))
+    assert not (tmp_path / "late").exists()
+
+
 def test_the_files_behind_a_python_file_are_those_that_it_imports(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "helper_of_build.py").write_text("import numpy\nimport further_of_build\n")

@@ -70,7 +70,7 @@ def test_two_priors_are_computed_by_default_from_the_same_evidence():
     for column in BESIDE:
         assert (table[f"{column}_predictive"] == both.priors["predictive"].records[column]).all()
     assert {f"{row}_predictive" for row in MEASURED} <= set(rows.index)
-    assert "beside it predictive" in both.assumptions["prior"]
+    assert " and predictive (" in both.assumptions["prior"]
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")

@@ -305,3 +305,11 @@ def test_options_of_matching_have_one_default():
     given = signature(br.identification_risk).parameters
     defaults = {n: p.default for n, p in given.items() if p.default is not p.empty}
     assert MatchingOptions._field_defaults == defaults
+
+
+def test_numbers_of_more_digits_than_a_number_has_are_text():
+    """They ended a comparison by an overflow."""
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 1]})
+    other = frame.assign(a=["1", "9" * 400, "3"])
+    with pytest.raises(br.InputError):
+        br.identification_risk(frame, [other], known=["b"], synthesized=["a"])

@@ -1,8 +1,8 @@
 """Distance to the nearest record, of categories and numbers at once, exactly and without dummies.
 
 Squared distances add up over columns: ``(x - y)^2`` of numbers, 1 between two different levels, and
-1 between a missing number and any that is there. Records stand in blocks, made by halving again and
-again. No record is nearer than the box around its block, so most blocks are never looked into.
+1 between a missing number and any that is there. Records stand in a tree, made by halving again and
+again. No record is nearer than the box around its part of the tree, so most parts are skipped.
 """
 
 from typing import NamedTuple
@@ -14,9 +14,11 @@ from scipy.stats import rankdata
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-BLOCK = 64  # records of a block at most, or the square root of all
-CUTTING = 16  # columns by which blocks are halved
-SAMPLE = 1_000  # records of a block that tell by which
+LEAF = 32  # records of a leaf at most, unless all are alike
+CUTTING = 16  # columns by which parts of the tree are halved
+SAMPLE = 1_000  # records that decide which columns these are
+FEW = 64  # records of a part that decide by which column it is halved
+DEEP = 128  # parts that wait in a search, at most: two a level
 
 
 class Points(NamedTuple):
@@ -30,15 +32,18 @@ class Points(NamedTuple):
         return Points(self.codes[rows], self.numbers[rows])
 
 
-class Boxes(NamedTuple):
-    """What B blocks of records span, (B, C) and (B, K) each; numbers that are there, if any."""
+class Tree(NamedTuple):
+    """P parts of the records, each before its two halves, with the box that it spans."""
 
-    start: Ints  # (B + 1,)
-    low_code: npt.NDArray[np.int32]
+    start: Ints  # (P,), of its records
+    end: Ints
+    right: Ints  # its second half; -1: it is a leaf
+    low_code: npt.NDArray[np.int32]  # (P, C)
     high_code: npt.NDArray[np.int32]
-    low: Array
+    low: Array  # (P, K), of numbers that are there
     high: Array
-    lost: Flags  # some number is missing
+    lost: Flags  # (P, K), whether some number is missing
+    alike: Flags  # (P,), whether all its records are equal
 
 
 def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
@@ -49,8 +54,7 @@ def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
     """
     if len(points.codes) < (1 if own is None else 2):
         return np.full(len(asked.codes), np.nan)
-    turned, boxes, place, _ = _in_blocks(points, own, len(asked.codes))
-    return np.asarray(np.sqrt(_search(turned, boxes, asked, place)))
+    return np.asarray(np.sqrt(two_nearest(points, asked, own).first))
 
 
 class Two(NamedTuple):
@@ -69,10 +73,14 @@ def two_nearest(
 
     ``units``: of whom each point is; those of the asked record's own are left out.
     """
-    turned, boxes, place, order = _in_blocks(points, own, len(asked.codes))
+    n = len(points.codes)
+    some = points.only(np.arange(0, n, n // SAMPLE + 1))
+    gain = _gains(some, np.arange(len(some.codes)), np.arange(sum(c.shape[1] for c in points)))
+    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING])
+    place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
     unit = order if units is None else units[order]
-    row, first, second, ties = _search_two(turned, boxes, asked, place, unit)
-    return Two(order[row], first, second, ties)
+    found = _search(points.only(order), tree, asked, place, unit, units is None)
+    return Two(order[found[0]], *found[1:])
 
 
 def nearest_units(points: Points, units: Ints, asked: Ints) -> Two:
@@ -117,100 +125,165 @@ def halved(scores: Array, most: int) -> Ints:
     return group
 
 
-def _in_blocks(points: Points, own: Ints | None, n: int) -> tuple[Points, "Boxes", Ints, Ints]:
-    """Points by block, the boxes, where the n asked records are among them (-1), their rows."""
-    spread = np.array(
-        [_halving(c) for c in points.codes.T] + [_halving(c) for c in points.numbers.T]
-    )
-    blocks = _blocks(points, np.argsort(-spread, kind="stable")[:CUTTING])
-    order, start = np.concatenate(blocks), np.cumsum([0, *map(len, blocks)])
-    place = np.full(n, -1) if own is None else np.argsort(order)[own]
-    turned = points.only(order)
-    with np.errstate(invalid="ignore"):
-        boxes = Boxes(
-            start,
-            np.minimum.reduceat(turned.codes, start[:-1], axis=0),
-            np.maximum.reduceat(turned.codes, start[:-1], axis=0),
-            np.fmin.reduceat(turned.numbers, start[:-1], axis=0),
-            np.fmax.reduceat(turned.numbers, start[:-1], axis=0),
-            np.logical_or.reduceat(np.isnan(turned.numbers), start[:-1], axis=0),
-        )
-    return turned, boxes, place, order
-
-
-def _halving(column: npt.NDArray[np.number]) -> float:
-    """About how much half the mean squared distance of two records shrinks where halves part."""
-    if column.dtype.kind == "f":
-        present = column[~np.isnan(column)]
-        return 0.75 * float(present.var()) if len(present) else 0.0
-    same = float((np.unique(column, return_counts=True)[1] ** 2).sum()) / len(column) ** 2
-    return min(1 - same, same) / 2 if same < 1 else 0.0
-
-
-def _blocks(points: Points, columns: Ints) -> list[Ints]:
-    """Rows in blocks: each is halved at the median of the column of which halves differ most."""
-    C = points.codes.shape[1]
-    line = [points.codes[:, j] if j < C else points.numbers[:, j - C] for j in columns]
-    most = max(BLOCK, int(len(points.codes) ** 0.5))
-    parts, done = [np.arange(len(points.codes))], list[Ints]()
-    while parts:
-        rows = parts.pop()
-        some = rows[:: len(rows) // SAMPLE + 1]
-        gain = [_halving(column[some]) for column in line] if len(rows) > most else [0.0]
-        if max(gain) == 0:  # few records, or all of them alike
-            done.append(rows)
-            continue
-        half = len(rows) // 2
-        rows = rows[np.argpartition(line[int(np.argmax(gain))][rows], half)]
-        parts += [rows[half:], rows[:half]]
-    return done
+@numba.njit(cache=True, nogil=True)
+def _tree_of(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no annotations
+    """Order of the records in a tree, and the tree."""
+    (n, C), K = points.codes.shape, points.numbers.shape[1]
+    most = 4 * n // LEAF + 3
+    order, keys = np.arange(n), np.empty(n)
+    start, end, right = np.empty(most, np.int64), np.empty(most, np.int64), np.full(most, -1)
+    wait = np.empty((DEEP, 3), np.int64)
+    wait[0], waiting, P = (0, n, -1), 1, 0
+    while waiting:
+        waiting -= 1
+        lo, hi, whole = wait[waiting]
+        start[P], end[P] = lo, hi
+        if whole >= 0:
+            right[whole] = P
+        if hi - lo > LEAF:
+            gain = _gains(points, order[lo : hi : (hi - lo) // FEW + 1], cutting)
+            if gain.max() == 0:
+                gain = _gains(points, order[lo:hi], cutting)
+            if gain.max() > 0:
+                half = (lo + hi) // 2
+                _halve(points, order, keys, lo, hi, half, cutting[np.argmax(gain)])
+                wait[waiting], wait[waiting + 1] = (half, hi, P), (lo, half, -1)
+                waiting += 2
+        P += 1
+    low_code, high_code = np.empty((P, C), np.int32), np.empty((P, C), np.int32)
+    low, high = np.full((P, K), np.nan), np.full((P, K), np.nan)
+    lost, alike = np.zeros((P, K), np.bool_), np.zeros(P, np.bool_)
+    for b in range(P - 1, -1, -1):
+        if right[b] < 0:
+            i = order[start[b]]
+            low_code[b], high_code[b] = points.codes[i], points.codes[i]
+            for i in order[start[b] : end[b]]:
+                for c in range(C):
+                    low_code[b, c] = min(low_code[b, c], points.codes[i, c])
+                    high_code[b, c] = max(high_code[b, c], points.codes[i, c])
+                for k in range(K):
+                    x = points.numbers[i, k]
+                    lost[b, k] |= np.isnan(x)
+                    low[b, k], high[b, k] = _wider(low[b, k], high[b, k], x, x)
+            alike[b] = (low_code[b] == high_code[b]).all()
+            for k in range(K):
+                same = not lost[b, k] and low[b, k] == high[b, k]
+                alike[b] &= same or np.isnan(low[b, k])
+        else:
+            one, other = b + 1, right[b]
+            for c in range(C):
+                low_code[b, c] = min(low_code[one, c], low_code[other, c])
+                high_code[b, c] = max(high_code[one, c], high_code[other, c])
+            for k in range(K):
+                lost[b, k] = lost[one, k] or lost[other, k]
+                low[b, k], high[b, k] = _wider(
+                    low[one, k], high[one, k], low[other, k], high[other, k]
+                )
+    boxes = low_code, high_code, low, high, lost, alike
+    return order, Tree(start[:P], end[:P], right[:P], *boxes)
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(points, boxes, asked, own):  # type: ignore[no-untyped-def]  # numba reads no annotations
-    """Squared distances to the nearest point but that at ``own``."""
-    found = np.empty(len(asked.codes))
-    bound = np.empty(len(boxes.start) - 1)
-    for q in range(len(found)):
-        for b in range(len(bound)):
-            bound[b] = _outside(boxes, b, asked, q)
-        first, best = int(np.argmin(bound)), np.inf
-        for turn in range(-1, len(bound)):
-            b = first if turn < 0 else turn
-            if turn == first or bound[b] >= best:
-                continue
-            for i in range(boxes.start[b], boxes.start[b + 1]):
-                if i != own[q]:
-                    best = min(best, _apart(points, i, asked, q, best))
-        found[q] = best
+def _wider(low, high, least, most):  # type: ignore[no-untyped-def]
+    """Two intervals in one; NaN is none."""
+    return (
+        least if least < low or low != low else low,
+        most if most > high or high != high else high,
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _gains(points, rows, columns):  # type: ignore[no-untyped-def]
+    """About how much half the mean squared distance of two records shrinks where halves part."""
+    C, found, n = points.codes.shape[1], np.zeros(len(columns)), len(rows)
+    for at in range(len(columns)):
+        j = columns[at]
+        if j < C:
+            same, run, held = 0.0, 0, np.sort(points.codes[:, j][rows])
+            for i in range(n):
+                run = run + 1 if i and held[i] == held[i - 1] else 1
+                same += 2 * run - 1  # which add up to the square of each run
+            same /= n * n
+            found[at] = min(1 - same, same) / 2 if same < 1 else 0.0
+        else:
+            x = points.numbers[:, j - C][rows]
+            there = x[~np.isnan(x)]
+            lost = 1 - len(there) / n
+            found[at] = lost * (1 - lost) / 2
+            if len(there):
+                found[at] += 0.75 * there.var()
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def _search_two(points, boxes, asked, own, unit):  # type: ignore[no-untyped-def]
-    """Place of the nearest point, squared distances to it and the next, and how many tie."""
+def _halve(points, order, keys, lo, hi, half, column):  # type: ignore[no-untyped-def]
+    """Order records lo to hi so that none from half on is less in a column than any before."""
+    C = points.codes.shape[1]
+    for i in range(lo, hi):
+        keys[i] = points.codes[order[i], column] if column < C else np.inf
+        if column >= C and not np.isnan(points.numbers[order[i], column - C]):
+            keys[i] = points.numbers[order[i], column - C]
+    first, last = lo, hi - 1
+    while first < last:
+        middle, i, j = keys[(first + last) // 2], first, last
+        while i <= j:
+            while keys[i] < middle:
+                i += 1
+            while keys[j] > middle:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                order[i], order[j] = order[j], order[i]
+                i, j = i + 1, j - 1
+        if half <= j:
+            last = j
+        elif half >= i:
+            first = i
+        else:
+            break
+
+
+@numba.njit(cache=True, nogil=True)
+def _search(points, tree, asked, own, unit, single):  # type: ignore[no-untyped-def]
+    """Place of the nearest point, squared distances to it and the next, and how many tie.
+
+    ``single``: every point is a unit of its own, so that equal ones are counted together.
+    """
     N = len(asked.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
     first, second = np.full(N, np.inf), np.full(N, np.inf)
-    bound = np.empty(len(boxes.start) - 1)
+    wait, bound = np.empty(DEEP, np.int64), np.empty(DEEP)
     for q in range(N):
-        for b in range(len(bound)):
-            bound[b] = _outside(boxes, b, asked, q)
-        begin = int(np.argmin(bound))
-        for turn in range(-1, len(bound)):
-            b = begin if turn < 0 else turn
-            if turn == begin or bound[b] > first[q] and bound[b] >= second[q]:
+        wait[0], bound[0], waiting = 0, 0.0, 1
+        while waiting:
+            waiting -= 1
+            b = wait[waiting]
+            if bound[waiting] > first[q] and bound[waiting] >= second[q]:
                 continue
-            for i in range(boxes.start[b], boxes.start[b + 1]):
+            if tree.right[b] >= 0:
+                one, other = b + 1, tree.right[b]
+                near, far = _outside(tree, one, asked, q), _outside(tree, other, asked, q)
+                if near > far:
+                    one, other, near, far = other, one, far, near
+                wait[waiting], bound[waiting] = other, far
+                wait[waiting + 1], bound[waiting + 1] = one, near
+                waiting += 2
+                continue
+            begin, end, each = tree.start[b], tree.end[b], 1
+            if single and tree.alike[b]:
+                inside = begin <= own[q] < end
+                each, begin = end - begin - inside, begin + (own[q] == begin)
+                end = begin + (each > 0)
+            for i in range(begin, end):
                 if own[q] >= 0 and unit[i] == unit[own[q]]:
                     continue
                 d = _apart(points, i, asked, q, np.nextafter(second[q], np.inf))
                 again = ties[q] > 0 and unit[i] == unit[row[q]]
                 if d < first[q]:
-                    second[q] = second[q] if again else first[q]
-                    row[q], first[q], ties[q] = i, d, 1
+                    second[q] = d if each > 1 else second[q] if again else first[q]
+                    row[q], first[q], ties[q] = i, d, each
                 elif d == first[q] and not again:
-                    second[q], ties[q] = d, ties[q] + 1
+                    second[q], ties[q] = d, ties[q] + each
                 elif d < second[q] and not again:
                     second[q] = d
     return row, first, second, ties
@@ -236,17 +309,17 @@ def _apart(points, i, asked, q, best):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _outside(boxes, b, asked, q):  # type: ignore[no-untyped-def]
+def _outside(tree, b, asked, q):  # type: ignore[no-untyped-def]
     """What no record of block b is nearer to asked record q than: added in the same order."""
     total = 0.0
-    for c in range(boxes.low_code.shape[1]):
+    for c in range(tree.low_code.shape[1]):
         code = asked.codes[q, c]
-        total += code < boxes.low_code[b, c] or code > boxes.high_code[b, c]
-    for k in range(boxes.low.shape[1]):
-        x, low, high = asked.numbers[q, k], boxes.low[b, k], boxes.high[b, k]
+        total += code < tree.low_code[b, c] or code > tree.high_code[b, c]
+    for k in range(tree.low.shape[1]):
+        x, low, high = asked.numbers[q, k], tree.low[b, k], tree.high[b, k]
         if np.isnan(x):
-            total += not boxes.lost[b, k]
+            total += not tree.lost[b, k]
             continue
         step = max(low - x, x - high, 0.0) if low == low else 1.0
-        total += min(step * step, 1.0) if boxes.lost[b, k] else step * step
+        total += min(step * step, 1.0) if tree.lost[b, k] else step * step
     return total

@@ -32,7 +32,6 @@ from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import signals_wait
 from bayes_risk._core.shown import visible
-from bayes_risk.app.study.study import files_in
 from bayes_risk.data.writing import (
     USUAL,
     Column,
@@ -42,7 +41,7 @@ from bayes_risk.data.writing import (
     write_delimited,
     write_rows,
 )
-from bayes_risk.release.provenance import data_hash, synthetic_name, written_files
+from bayes_risk.release.provenance import synthetic_name, written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import arrays_of, records_table, redact
@@ -385,7 +384,7 @@ def manifest_of(result: Any, command: str) -> dict[str, Any]:
         "command": command,
         "random_seed": result.random_seed,
         "data_sha256": result.data_sha256,
-        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        "model_sha256": dict(result.model_sha256),
         "files": [asdict(file) for file in read],
         "versions": versions(),
         "settings": result.study.settings(),

@@ -119,7 +119,10 @@ def _kind(name: str, column: pd.Series) -> Kind:
     if distinct > most and not number:
         return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
     category = isinstance(values.dtype, pd.CategoricalDtype)
-    held = values.cat.categories if category else np.sort(values.unique().astype(object))
+    try:
+        held = values.cat.categories if category else np.sort(values.unique().astype(object))
+    except TypeError:
+        return Kind("out", "it mixes text with numbers or others: make it one", absent)
     levels = tuple(scalar(v) for v in held)
     if number:
         return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)
@@ -153,7 +156,8 @@ def _are_digits_of_dates(values: pd.Series) -> bool:
 
 def are_dates(values: pd.Series) -> bool:
     """Whether all values are dates, stored as such or written as text."""
-    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+    stored = pd.api.types.is_datetime64_any_dtype(values.dtype)
+    if stored or pd.api.types.infer_dtype(values) == "date":
         return True
     if isinstance(values.dtype, pd.CategoricalDtype) or not holds_text(values):
         return False

@@ -19,7 +19,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
-from .kinds import broken, check_header, check_unpacked
+from .kinds import broken, check_header, check_names, check_unpacked
 from .spelling import MISSING_WORDS
 from .variables import FEW, WHOLE, holds_text
 
@@ -347,10 +347,12 @@ def _looked_at(
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
         header = [ROW_NAMES, *header] if dialect.row_names else header
+        rows = list(islice(reader, BATCH))
+        check_names(header, [row for row in rows if len(row) == len(header)], file)
         check_header(header, file)
         looks = {j: _Look() for j, name in enumerate(header) if name not in text}
         first = True
-        while rows := list(islice(reader, BATCH)):
+        while rows:
             if sizes := {*map(len, rows)} - {len(header)}:
                 if sizes != {0}:
                     raise _wrong_length(file, dialect, len(header))
@@ -365,6 +367,7 @@ def _looked_at(
                     continue
                 looks[j].at(fields, dialect.decimal, first)
             first = False
+            rows = list(islice(reader, BATCH))
     return header, {header[j]: look for j, look in looks.items()}
 
 

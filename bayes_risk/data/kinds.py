@@ -1,7 +1,9 @@
 """Kinds of files: what the name says, and what the first bytes say."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,10 @@ BEGINNINGS = {
     b"PK\x03\x04": (".xlsx or .zip", ".xlsx"),
 }
 
+NUMBER = re.compile(r"[+-]?(?:\d[\d \u00a0\u202f]*(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
+DAY = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:[ T]\d.*)?|\d{4}-\d{2}")
+MOST_ALIKE = 0.8  # fields of a first line that looks like a record
+
 MAX_COLUMNS = 10_000
 # What packed files may unpack to: so many bytes, or so many times their size where that is more.
 UNPACKED = {".csv.gz": (100_000_000, 200), ".parquet": (10**9, 1_000), ".zsav": (10**9, 1_000)}
@@ -38,6 +44,8 @@ def checked_file(path: str | PathLike[str] | Any) -> Path:
     if not isinstance(path, str | PathLike):
         raise InputError(f"path is a {type(path).__name__}; give the path of a file")
     file = Path(path)
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise InputError(f"{str(file)!r} is no regular file; give the path of one")
     if not file.is_file():
         raise InputError(f"there is no file {str(file)!r}; check the path")
     return file
@@ -68,8 +76,86 @@ def check_header(names: Sequence[str], file: Path) -> None:
             "leave out those that nobody needs, or write rows and columns the other way round"
         )
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if any(_is_number(name) or DAY.fullmatch(name.strip()) for name in repeated):
+        raise InputError(
+            f"{str(file)!r} gives {len(repeated)} names to more than one column each, and a name "
+            "is a number or date; does its first line name the columns? Rename them"
+        )
     if repeated:
         raise InputError(f"{str(file)!r} names columns {repeated} more than once; rename one")
+
+
+def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path) -> None:
+    """Refuse a first line that is a record, as it seems: its fields would be names, and be told.
+
+    Numbers that count (years, 1 to 20) are names. A number or date looks like a value where its
+    column holds such, in its range; a text that stands below it twice, or whose digits stand where
+    those of all others do, unless names follow one another (c1, c2; a, b).
+    """
+    looks = [
+        _looks(name.strip(), [row[j].strip() for row in rows if j < len(row)])
+        for j, name in enumerate(header)
+    ]
+    numbers = [name for name, look in zip(header, looks, strict=True) if look == "number"]
+    if _counts([_as_number(name) for name in numbers]):
+        looks = ["" if look == "number" else look for look in looks]
+    texts = [name.strip() for name, look in zip(header, looks, strict=True) if look == "text"]
+    if _follow(texts):
+        looks = ["" if look == "text" else look for look in looks]
+    named, alike = sum(bool(name.strip()) for name in header), sum(map(bool, looks))
+    values = alike - looks.count("text")
+    if 2 * values > named or (alike > 1 and alike >= MOST_ALIKE * named):
+        raise InputError(
+            f"the first line of {str(file)!r} looks like a record: {alike} of its {named} fields "
+            "are numbers, dates or texts as those below them; write the names of the columns "
+            "above it"
+        )
+
+
+def _looks(name: str, below: Sequence[str]) -> str:
+    """Which kind of value of its column a name looks like: number, date, text or none ("")."""
+    below = [cell for cell in below if cell]
+    if DAY.fullmatch(name):
+        days = sum(bool(DAY.fullmatch(cell)) for cell in below)
+        return "date" if 2 * days >= len(below) else ""
+    if _is_number(name):
+        numbers = [_as_number(cell) for cell in below if _is_number(cell)]
+        within = len(numbers) < 10 or min(numbers) <= _as_number(name) <= max(numbers)
+        return "number" if within and 2 * len(numbers) >= len(below) else ""
+    coded = bool(below) and any(map(str.isdigit, name)) and {*map(_shape, below)} == {_shape(name)}
+    return "text" if coded or below.count(name) > 1 else ""
+
+
+def _shape(text: str) -> str:
+    """A text with 9 for runs of digits, and A, a for letters."""
+    return re.sub(r"[^\W\d_]", lambda x: "A" if x[0].isupper() else "a", re.sub(r"\d+", "9", text))
+
+
+def _is_number(text: str) -> bool:
+    return bool(NUMBER.fullmatch(text.strip()))
+
+
+def _as_number(text: str) -> float:
+    return float(re.sub(r"\s", "", text).replace(",", "."))
+
+
+def _counts(numbers: Sequence[float]) -> bool:
+    """Whether numbers count: equal steps, where there are two from 0 or 1; or years that rise."""
+    steps = [b - a for a, b in pairwise(numbers)]
+    if numbers and all(1800 <= x < 2200 and x.is_integer() for x in numbers):
+        return len(numbers) > 2 and min(steps) > 0 or all(0 < step <= 10 for step in steps)
+    equal = all(abs(step - steps[0]) < 1e-9 * (abs(step) + 1) for step in steps)
+    return equal and (len(steps) > 1 and steps[0] != 0 or steps == [1] and numbers[0] in (0, 1))
+
+
+def _follow(names: Sequence[str]) -> bool:
+    """Whether names are one stem with numbers that count, or letters one after the other."""
+    ends = [re.fullmatch(r"(.*?)(\d{1,9})", name) for name in names]
+    if all(ends):
+        of = [end.groups() for end in ends if end]
+        return len({stem for stem, _ in of}) == 1 and _counts([float(number) for _, number in of])
+    letters = len(names) > 1 and all(len(name) == 1 for name in names)
+    return letters and all(ord(b) - ord(a) == 1 for a, b in pairwise(names))
 
 
 def check_unpacked(size: int, file: Path, suffix: str) -> None:

@@ -1,7 +1,7 @@
 """Parquet files: columns are what they are stored as, decimals are numbers."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
     names, numbers, whole, content = read_apart(file, ".parquet")
     import pyarrow as pa
 
+    stored = pa.table({})
     try:
         stored = pa.ipc.open_file(pa.py_buffer(content)).read_all()
         _check_text(stored, file)
@@ -44,12 +45,27 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
     except InputError:
         raise
     except Exception as error:  # their words may hold values of the data
+        wrong = next((name for name in stored.column_names if not _is_readable(stored, name)), None)
+        if wrong is not None:
+            raise InputError(
+                f"column {wrong!r} of {str(file)!r} is stored as {stored.schema.field(wrong).type} "
+                f"and holds a value that cannot be read ({type(error).__name__}){CURE}"
+            ) from None
         raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
     table = table.reset_index([name for name in table.index.names if name in names])
     table = table.reset_index(drop=True)
     if columns is not None:
         table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
     return table.astype({name: float for name in numbers if name in table.columns})
+
+
+def _is_readable(table: Any, name: str) -> bool:
+    """Whether pandas has values for all those of a column."""
+    try:
+        table.select([name]).replace_schema_metadata().to_pandas()
+    except Exception:
+        return False
+    return True
 
 
 def _check_text(table: Any, file: Path) -> None:
@@ -67,14 +83,19 @@ def _check_text(table: Any, file: Path) -> None:
 # --- in the process that reads --------------------------------------------------------------------
 
 
-def stored(file: Path, suffix: str) -> list[Any]:
+def stored(
+    file: Path, suffix: str, *, columns: Sequence[str] | None = None, batch: int | None = None
+) -> Any:
     """Names of the columns; those that are numbers of another kind than NumPy's; whole; the table.
 
-    The table is a file of Arrow.
+    The table is a file of Arrow. Where there is a `batch`: in parts, number of records and schema,
+    then `columns` of so many records at a time.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
+    if batch is not None:
+        return _parts(file, columns, batch)
     try:
         found = _columns(file, suffix)
         table = parquet.read_table(str(file))
@@ -88,6 +109,30 @@ def stored(file: Path, suffix: str) -> list[Any]:
         raise
     except Exception as error:  # pyarrow stumbles over broken bytes in many ways
         raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
+
+
+def _parts(file: Path, columns: Sequence[str] | None, batch: int) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(str(file)) as opened:
+            schema, groups = opened.schema_arrow, range(opened.num_row_groups)
+            sizes = [opened.metadata.row_group(g).num_rows for g in groups]
+            noted = (schema.pandas_metadata or {}).get("columns", [])
+            if min(sizes, default=0) < 0 or not all({"name", "pandas_type"} <= {*c} for c in noted):
+                raise ValueError("its footer says what cannot be")
+            yield [sum(sizes), schema.serialize()]
+            for rows in opened.iter_batches(batch, columns=columns) if columns is not None else ():
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, rows.schema) as written:
+                    written.write_batch(rows)
+                yield sink.getvalue()
+    except MemoryError:
+        raise
+    except Exception as error:
+        told = f"is no readable Parquet file ({type(error).__name__}), or its pages are damaged"
+        raise broken(file, f"{told}; write it again") from None
 
 
 def _columns(file: Path, suffix: str) -> list[list[str]]:

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ PACKAGES = ("numpy", "pandas", "pyreadstat", "pyarrow", "openpyxl", "bayes_risk"
 SMALL = 1_000_000  # bytes of files after which a process reads further ones
 MEMORY = (4 * 2**30, 100)  # bytes that a process may hold: so many, and so many times the file
 SECONDS = (60, 20)  # of processor time: so many, and so many for each MB of the file
+IDLE = 4  # processes that wait for a further file
 WAIT = 5  # times these seconds pass until a process is ended that does nothing
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"}
 NO_MESSAGE = (EOFError, OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
@@ -45,38 +46,40 @@ _idle: list[tuple[int, subprocess.Popen[bytes]]] = []  # processes, and who star
 
 def read_apart(file: Path, suffix: str, **how: Any) -> Any:
     """What ``stored`` of the module for a kind of file finds in a file, in another process."""
+    keep = file.stat().st_size <= SMALL
+    (found,) = read_in_parts(file, suffix, keep=keep, **how)
+    return found
+
+
+def read_in_parts(file: Path, suffix: str, *, keep: bool = True, **how: Any) -> Iterator[Any]:
+    """The same of a file whose ``stored`` gives one part after the other.
+
+    The process waits while nobody asks for the next part. It reads further files if it is to be
+    kept, and ends where not all parts are taken.
+    """
     if not starts_processes():
-        return _stored(str(file), suffix, how)
+        found = _stored(str(file), suffix, how)
+        yield from found if isinstance(found, Generator) else [found]
+        return
     size = file.stat().st_size
     memory, seconds = (a + int(b * size / c) for (a, b), c in ((MEMORY, 1), (SECONDS, 10**6)))
     folder = ""
     with suppress(OSError):
         folder = os.getcwd()
-    with _process(keep=size <= SMALL) as process:
-        ended = threading.Event()
-
-        def end() -> None:
-            ended.set()
-            process.kill()
-
-        timer = threading.Timer(WAIT * seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            send(packed([folder, str(file), suffix, how, memory, seconds]), process.stdin)
-            told, found = received(process.stdout, memory)
-        except NO_MESSAGE:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(WAIT)
-            code = process.poll()
-            told, found = "stopped", "time" if ended.is_set() else _reason(code or 0)
-        finally:
-            timer.cancel()
-        if told == "stopped":
+    asked = [folder, str(file), suffix, how, memory, seconds]
+    with _process(keep=keep) as process:
+        told, found = _answer(process, asked, memory, seconds)
+        while told == "part":
+            yield found
+            told, found = _answer(process, None, memory, seconds)
+        if told not in ("found", "end"):  # a damaged file may have damaged the memory of its reader
             process.kill()
             process.wait()
     if told == "found":
-        return found
+        yield found
+        return
+    if told == "end":
+        return
     if told == "refused":
         raise InputError(found)
     bounds = {
@@ -87,6 +90,32 @@ def read_apart(file: Path, suffix: str, **how: Any) -> Any:
         f"{str(file)!r}: the reader of {READERS[suffix][1]} files stopped while reading it "
         f"({bounds.get(found, found)}); is the file whole? If it is, save it as a CSV"
     )
+
+
+def _answer(
+    process: subprocess.Popen[bytes], asked: list[Any] | None, memory: int, seconds: int
+) -> Any:
+    """Ask if there is something to be asked, and wait for an answer."""
+    ended = threading.Event()
+
+    def end() -> None:
+        ended.set()
+        process.kill()
+
+    timer = threading.Timer(WAIT * seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        if asked is not None:
+            send(packed(asked), process.stdin)
+        return received(process.stdout, memory)
+    except NO_MESSAGE:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(WAIT)
+        code = process.poll()
+        return "stopped", "time" if ended.is_set() else _reason(code or 0)
+    finally:
+        timer.cancel()
 
 
 def starts_processes() -> bool:
@@ -121,7 +150,7 @@ def _process(keep: bool) -> Iterator[subprocess.Popen[bytes]]:
         keep = False
         raise
     finally:
-        if keep and process.poll() is None:
+        if keep and process.poll() is None and len(_idle) < IDLE:
             _idle.append((os.getpid(), process))
         else:
             _end(process)
@@ -181,7 +210,13 @@ def serve() -> None:
         try:
             if folder:
                 os.chdir(folder)
-            reply = packed(["found", _stored(file, suffix, how)])
+            found = _stored(file, suffix, how)
+            if isinstance(found, Generator):
+                for part in found:
+                    send(packed(["part", part]), out)
+                reply = packed(["end", None])
+            else:
+                reply = packed(["found", found])
         except InputError as error:
             reply = packed(["refused", str(error)])
         except MemoryError:

@@ -278,6 +278,8 @@ def _number(text: str, mark: str) -> tuple[tuple[str, str], int | float] | None:
     plain = whole.replace(other, "") + ("." + decimals if decimals else "")
     with suppress(ValueError):
         number = float(plain)
+        if np.isinf(number):  # more digits than a number can have
+            return None
         fits = re.fullmatch(r"[+-]?\d+(\.0*)?", plain)
         return (before.strip(), after.strip()), int(plain.partition(".")[0]) if fits else number
     return None

@@ -12,7 +12,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
-from .kinds import broken, check_header, check_unpacked
+from .kinds import broken, check_header, check_names, check_unpacked
 from .reader import read_apart
 from .spelling import MISSING_WORDS, as_text
 
@@ -31,6 +31,8 @@ def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
     names, *rows = next(iter(sheets.values()))
     names += [None] * (max(map(len, rows), default=0) - len(names))
     header = ["" if name is None else as_text(name) for name in names]
+    some = [["" if cell is None else as_text(cell) for cell in row] for row in rows[:100]]
+    check_names(header, some, file)
     check_header(header, file)
     cells = [[row[j] if j < len(row) else None for row in rows] for j in range(len(header))]
     table = pd.DataFrame(dict(zip(header, map(_column, cells), strict=True)))
@@ -67,9 +69,9 @@ def stored(file: Path, suffix: str) -> dict[str, list[list[Any]]]:
     try:
         with zipfile.ZipFile(file) as packed:
             check_unpacked(sum(part.file_size for part in packed.infolist()), file, suffix)
-        book = load_workbook(file, read_only=True, data_only=True)
-        sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
-        book.close()
+        with file.open("rb") as opened:
+            book = load_workbook(opened, read_only=True, data_only=True)
+            sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
     except (InputError, MemoryError):
         raise
     except Exception as error:  # the reader has many

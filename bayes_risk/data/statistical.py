@@ -13,9 +13,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import counted
 from bayes_risk._core.validate import known_columns, one_of
 
-from .kinds import broken, check_header, check_unpacked
+from .kinds import broken, check_header, check_unpacked, checked_file
 from .reader import read_apart
 from .variables import Levels, texts
 
@@ -130,7 +131,8 @@ def catalog_of(file: Path) -> Path | None:
     if file.suffix.lower() != ".sas7bdat":
         return None
     catalogs = [file.with_suffix(".sas7bcat"), file.with_name("formats.sas7bcat")]
-    return next((path for path in catalogs if path.is_file()), None)
+    found = next((path for path in catalogs if path.exists()), None)
+    return None if found is None else checked_file(found)
 
 
 def _reader(file: Path, suffix: str) -> Any:
@@ -248,22 +250,19 @@ def _missing_names(codes: Iterable[Hashable], column: StoredColumn) -> dict[Hash
 
 
 def _refused(column: StoredColumn) -> str:
-    """The declared missing codes that are held, in words."""
+    """How many declared missing codes are held, and by how many records."""
     held = column.values[column.refused]
-    names = _missing_names(held.unique(), column).items()
-    codes = {_named(code, missing=True): name for code, name in names}
-    shown = [code if code == name else f"{code} {name!r}" for code, name in codes.items()]
-    return f"codes declared as missing ({', '.join(shown)}) in {len(held):,} records"
+    codes, records = counted(held.nunique(), "code"), counted(len(held), "record")
+    return f"{codes} declared as missing, in {records}"
 
 
 def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:
-    for label, times in Counter(levels.values()).items():
-        if times > 1:
-            same = [_named(c) for c, other in levels.items() if other == label]
-            raise InputError(
-                f"{where} gives the label {label!r} to the codes {', '.join(same)}; give each its "
-                'own, or declare its levels as "codes"'
-            )
+    times = Counter(levels.values()).most_common(1)
+    if times and times[0][1] > 1:
+        raise InputError(
+            f"{where} gives one label to {times[0][1]} codes; give each its own, or declare its "
+            'levels as "codes"'
+        )
 
 
 def _place(code: Any) -> tuple[bool, Any]:

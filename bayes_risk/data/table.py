@@ -20,11 +20,13 @@ from .spelling import values_of
 from .spreadsheet import read_xlsx
 from .statistical import checked_missing, labelled_table, stored_columns
 from .variables import (
+    HELD,
     WORDS,
     WRITTEN,
     Levels,
     checked_levels,
     declare_levels,
+    declared,
     holds_text,
     is_numeric,
     texts,
@@ -65,9 +67,10 @@ def read_table(
         Column with the record labels; by default rows are numbered 0, 1, 2, ...
     levels : mapping of column to values, or to a word, optional
         The values that exist, held by somebody or not; where all of them are text, a CSV's column
-        stays text. ``"codes"`` takes the stored values and leaves the labels out; ``"labels"``
-        makes values without a label levels too, named by their codes. Of a CSV ``"text"`` keeps
-        fields as they are written, and ``"numbers"`` makes numbers of codes such as ``01``.
+        stays text. ``"held"``: the values that are held. ``"codes"`` takes the stored values and
+        leaves the labels out; ``"labels"`` makes values without a label levels too, named by their
+        codes. Of a CSV ``"text"`` keeps fields as they are written, and ``"numbers"`` makes numbers
+        of codes such as ``01``.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
         What becomes of codes that a Stata, SAS or SPSS file declares as missing (refused, not
         applicable): an error if anybody holds one; levels of their own, after all others; or plain
@@ -100,7 +103,8 @@ def read_table(
 
     Notes
     -----
-    CSV files have one header line, and are read three times.
+    CSV files have one header line, and are read three times. A first line that looks like a record
+    is an error that does not tell it: its fields would be names.
 
     All other files are read in a process of their own, so that a damaged one cannot end this
     process by a memory fault: the error names the file and the reason. The process may hold 4 GiB
@@ -147,8 +151,7 @@ def read_table(
             )
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
-    lists = {name: given for name, given in how.items() if not isinstance(given, str)}
-    table = indexed(declare_levels(table, lists, repr(str(file))), index, file)
+    table = indexed(declare_levels(table, declared(how), repr(str(file))), index, file)
     return table if columns is None else table[[c for c in columns if c != index]]
 
 
@@ -166,7 +169,8 @@ def stored_table(
     Of a file with labels only what is `among` some columns is looked at: the others may leave
     questions open. ``written`` is how delimited text is: see `read_delimited`.
     """
-    suffix, how = kind_of(file), how or {}
+    suffix = kind_of(file)
+    how = {name: given for name, given in (how or {}).items() if given != HELD}
     other: tuple[str, ...] = WORDS if suffix in DELIMITED else WRITTEN
     if suffix not in (*DELIMITED, *STATISTICAL):
         other = (*WORDS, *WRITTEN)
@@ -188,7 +192,9 @@ def stored_table(
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
     """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
-    if not pd.api.types.is_datetime64_any_dtype(column.dtype):
+    if pd.api.types.infer_dtype(column) == "date":  # objects, as pandas reads Parquet's dates
+        column = column.astype("datetime64[s]")
+    elif not pd.api.types.is_datetime64_any_dtype(column.dtype):
         text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
         column = dates_in(text.where(column.notna()), where)[0]
     held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]

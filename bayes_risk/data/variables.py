@@ -21,6 +21,7 @@ WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
 # Instead of declared levels: for files with value labels, and for delimited text
 WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
+HELD = "held"  # a category of the values that the table holds
 
 Codes = npt.NDArray[np.int32]
 Levels = Mapping[str, Sequence[Hashable] | str]
@@ -234,12 +235,17 @@ def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
             f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
         )
     for name, given in (levels or {}).items():
-        if isinstance(given, str) and given not in (*WORDS, *WRITTEN):
+        if isinstance(given, str) and given not in (*WORDS, *WRITTEN, HELD):
             raise InputError(
                 f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
-                '"codes", "text" or "numbers"'
+                '"codes", "text" or "numbers", or "held"'
             )
     return {k: v if isinstance(v, str) else list(v) for k, v in (levels or {}).items()}
+
+
+def declared(levels: Levels) -> Levels:
+    """Columns that are categories of listed values, or of those that are held."""
+    return {c: given for c, given in levels.items() if not isinstance(given, str) or given == HELD}
 
 
 def texts(given: Sequence[Hashable] | str) -> bool:
@@ -260,13 +266,12 @@ def holds_text(column: pd.Series) -> bool:
     return not any(isinstance(v, bool | int | float | np.number) for v in there)
 
 
-def declare_levels(
-    df: pd.DataFrame, levels: Mapping[str, Sequence[Hashable]], source: str
-) -> pd.DataFrame:
+def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFrame:
     """Make columns categories with the declared levels; a value outside them is an error."""
     known_columns("levels", levels, list(df.columns), source)
-    for name, values in levels.items():
-        column, known = df[name], list(values)
+    dtypes: dict[str, Any] = {name: _dtype(df[name], given) for name, given in levels.items()}
+    for name, given in levels.items():
+        column, known = df[name], list(dtypes[name].categories if given == HELD else given)
         found = column.isin(known).to_numpy(dtype=bool)
         if not isinstance(column.dtype, pd.CategoricalDtype):  # in the eyes of the conversion too
             found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
@@ -277,4 +282,13 @@ def declare_levels(
                 f"which is not among its declared levels {known} (so in {strange.sum():,} "
                 "rows); add it to the levels, or mend the file"
             )
-    return df.astype({name: pd.CategoricalDtype(list(values)) for name, values in levels.items()})
+    return df.astype(dtypes)
+
+
+def _dtype(column: pd.Series, given: Sequence[Hashable] | str) -> Any:
+    if given != HELD:
+        return pd.CategoricalDtype(list(given))
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.dtype
+    held = np.sort(column.dropna().unique().astype(object))  # of a file, so of one kind
+    return pd.CategoricalDtype([scalar(value) for value in held])

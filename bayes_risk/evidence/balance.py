@@ -162,6 +162,8 @@ def _shared(x: Array, strong: Flags, common: Array, effective: float) -> Mean:
             lifted = np.expm1(common[which]).mean() if l != k and which.any() else 0.0
             W[l, k] = (x[l, which] * x[k, which]).mean() - lifted if which.any() else np.nan
     off, own = W[np.triu_indices(m, 1)], np.diag(W)
+    if not own.any():  # every ratio is 1: there is nothing to share
+        return Mean(float("nan"), float("nan"), float("nan"), 0)
     noise = float(np.expm1(common).mean()) if len(common) else float("nan")
     seen = off.var(ddof=1), own.var(ddof=1) / 2, own.mean() ** 2 / effective
     variance = float(np.max(seen))

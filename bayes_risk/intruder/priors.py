@@ -16,7 +16,7 @@ from bayes_risk._core.validate import number, one_of, positive
 NAMED = {
     "uniform": "every guess equally probable",
     "marginal": "product of the margins of the known records",
-    "predictive": "the model's own, given the known records",
+    "predictive": "the model's own, without the release",
     "release": "product of the margins of the released files (which are thus used twice: as prior "
     "and as evidence)",
     "release-joint": "frequency of the guessed values together in the released files (which are "

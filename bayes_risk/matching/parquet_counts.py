@@ -26,6 +26,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import MAX_LEVELS, same_records
+from bayes_risk.data.parquet import CURE
 from bayes_risk.release.tables import check_unchanged
 
 from .boxes import BOX, Boxes, OwnRows, match_each, match_pooled
@@ -169,12 +170,15 @@ def _levels(plan: Plan) -> list[Levels]:
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
+        before = done
         for rows in table.batches(plan.keys, plan.batch):
             for key in plan.keys:
                 if len(seen.get(key, ())) <= MAX_LEVELS or not table.is_number(key):
                     seen[key] = _counted(rows.column(key), seen.get(key))
             done += len(rows)
             plan.progress("levels", done, total)
+        if done - before != table.n:
+            raise _changed()
         found.append(seen)
     levels, names = [], [table.name for table in plan.tables]
     for key in plan.keys:
@@ -209,13 +213,20 @@ def _counted(column: Any, seen: Any) -> Any:
 def _series(table: ParquetTable, key: str, values: Any) -> pd.Series:
     """The values as a column in memory would hold them; whole numbers stay whole."""
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-    column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
+    try:
+        column = values.to_pandas(types_mapper=whole.get if values.null_count else None)
+    except (ValueError, OverflowError, pa.ArrowException):  # their words may hold a value
+        kind = table.types[key]
+        raise InputError(
+            f"column {key!r} of {table.name} is stored as {kind} and holds a value that "
+            f"cannot be read{CURE}"
+        ) from None
     column = pd.Series(column, name=key)
     return column.astype("category") if key in table.categories else column
 
 
 def _changed() -> InputError:
-    return InputError("the files changed while they were read; run again")
+    return InputError("the files changed while they were read, or one is damaged; run again")
 
 
 # --- records side by side ------------------------------------------------------------------------

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.kinds import checked_file
+from bayes_risk.data.reader import read_in_parts
 
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
 # of bytes, of metadata
@@ -123,27 +126,30 @@ def value_type(kind: Any) -> Any:
 
 def _footer(path: str) -> tuple[Any, int]:
     """Schema and number of records."""
-    try:
-        with parquet.ParquetFile(path) as opened:
-            schema, groups = opened.schema_arrow, range(opened.num_row_groups)
-            sizes = [opened.metadata.row_group(g).num_rows for g in groups]
-        noted = (schema.pandas_metadata or {}).get("columns", [])
-        if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
-            raise ValueError("its footer says what cannot be")
-        return schema, sum(sizes)
-    except _BROKEN:
-        raise InputError(f"{path!r} is no readable Parquet file; write it again") from None
+    ((n, schema),) = read_in_parts(Path(path), ".parquet", batch=1)
+    with _told(path):
+        return pa.ipc.read_schema(pa.py_buffer(schema)), n
 
 
 def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
-    """Batches of one file; what its pages make pyarrow say may quote a value, and is not told."""
+    """Batches of one file, which another process reads; what is broken in them is not told."""
+    parts = read_in_parts(Path(part.path), ".parquet", columns=columns, batch=size)
+    for content in islice(parts, 1, None):
+        with _told(part.path):
+            batch = pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
+            batch.validate(full=True)
+            if not {*columns} <= {*batch.schema.names}:
+                raise ValueError("other columns than its footer says")
+        yield batch
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Say which file is broken, nothing of what stands in it."""
     try:
-        with parquet.ParquetFile(part.path) as opened:
-            yield from opened.iter_batches(size, columns=columns)
+        yield
     except _BROKEN:
-        raise InputError(
-            f"{part.path!r} is no readable Parquet file: its pages are damaged"
-        ) from None
+        raise InputError(f"{path!r} is no readable Parquet file: its pages are damaged") from None
 
 
 def _categories(schema: Any) -> list[str]:
@@ -163,10 +169,10 @@ def _files_of(path: Any, name: str) -> tuple[Path, list[Path]]:
     root = Path(path)
     if not root.exists():
         raise InputError(f"there is no file or folder {str(path)!r} for {name}; check the path")
-    if root.is_file():
-        return root, [root]
+    if not root.is_dir():
+        return root, [checked_file(root)]
     files = [
-        file
+        checked_file(file)
         for file in root.rglob("*.parquet")
         if not any(step.startswith((".", "_")) for step in file.relative_to(root).parts)
     ]

@@ -331,7 +331,10 @@ class Seen:
             return None
         column = self.column(name)
         y, *files = (column.values[column.codes[l][at]] for l, at in zip(tables, rows, strict=True))
-        return np.split(ranks(np.concatenate([y, np.mean(files, axis=0)])), 2)
+        with np.errstate(over="ignore"):
+            mean = np.mean(files, axis=0)
+        mean = np.where(np.isinf(mean), np.sum(np.divide(files, len(files)), axis=0), mean)
+        return np.split(ranks(np.concatenate([y, mean])), 2)
 
     def points(self, names: Sequence[str], l: int, part: int = 1) -> tuple[Points, Points]:
         """Records of the original and of a part of file l: levels, ranks of numbers, kept cells."""

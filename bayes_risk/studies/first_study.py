@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from scipy.stats import norm
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
@@ -29,7 +30,9 @@ TARGETS = 100
 MANY = 20_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
+HUGE = 1e150  # larger numbers have no square
 STEPS = 15  # of a radius, over nearly all values
+LEAST = 10  # records without which a radius is the same
 KEYS = (
     r"sex|gender|geschlecht|sexe|age|agep|alter|birth|geburt|region|regi[oó]n|state|county|district|"
     r"place|puma|urban|rural|marital|marst|msp|mar|married|race|rac1p|ethnic|hisp|hispanic|nation|"
@@ -231,11 +234,7 @@ class _Draft:
             said=said,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
-            codes={
-                c: [v if isinstance(v, bool | int | float) else str(v) for v in k.levels]
-                for c, k in self.kinds.items()
-                if trees and c in self.used and k.taken == "codes"
-            },
+            codes=[c for c in self.used if trees and self.kinds[c].taken == "codes"],
             why=WHY[self.model],
             families={c: f'"{family}"' for c, family in families.items()},
             rounded={c: 1 for c in whole if families[c] != "count"},
@@ -281,16 +280,30 @@ def _named(words: str, name: str) -> bool:
 
 
 def _family(x: pd.Series) -> str:
-    if are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
+    if x.abs().max() > HUGE:
+        x = x / x.abs().max()
+    elif are_whole(x) and x.min() >= 0 and x.std() < 10:  # a step is wide beside a normal's spread
         return "count"
     skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
     return "lognormal" if x.min() > 0 and skewed else "normal"
 
 
 def _step(x: pd.Series) -> float:
-    """A round step, some fifteen of which cover nearly all values."""
-    low, high = np.quantile(x, [0.01, 0.99])
-    low, high = (low, high) if high > low else (x.min(), x.max())
-    step = 10.0 ** np.floor(np.log10((high - low) / STEPS))
-    step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= high - low)
+    """A round step, some fifteen of which cover nearly all values.
+
+    No few records settle it: of fewer than 1,000 the `LEAST` at each end are left out, and the
+    spread of the others is widened as that of a normal is.
+    """
+    if x.abs().max() > HUGE:
+        return HUGE * _step(x / HUGE)
+    share = min(max(0.01, LEAST / len(x)), 0.25)
+    low, high = np.quantile(x, [share, 1 - share])
+    if low == high:  # most are equal
+        share, rare = 0.25, np.unique(x)
+        if len(rare) <= FEW:
+            return 1.0
+        low, high = np.quantile(rare, [share, 1 - share])
+    wide = (high - low) * norm.ppf(0.99) / norm.ppf(1 - share)
+    step = 10.0 ** np.floor(np.log10(wide / STEPS))
+    step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= wide)
     return float(max(step, 1.0) if are_whole(x) else step)

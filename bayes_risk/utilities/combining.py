@@ -77,7 +77,10 @@ def _by_name(fits: list[Named]) -> Brought:
     """Estimates and covariance matrices put in the order of the first data set."""
     names = fits[0][0].index
     if not names.is_unique:
-        raise InputError(f"names {names[names.duplicated()].tolist()} stand for two quantities")
+        raise InputError(
+            f"the names of {names.duplicated().sum()} estimates stand for two quantities; give "
+            "each its own"
+        )
     for l, (fit, _) in enumerate(fits):
         differing = names.symmetric_difference(fit.index).tolist()
         if differing or len(fit) != len(names):

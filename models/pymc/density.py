@@ -510,11 +510,11 @@ class PyMCPredictive(DrawnPredictive):
         log_p = DrawnPredictive.log_truth(self, block)
         if not np.isfinite(log_p).all():
             u = int(np.argmax(~np.isfinite(log_p).all(axis=0)))
-            record = self.engine.builder.microdata.index[self.targets.record[block][u]]
+            row = int(self.targets.record[block][u]) + 1
             raise ModelError(
-                f"record {record!r} has density zero at some draws of the parameters, so it cannot "
-                "be left out of the fit by a weight; give the model a likelihood that allows every "
-                "value the table holds"
+                f"the record of row {row} has density zero at some draws of the parameters, so it "
+                "cannot be left out of the fit by a weight; give the model a likelihood that "
+                "allows every value the table holds"
             )
         return log_p
 

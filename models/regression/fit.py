@@ -471,7 +471,8 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     keys = ["beta", *part.family.extra]
     found = {key: np.empty((len(table), *shapes.get(key, ()))) for key in keys}
     for name, (key, at) in places(part).items():
-        found[key][at] = _column(part, table, name)
+        told = part.written[at[1]] if key == "beta" else name
+        found[key][at] = _column(part, table, name, told)
     beta = found.pop("beta")
     for key, values in found.items():
         right = np.diff(values, axis=1) > 0 if key == "cut" else values > 0
@@ -479,21 +480,25 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     return Coefficients(beta=beta, extra=found, n_chains=chains)
 
 
-def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
-    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
+def _column(part: Part, table: pd.DataFrame, name: str, told: str) -> Array:
+    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0.
+
+    ``told``: its name for messages, without levels.
+    """
     names = (name, name.replace(".0]", "]"))
     found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:
+        of_level = " of one of its levels" * (told != name)
         raise InputError(
-            f"the draws of {part.name!r} lack the coefficient {name.partition('[T.')[0]!r}"
-            f"{' of one of its levels' * ('[T.' in name)}; they have {len(table.columns)} columns"
+            f"the draws of {part.name!r} lack the coefficient {told!r}{of_level}; they have "
+            f"{len(table.columns)} columns"
         )
     try:
         values = table[found].to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         values = np.full(1, np.nan)
-    _check(part, name, np.isfinite(values), "be finite numbers")
-    _check(part, name, np.abs(values) <= LARGEST, f"be at most {LARGEST:g} in size")
+    _check(part, told, np.isfinite(values), "be finite numbers")
+    _check(part, told, np.abs(values) <= LARGEST, f"be at most {LARGEST:g} in size")
     return values
 
 

@@ -105,10 +105,14 @@ class Reading:
     spec: Any = None
 
     @property
+    def factors(self) -> set[str]:
+        """All factors, by name."""
+        return {str(factor.expr) for term in self.terms for factor in term.factors}
+
+    @property
     def columns(self) -> list[str]:
         """The columns that the formula uses, in alphabetical order."""
-        names = {str(factor.expr) for term in self.terms for factor in term.factors}
-        names -= self.expressions.keys() | self.numbers.keys()
+        names = self.factors - self.expressions.keys() - self.numbers.keys()
         return sorted(names.union(*(e.columns.values() for e in self.expressions.values())))
 
     def learnt(self, frame: pd.DataFrame) -> tuple["Reading", Array]:
@@ -125,6 +129,14 @@ class Reading:
     def names(self) -> tuple[str, ...]:
         """Names of the columns of matrices."""
         return tuple(str(name) for name in self.spec.column_names)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The same for messages: the formula's term in place of a name that holds a level."""
+        slices = self.spec.term_slices.items()
+        terms = [str(term) for term, at in slices for _ in range(at.start, at.stop)]
+        pairs = zip(self.names, terms, strict=True)
+        return tuple(term if "[" in name else name for name, term in pairs)
 
     def matrix(self, frame: pd.DataFrame) -> Array:
         """Matrix of the rows of a frame, coded as was learnt; `UnseenLevels` where it cannot be."""

@@ -4,7 +4,6 @@ Design matrices are formulas evaluated on coded rows, real or hypothetical. What
 is on the original scale, `Rows` excepted.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -26,14 +25,14 @@ CONSTANT = "Intercept"
 NO_SCALING = Scaling(centre=np.zeros(0), scale=np.ones(0), constant=-1, at=0.0, by=1.0)
 
 
-def _failed(response: str, formula: str, source: str, error: BaseException) -> InputError:
+def _failed(what: str, reading: Reading, error: BaseException) -> InputError:
     """The factor and the kind of error; what an error says may hold values of records."""
     inner = error.__cause__ or error.__context__ or error
-    factor = re.search(r"factor `(.*)`", str(error))
-    where = f"{factor[1]!r} fails" if factor else "it fails"
+    factors = [name for name in reading.factors if f"factor `{name}`" in str(error)]
+    where = f"{max(factors, key=len)!r} fails" if factors else "it fails"
     return InputError(
-        f"the formula of {response!r}, {formula!r}, cannot be evaluated{source}: {where} with "
-        f"{type(inner).__name__}; check the kinds of its columns and its arguments"
+        f"{what}: {where} with {type(inner).__name__}; check the kinds of its columns and its "
+        "arguments"
     )
 
 
@@ -149,7 +148,8 @@ class Part:
         try:
             coding, matrix = reading.learnt(frame_of(data, data.codes, columns))
         except Exception as error:
-            raise _failed(response, formula, "", error) from None
+            what = f"the formula of {response!r}, {formula!r}, cannot be evaluated"
+            raise _failed(what, reading, error) from None
         kept = [not (ordered and name == CONSTANT) for name in coding.names]
         names = tuple(np.array(coding.names, dtype=object)[kept])
         part = cls(data, column, formula, names, columns, coding, family, prior)
@@ -176,7 +176,7 @@ class Part:
         alone = self.matrix(self.microdata.codes[some], "the original")
         same = np.isclose(alone, matrix[some], rtol=1e-9, atol=1e-12, equal_nan=True)
         if not same.all():
-            term = self.names[int(np.argmin(same.all(axis=0)))]
+            term = self.written[int(np.argmin(same.all(axis=0)))]
             raise InputError(
                 f"term {term!r} of the formula of {self.name!r} looks at several records at "
                 "once; use center(x), scale(x), poly(x, 2) or bs(x), which keep what they learn "
@@ -198,12 +198,13 @@ class Part:
                 "guesses and releases from its levels, or use numbers as numbers"
             ) from None
         except Exception as error:
-            raise _failed(self.name, self.formula, f" for {source}", error) from None
+            what = f"the formula of {self.name!r}, {self.formula!r}, cannot be evaluated for"
+            raise _failed(f"{what} {source}", self.coding, error) from None
         if len(self.names) < found.shape[1]:
             found = found[:, [name in self.names for name in self.coding.names]]
         bad = ~np.isfinite(found).all(axis=0)
         if bad.any():
-            term = self.names[int(np.argmax(bad))]
+            term = self.written[int(np.argmax(bad))]
             raise InputError(
                 f"term {term!r} of the formula of {self.name!r} is not finite for some rows of "
                 f"{source}; change the term, or the values that it is applied to"
@@ -214,6 +215,12 @@ class Part:
     def name(self) -> str:
         """The modelled column."""
         return self.microdata.columns[self.column]
+
+    @property
+    def written(self) -> list[str]:
+        """What messages call the coefficients: by terms, without levels."""
+        pairs = zip(self.coding.names, self.coding.written, strict=True)
+        return [term for name, term in pairs if name in self.names]
 
     @property
     def n_levels(self) -> int:

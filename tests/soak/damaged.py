@@ -109,7 +109,9 @@ def within(seconds: float, work: Callable[[], str]) -> str:
     """
     sent, received = multiprocessing.Pipe(duplex=False)[::-1]
     child = multiprocessing.get_context("fork").Process(target=lambda: sent.send(work()))
-    child.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        child.start()
     child.join(seconds)
     if child.is_alive():
         child.kill()

@@ -1,7 +1,7 @@
 """Thousands of random studies (``make soak``), and a few of them on every run of the tests.
 
 ``SOAK_SEED=7 make soak`` tries others than those that are always tried,
-``SOAK_SHARE=0.1 make soak`` a tenth of them.
+``SOAK=0.1 make soak`` a tenth of them.
 """
 
 import importlib
@@ -28,7 +28,7 @@ from tests.soak.studies import MODELS, SAMPLED, study
 pytestmark = pytest.mark.check
 
 SEED = int(os.environ.get("SOAK_SEED", "0"))
-SHARE = float(os.environ.get("SOAK_SHARE", "1"))
+SHARE = float(os.environ.get("SOAK", "1"))
 BLOCKS = 8  # of examples, so that workers share them
 EXACT = 1e-9
 MANY = {  # examples of a block: about 20 minutes in all on two cores

@@ -41,13 +41,13 @@ from bayes_risk.app.study.declare import (
     synthesis_options,
 )
 from bayes_risk.app.study.sections import INTRUDER
-from bayes_risk.app.study.study import Study, candidate_study, changed
+from bayes_risk.app.study.study import Study, candidate_study, changed, files_in
 from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.release.correspondence import RowCorrespondence
-from bayes_risk.release.provenance import Provenance
+from bayes_risk.release.provenance import Provenance, data_hash
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
@@ -68,6 +68,7 @@ class RunResult(Shown):
     study: Study  # the settings, all of them
     random_seed: int  # the one given, or drawn when none was
     data_sha256: str  # of the data file, or demo table
+    model_sha256: Mapping[str, str] = field(default_factory=dict)  # files of the model, when read
     seconds: Mapping[str, float]  # wall time of each stage
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance | None = None  # the files that were read, and what the data hold
@@ -178,9 +179,10 @@ def result_of(
             runs = tried_of(study, what, df)
             files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
+        of_model = {path.name: data_hash(path) for path in files_in(study.model)}
         read()
     own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
-    own |= {"data_sha256": sha256, "provenance": provenance}
+    own |= {"data_sha256": sha256, "model_sha256": of_model, "provenance": provenance}
     if what == "identify":
         return StudyResult(**own | matched(study, df, files[""], clock))
     if what == "compare":

@@ -34,7 +34,7 @@ from bayes_risk.app.output import (
     workplace,
     write_run,
 )
-from bayes_risk.app.study.declare import read_data
+from bayes_risk.app.study.declare import AUDITS, read_data
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
@@ -158,12 +158,25 @@ def run(
         with working(backend, n_jobs, work.folder), keeping(work.store):
             how: dict[str, Any] = {"read": as_begun, "n_jobs": n_jobs, "progress": tell}
             result = result_of(study, what, work.random_seed, **how)
+            _check_read_late(study, begun)
         if output is not None:
             with output_folder(output, overwrite=overwrite, aside=work.folder) as folder:
                 tell("report", 0, 1)
                 write_run(folder, result, command=command)
                 tell("report", 1, 1)
     return result
+
+
+def _check_read_late(study: Study, begun: Mapping[str, Any]) -> None:
+    """Files that single audits read, when their turn comes, are those of the beginning."""
+    late = files_in([getattr(study, name) for name in AUDITS if getattr(study, name) is not None])
+    for path in late:
+        known = begun.get("file", {}).get(str(path), {}).get("sha256")
+        if known is not None and data_hash(path) != known:
+            raise InputError(
+                f"{path} has changed while the run went on, which may have read the new one; run "
+                "again when it is whole"
+            )
 
 
 # --- what a run will take ----------------------------------------------------------------------

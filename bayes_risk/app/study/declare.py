@@ -16,7 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.table import read_table
-from bayes_risk.data.variables import Variable, declare_levels
+from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
 from bayes_risk.matching.result import NOBODYS
@@ -193,7 +193,7 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         sha256 = data_hash(data.path)
     if data.columns is not None:
         df = df[known_columns("[data] columns", data.columns, list(df.columns), "the table")]
-    return declare_levels(df, data.listed_levels, "the data"), sha256
+    return declare_levels(df, declared(data.levels), "the data"), sha256
 
 
 def read_release(

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.kinds import checked_file
 from bayes_risk.data.statistical import catalog_of
 from bayes_risk.release.synthpop import PREFIX, SUFFIX, found_files
 
@@ -22,7 +23,7 @@ def files_behind(path: Path) -> Iterator[Path]:
     found: list[Path] = []
     with suppress(InputError, OSError):
         if path.suffix == ".py":
-            found = [*_imported(path)]
+            found = [*_imported(checked_file(path))]
         elif path.is_dir() or path.suffix in (".txt", ".tab"):
             found = found_files(path)[0]
             found += [*path.glob(f"{PREFIX}*{SUFFIX}")]
@@ -47,7 +48,8 @@ def _imported(file: Path) -> Iterator[Path]:
                 origin = None if spec is None or spec.origin is None else Path(spec.origin)
                 if origin is not None and origin.suffix == ".py" and _is_own(origin):
                     whole = origin.stem == "__init__"
-                    new = {*(origin.parent.rglob("*.py") if whole else [origin])} - seen
+                    those = origin.parent.rglob("*.py") if whole else [origin]
+                    new = {file for file in those if file.is_file()} - seen
                     seen |= new
                     left += new
                     yield from new

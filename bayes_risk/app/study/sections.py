@@ -209,8 +209,10 @@ class DataSection(Section):
     separator: str | None = worded('a character: ";"')
     decimal: Literal[".", ","] | None = worded('"." or ","')
     encoding: str | None = worded('a name of one: "utf-8", "cp1252"')
-    levels: dict[str, Listed | Literal["labels", "codes", "text", "numbers"]] = worded(
-        'a table of column = [levels], or of column = "labels", "codes", "text" or "numbers"', {}
+    levels: dict[str, Listed | Literal["labels", "codes", "text", "numbers", "held"]] = worded(
+        'a table of column = [levels], or of column = "labels", "codes", "text", "numbers" or '
+        '"held"',
+        {},
     )
 
     @property
