@@ -83,7 +83,7 @@ def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) ->
     match, cells, m = matches_of(u, z, keys), cells_of(u, fallback=fallback), len(z)
     n_us, boxes = cells.size, boxed(u, z, keys)
     assert boxes.N.tolist() == match.sum(axis=2).tolist()
-    assert boxes.hits().tolist() == match.diagonal(axis1=1, axis2=2).tolist()
+    assert boxes.candidates()[1].tolist() == match.diagonal(axis1=1, axis2=2).tolist()
     each = match_each(boxes, boxes.N.astype(float), cells)
     for l in range(m):
         row = Matches(*(part[l] for part in each))

@@ -101,6 +101,14 @@ def test_alone_is_who_has_what_no_other_person_has():
     assert "pid" in by_person.identifiers and "pid" not in by_person.compared
 
 
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_few_persons_of_many_rows_are_too_few_for_own_rows(n):
+    rng = np.random.default_rng(3)
+    df = panel(rng, n, waves=8 // n).assign(age=np.arange(8))
+    found = links(df, noisy(df, rng), person="pid")
+    assert found.n == n and not most(found)
+
+
 def test_a_person_must_be_known_of_each_record():
     df = pd.DataFrame({"pid": [1, None], "x": [1, 2]})
     with pytest.raises(br.InputError, match="'pid' is missing in 1 of 2 records"):

@@ -66,6 +66,12 @@ class Windows(NamedTuple):
         start, stop = (ends.reshape(m, n_targets).T for ends in (self.start, self.stop))
         return np.ascontiguousarray(start), np.ascontiguousarray(stop)
 
+    def of_release(self, l: int) -> "Windows":
+        """Those of one release."""
+        at = slice(*self.first[l, [0, -1]])
+        first = self.first[[l]] - at.start
+        return Windows(self.order[[l]], first, self.start[at], self.stop[at])
+
 
 def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
     """Sort by the narrowest key, within buckets of the second narrowest where that pays.
@@ -184,20 +190,11 @@ class OwnRows(NamedTuple):
         first = np.cumsum(size) - size
         return cls(np.argsort(person, kind="stable"), first[whose], size[whose], person)
 
-    def nobodys(self, person: Ints | None) -> "OwnRows":
-        """The same targets, in a file of which no row is theirs."""
-        return OwnRows(np.zeros(0, np.int64), self.first, np.zeros_like(self.many), person)
-
     def each(self) -> Iterator[tuple[Ints, Ints]]:
         """Targets that have a first row, and that row; a second; and so on."""
         for k in range(int(self.many.max(initial=0))):
             targets = np.flatnonzero(self.many > k)
             yield targets, self.rows[self.first[targets] + k]
-
-    def marked(self, flags: Flags, targets: Ints) -> Ints:
-        """How many rows of some targets are marked."""
-        ends = zip(self.first[targets], self.many[targets], strict=True)
-        return np.array([flags[self.rows[at : at + many]].sum() for at, many in ends], np.int64)
 
 
 class Boxes(NamedTuple):
@@ -222,28 +219,27 @@ class Boxes(NamedTuple):
         inside = _inside(self.keys, box, rows, self.limit)
         return np.asarray((self.z[:, rows] == self.u[box]) & inside)
 
-    def hits(self) -> Ints:
-        """How many of the records in its box are the target's, (m, n_t)."""
-        found = np.zeros((len(self.z), len(self.of)), np.int64)
+    def candidates(self) -> tuple[Ints, Ints, Ints]:
+        """Of each target and release: `c`, `hits` and `one` of `Matches`, (m, n_t)."""
+        hits = np.zeros((len(self.z), len(self.of)), np.int64)
         for targets, rows in self.own.each():
-            found[:, targets] += self.holds(targets, rows)
-        return found
+            hits[:, targets] += self.holds(targets, rows)
+        return self.N[:, self.of], hits, self._one()[:, self.of]
 
-    def one(self) -> Ints:
+    def _one(self) -> Ints:
         """The person whose all records of a box are, (m, B): as of `Matches`."""
-        if (person := self.own.person) is None:
+        if self.own.person is None:
             return np.where(self.N == 1, 0, -1)
-        if self.windows is not None:
-            from .match_counts import only
+        leaders = [no_leaders(len(self.u), 1) for _ in self.z]
+        for l, whose in enumerate(leaders):  # in one release whoever matches leads
+            alike = (self.N[[l]].T > 0).astype(np.int64)
+            _pool(self._in_release(l), Weights.ranked(alike, alike), [None], whose)
+        return np.stack([whose[:, 0, ONE] for whose in leaders])
 
-            by_window, most = _by_window(self.windows, self.keys), int(np.bincount(person).max())
-            found: Ints = only(self.windows, by_window, self.limit, person, self.N, most)
-            return found
-        one = np.full((len(self.z), len(self.u) + 1), -1)  # the last: keys of nobody
-        for row, z in zip(one, self.z, strict=True):
-            row[z] = person
-            row[z[row[z] != person]] = -1
-        return one[:, :-1]
+    def _in_release(self, l: int) -> "Boxes":
+        keys = [key._replace(value=key.value[[l]]) for key in self.keys]
+        windows = self.windows and self.windows.of_release(l)
+        return self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
 
 
 def box_up(
@@ -292,8 +288,9 @@ def match_each(boxes: Boxes, D: Array, cells: Cells) -> Matches:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = [np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N)]
-    c, one, top, inside = (x.take(boxes.of, axis=1) for x in (boxes.N, boxes.one(), *chances))
-    return settle(Matches(c, boxes.hits(), one, c == 0, top, inside), cells)
+    top, inside = (x.take(boxes.of, axis=1) for x in chances)
+    c, hits, one = boxes.candidates()
+    return settle(Matches(c, hits, one, c == 0, top, inside), cells)
 
 
 def match_pooled(
@@ -334,11 +331,11 @@ def match_pooled(
         match = (boxes.z == boxes.u[b]) & _inside(boxes.keys, b, slice(None), boxes.limit)
         rows, pattern = np.unique(match, axis=1, return_inverse=True)
         best = largest_sums(rows, counted[:, b], contests[a])[pattern]
-        c_of[a, b], one_of[a, b] = boxes.many[best].sum(), -1
-        if c_of[a, b] == best.sum() and len(who := np.unique(_persons(boxes)[best])) == 1:
-            one_of[a, b] = who[0]
-        targets = np.flatnonzero(boxes.of == b)
-        hits[a, targets] = boxes.own.marked(best, targets)
+        who = np.unique(_persons(boxes)[best])
+        c_of[a, b], one_of[a, b] = boxes.many[best].sum(), who[0] if len(who) == 1 else -1
+        hits[a, boxes.of == b] = 0
+        for targets, own in boxes.own.each():
+            hits[a, targets] += best[own] & (boxes.of[targets] == b)
     nothing = boxes.N == 0
     present = np.divide(boxes.N, D, out=np.full(D.shape, float(cells.certain)), where=~nothing)
     pooled = []
@@ -353,7 +350,9 @@ def match_pooled(
 
 
 def _persons(boxes: Boxes) -> Ints:
-    return np.arange(boxes.z.shape[1]) if boxes.own.person is None else boxes.own.person
+    """The person of each row; -1: it stands for records of several."""
+    each = np.arange(boxes.z.shape[1]) if boxes.own.person is None else boxes.own.person
+    return np.where(boxes.many == 1, each, -1)
 
 
 def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:

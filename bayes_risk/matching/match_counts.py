@@ -80,26 +80,6 @@ def count(windows, rows, limit):
 
 
 @numba.njit(cache=True, nogil=True)
-def only(windows, rows, limit, person, N, most):
-    """Whose all records of release l in target i's box are, (m, n_t): -1 for several persons'.
-
-    Of boxes with more records than any person has it is known without a look.
-    """
-    order, first, start, stop = windows
-    one = np.full(N.shape, -1)
-    for l in range(N.shape[0]):
-        for i in range(N.shape[1] if most else 0):
-            if not 0 < N[l, i] <= most:
-                continue
-            for v in range(first[l, i], first[l, i + 1]):
-                for q in range(start[v], stop[v]):
-                    if one[l, i] > -2 and holds(rows, i, l, q, limit):
-                        who = person[order[l, q]]
-                        one[l, i] = who if one[l, i] in (-1, who) else -2
-    return np.maximum(one, -1)
-
-
-@numba.njit(cache=True, nogil=True)
 def count_in_both(rank, ends, turn, others, N):
     """N[i], 0 at first: records in target i's stretches of one order, and of another as well.
 
@@ -307,5 +287,4 @@ def pool_keys(z, many, weights, leaders, person):
                 inside[0, k] = z[k, j] == z[l, j]
                 first = k if inside[0, k] else first
             if first == l and z[l, j] >= 0:
-                who = person[j] if many[j] == 1 else -1
-                contend(leaders, z[l, j], inside, 0, share, residue, many[j], who)
+                contend(leaders, z[l, j], inside, 0, share, residue, many[j], person[j])

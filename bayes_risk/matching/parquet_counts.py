@@ -66,8 +66,8 @@ class Tally(NamedTuple):
     # n, profiles: targets; distinct (key, set of releases) that records show, and that targets hold
     n: int
     profiles: int
-    # shape (R, 5): targets with K = 1, with F = 1, with c = 1, with no match, with c > 0: of each
-    # release, pooled, and, for m > 2, pooled without each of them
+    # shape (R, 4): targets with K = 1, with F = 1, with no match, with c > 0: of each release,
+    # pooled, and, for m > 2, pooled without each of them
     counts: Ints
     chances: tuple[Chances, ...]
 
@@ -380,7 +380,7 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
     counts, chances = [], []
     apart = [Matches(*row) for row in zip(*each, strict=True)]
     for found in [*apart, *match_pooled(boxes, D, each, cells)]:
-        flags = found.K, found.F, found.one >= 0, found.no_match, found.c > 0
+        flags = found.K, found.F, found.no_match, found.c > 0
         counts.append([n[flag].sum() for flag in flags])
         chances.append(Chances.of(found.c, n * found.hits))
     return Tally(int(n.sum()), profiles, np.array(counts), tuple(chances))

@@ -145,13 +145,14 @@ class IdentificationRisk(Sought, Drawn):
     @property
     def each(self) -> Array:
         """Measures of each table, shape (m, 7)."""
-        tables = zip(self.c.T, self.hits.T, self.one.T, self.no_match.T, strict=True)
-        return np.array([_measures(*table) for table in tables])
+        found = (self.c, self.hits, self.K, self.F, self.no_match)
+        return np.array([_measures(*table) for table in zip(*(x.T for x in found), strict=True)])
 
     @property
     def pooled(self) -> Array:
         """Measures of the pooled probabilities, shape (7,)."""
-        return _measures(self.pooled_c, self.pooled_hits, self.pooled_one, self.pooled_no_match)
+        found = (self.pooled_c, self.pooled_hits, self.pooled_K, self.pooled_F)
+        return _measures(*found, self.pooled_no_match)
 
     @property
     def records(self) -> pd.DataFrame:
@@ -206,14 +207,6 @@ class IdentificationRisk(Sought, Drawn):
         inside = f"({int(self.in_file.sum()):,} of them in the file)"
         return f"{self.n:,} targets{self._of_persons()} {inside}"
 
-    @property
-    def matched_persons(self) -> Ints | None:
-        """Persons with a record matched uniquely and correctly, (m + 1,): each table, pooled."""
-        if self.person is None:
-            return None
-        matched = np.column_stack([self.K, self.pooled_K]).T
-        return np.array([len(np.unique(self.person[of])) for of in matched])
-
     def tables(self) -> dict[str, Table]:
         """Match measures, and the records at highest risk, by label.
 
@@ -256,10 +249,9 @@ class IdentificationRisk(Sought, Drawn):
         }
 
 
-def _measures(c: Ints, hits: Ints, one: Ints, no_match: Flags) -> Array:
+def _measures(c: Ints, hits: Ints, K: Flags, F: Flags, no_match: Flags) -> Array:
     """File-level measures of one release, or pooled."""
-    single, true = one >= 0, (hits > 0) & (hits == c)
-    counts = [int(flags.sum()) for flags in (true, single & ~true, single, no_match, c > 0)]
+    counts = [int(flags.sum()) for flags in (K, F, no_match, c > 0)]
     return measures(len(c), Chances.of_targets(c, hits).expected(), *counts)
 
 

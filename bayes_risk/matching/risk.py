@@ -84,7 +84,7 @@ def compared(
     else:
         parts = _numbers(name, tables)
     column, shown = parts[0], [parts[l] for l in files]
-    y = parts[-1] if sought.outside else column[sought.rows]
+    y = parts[-1] if sought.outside else column[sought.place]
     value = column[None] if unsynthesized else np.stack(shown)
     if within is None:
         lost, gone = y == 0, value == 0
@@ -202,10 +202,8 @@ def claimed(found: Matches, strategy: Strategy) -> Matches:
         claims = found.inside + found.top >= 1 - SAME
     else:
         claims = found.inside > (1 - float(strategy)) * (1 + SAME)
-    c, hits, one = (
-        np.where(claims, x, no) for x, no in ((found.c, 0), (found.hits, 0), (found.one, -1))
-    )
-    return found._replace(c=c, hits=hits, one=one)
+    one = np.where(claims, found.one, -1)
+    return found._replace(c=found.c * claims, hits=found.hits * claims, one=one)
 
 
 class Choices(NamedTuple):
@@ -492,30 +490,22 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         "person": whose,
     }
     if not own:
-        N, one = [], []
+        nobodys, tallies = own_rows._replace(many=np.zeros_like(own_rows.many)), []
         for l in range(tables.m + 1):
-            rows = own_rows if l == 0 else own_rows.nobodys(tables.of_person(l))
-            boxes = key_sets(tables, [l], sought, rows, ([], synthesized), rules, [])[0].boxes(
-                choices.limit
-            )
-            N.append(boxes.N[0][boxes.of] - boxes.hits()[0])
-            one.append(boxes.one()[0][boxes.of] >= 0)
-        return MatchCounts(
-            sizes=tables.sizes,
-            others=N[0],
-            own=own_rows.many,
-            c=np.stack(N[1:], axis=1),
-            one=np.stack(one[1:], axis=1),
-            **same,
-        ), tables
+            rows = own_rows if l == 0 else nobodys._replace(person=tables.of_person(l))
+            keys_of, _ = key_sets(tables, [l], sought, rows, ([], synthesized), rules, [])
+            tallies.append([of[0] for of in keys_of.boxes(choices.limit).candidates()])
+        (in_file, mine, _), *by_file = tallies
+        c, _, one = (np.stack(of, axis=1) for of in zip(*by_file, strict=True))
+        counts = {"c": c, "one": one >= 0, "others": in_file - mine, "own": own_rows.many}
+        return MatchCounts(sizes=tables.sizes, **counts, **same), tables
     also = reason_key(reason, original, sought)
     files = range(1, tables.m + 1)
     held, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
     boxes = held.boxes(choices.limit)
-    near = kept.boxes(choices.limit)
+    size, mine, one = (of[0] for of in kept.boxes(choices.limit).candidates())
     certain = population is None  # else he takes whom nothing matches to be outside
-    in_cell = near.N[0][near.of], near.hits()[0], near.one()[0][near.of]
-    cells = Cells(*in_cell, choices.fallback and certain, certain)
+    cells = Cells(size, mine, one, choices.fallback and certain, certain)
     release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)

@@ -71,6 +71,8 @@ class Matching(MatchingSetting):
     m: Any
     each: Any  # (m, 7): measures of each table by `COLUMNS`
     pooled: Any  # (7,)
+    K: Any
+    pooled_K: Any
     baseline_expected_match_risk: Any
 
     @property
@@ -122,19 +124,15 @@ class Matching(MatchingSetting):
             for name, flags in zip(("identical_records", "replicated_uniques"), seen, strict=True):
                 counts = flags.sum(axis=0)
                 table[name] = np.array([*counts, counts.mean(), flags.any(axis=1).sum()], float)
-        if (counts := self.matched_persons) is not None:
-            table[PERSONS] = np.array([*counts[:-1], counts[:-1].mean(), counts[-1]], float)
+        if (person := self.person) is not None:
+            *each, pooled = (len(np.unique(person[of])) for of in (*self.K.T, self.pooled_K))
+            table[PERSONS] = np.array([*each, np.mean(each), pooled], float)
         return table
 
     @property
     def n_persons(self) -> int:
         """Number of persons looked for; of records where each is one."""
         return int(self.n) if self.person is None else len(np.unique(self.person))
-
-    @property
-    def matched_persons(self) -> Ints | None:
-        """Persons with a record matched uniquely and correctly, (m + 1,): each table, pooled."""
-        return None
 
     def _records(self) -> str:
         return f"{self.n:,} records" + self._of_persons()
@@ -351,7 +349,8 @@ def _between(row: Mapping[str, Any]) -> str:
 def measures(n: int, *found: float) -> Array:
     """File-level measures of n targets, in the order of `COLUMNS`.
 
-    ``found``: expected match risk, true and false matches, unique matches, nothing matched, claims.
+    ``found``: expected match risk, true and false matches, nothing matched, claims.
     """
-    expected, K, F, s, no_match, claims = map(float, found)
+    expected, K, F, no_match, claims = map(float, found)
+    s = K + F
     return np.array([expected, K, K / n, s, F / s if s else np.nan, no_match, claims])

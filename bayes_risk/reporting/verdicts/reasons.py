@@ -219,7 +219,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     alone, n, limit = risk.baseline_true_matches, risk.n, case.limits.true_match_rate
     text = f"{percent(rate)} of the {n:,} records would be matched uniquely and correctly"
     if isinstance(risk, IdentificationRisk) and risk.person is not None:
-        n = len(np.unique(risk.person))
+        n = risk.n_persons
         alone = None if alone is None else int(_of_persons(risk, risk.baseline == 1).sum())
         text = f"{percent(rate)} of the {n:,} persons have a record matched uniquely and correctly"
     kept = f". Unsynthesised keys alone: {percent(alone / n)}" if alone else ""
@@ -243,7 +243,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
         for rate in risk.summary()["true_match_rate"].dropna():
             yield float(rate), 0.0, 0.0
         return
-    who = np.arange(risk.n) if risk.person is None else risk.person
+    who = _places(risk)
     for one, true in ((risk.pooled_one, risk.pooled_K), *zip(risk.one.T, risk.K.T, strict=True)):
         chance, found = risk.baseline * (one >= 0), _of_persons(risk, true)
         several = ~_of_persons(risk, chance == 1)
@@ -252,7 +252,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
         order = np.lexsort((-chance, one, who))
         claims = np.column_stack([who, one])[order]
         each = order[np.append(True, (claims[1:] != claims[:-1]).any(axis=1))]
-        np.multiply.at(none, _places(risk)[each], 1 - chance[each])
+        np.multiply.at(none, who[each], 1 - chance[each])
         expected = float((1 - none)[several].sum())
         p = float(poisson.sf((found & several).sum() - 1, expected))
         yield float(found.mean()), expected / len(found), p
@@ -260,7 +260,7 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 
 def _of_persons(risk: IdentificationRisk, flags: Flags) -> Flags:
     """Persons of whom some record is marked; where none are named, the records."""
-    return flags if risk.person is None else np.bincount(_places(risk), flags) > 0
+    return np.bincount(_places(risk), flags) > 0
 
 
 def _places(risk: IdentificationRisk) -> Ints:
