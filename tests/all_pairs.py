@@ -81,16 +81,32 @@ def ends(radius: Any, y: Fraction, column: Sequence[float | None]) -> tuple[Frac
 
 @dataclass
 class Found:
-    """c, T, whether anything matched, and Pr(J = n + 1) of one target."""
+    """Of one target: the best candidates' persons, its own, whether any matched, Pr(J = n + 1)."""
 
-    c: int
-    T: bool
+    persons: Sequence[Any]
+    own: Any
     no_match: bool
     outside: Fraction
 
     @property
+    def c(self) -> int:
+        return len(self.persons)
+
+    @property
+    def T(self) -> bool:
+        return self.own in self.persons
+
+    @property
+    def K(self) -> bool:
+        return set(self.persons) == {self.own}
+
+    @property
+    def F(self) -> bool:
+        return len(set(self.persons)) == 1 and not self.K
+
+    @property
     def risk(self) -> Fraction:
-        return Fraction(int(self.T), max(self.c, 1))
+        return Fraction(self.persons.count(self.own), max(self.c, 1))
 
 
 @dataclass
@@ -105,6 +121,14 @@ class Task:
     population: Sequence[Sequence[float]] | None  # m x n_t
     strategy: str | float
     fallback: bool
+    person: Sequence[Any] | None = None  # of each record, and of each target; else each is one
+    whose: Sequence[Any] = ()
+
+    def persons(self) -> Sequence[Any]:
+        return range(len(self.rules.original)) if self.person is None else self.person
+
+    def own(self, i: int) -> Any:
+        return self.targets[i][0] if self.person is None else self.whose[i]
 
     def probabilities(self, l: int, i: int) -> tuple[list[Fraction], bool, Fraction]:
         """Pr(J = j) by release l alone, j = 1..n; whether nothing matches; Pr(J = n + 1)."""
@@ -136,21 +160,22 @@ class Task:
         return self._claim(i, chance, all(gone for _, gone, _ in parts), outside)
 
     def _claim(self, i: int, chance: Sequence[Fraction], gone: bool, outside: Fraction) -> Found:
-        best, place = max(chance), self.targets[i][0]
+        best = max(chance)
         claims = best > 0
         if self.strategy == "likeliest":
             claims = claims and outside <= best
         elif self.strategy != "always":
             claims = claims and outside < Fraction(str(self.strategy))
         if not claims:
-            return Found(0, False, gone, outside)
-        return Found(chance.count(best), place is not None and chance[place] == best, gone, outside)
+            return Found([], self.own(i), gone, outside)
+        pairs = zip(chance, self.persons(), strict=True)
+        return Found([who for p, who in pairs if p == best], self.own(i), gone, outside)
 
     def baseline(self, i: int) -> float:
-        """1/N_us, if the target's own record is among those N_us."""
-        place, t = self.targets[i]
-        cell = [self.rules.match(t, row, self.known) for row in self.rules.original]
-        return 1 / sum(cell) if place is not None and cell[place] else 0.0
+        """1/N_us, if the target's own record is among those N_us; each of their person's."""
+        rows = zip(self.rules.original, self.persons(), strict=True)
+        cell = [p for row, p in rows if self.rules.match(self.targets[i][1], row, self.known)]
+        return cell.count(self.own(i)) / max(len(cell), 1)
 
     def pooled_mcse(self) -> float:
         """Jackknife over releases."""

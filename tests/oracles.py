@@ -94,7 +94,8 @@ def within(y, value, r):
 def cells_of(us, *, fallback, certain=True):
     """Cells of unsynthesised keys us (n,), when the targets are the records."""
     _, cell, size = np.unique(us, return_inverse=True, return_counts=True)
-    return Cells(size[cell], np.ones(len(us), bool), fallback, certain)
+    one = np.where(size[cell] == 1, 0, -1)
+    return Cells(size[cell], np.ones(len(us), int), one, fallback, certain)
 
 
 def pareto_smoothed_row(log_weights, size):

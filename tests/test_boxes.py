@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bayes_risk._core.matching import PRIME, Cells, Matches, Weights, largest_sums
-from bayes_risk.matching.boxes import Boxes, NumericKey, box_up, match_each, match_pooled
+from bayes_risk.matching.boxes import Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
 from tests.oracles import cells_of, matches_of, within
 
 Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
@@ -61,11 +61,12 @@ def by_shares(
 
 
 def listed(found: Matches) -> list[tuple[int, bool, bool]]:
-    return list(zip(*(part.tolist() for part in found[:3]), strict=True))
+    parts = found.c, found.T, found.no_match
+    return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def boxed(u: Any, z: Any, keys: list[NumericKey]) -> Boxes:
-    return box_up(u, z, np.arange(len(u)), keys)
+    return box_up(u, z, OwnRows.of(np.arange(len(u))), keys)
 
 
 def pooled_of(boxes: Boxes, cells: Cells, **options: Any) -> list[Matches]:
@@ -82,7 +83,7 @@ def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) ->
     match, cells, m = matches_of(u, z, keys), cells_of(u, fallback=fallback), len(z)
     n_us, boxes = cells.size, boxed(u, z, keys)
     assert boxes.N.tolist() == match.sum(axis=2).tolist()
-    assert boxes.own.tolist() == match.diagonal(axis1=1, axis2=2).tolist()
+    assert boxes.candidates()[1].tolist() == match.diagonal(axis1=1, axis2=2).tolist()
     each = match_each(boxes, boxes.N.astype(float), cells)
     for l in range(m):
         row = Matches(*(part[l] for part in each))
@@ -164,7 +165,8 @@ def test_counts_by_brute_force(
         keys.append(NumericKey(y, y - reach, y + reach, value))
     match = matches_of(u, z, keys)
     for turned in (keys, keys[::-1]):
-        assert box_up(u, z, np.full(n_targets, -1), turned).N.tolist() == match.sum(axis=2).tolist()
+        boxes = box_up(u, z, OwnRows.of(np.full(n_targets, -1)), turned)
+        assert boxes.N.tolist() == match.sum(axis=2).tolist()
 
 
 def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Every option of identification risk, in every mix, against the definition."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from bayes_risk._core.errors import InputError
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.matching.risk import identification_risk
+from bayes_risk.matching.risk import MatchingOptions, matched
 from tests.all_pairs import Rules, Task
 
 KNOWN = {"k": "text", "a": "number"}
@@ -61,7 +62,9 @@ def tasks(draw: st.DrawFn) -> tuple[Task, dict[str, Any]]:
     closed = draw(st.booleans()) if radius else True  # choices that change nothing are refused
     rules = Rules(original, radius, missing, closed, len(radius) > 1 and draw(st.booleans()))
     targets, given_targets = draw(whom(original, kinds))
-    population = draw(st.none() | counts(keys, [t for _, t in targets], m))
+    person, whose = draw(persons(n, targets)) if draw(st.booleans()) else (None, ())
+    several = person is not None and len(set(person)) < n  # population counts people
+    population = None if several else draw(st.none() | counts(keys, [t for _, t in targets], m))
     chosen = ["always", "always", "likeliest", 0.25, 0.3, 0.5, 0.9, 1.0]
     strategy: Any = "always" if population is None else draw(st.sampled_from(chosen))
     task = Task(
@@ -73,16 +76,20 @@ def tasks(draw: st.DrawFn) -> tuple[Task, dict[str, Any]]:
         population=population,
         strategy=strategy,
         fallback=draw(st.booleans()),
+        person=person,
+        whose=whose,
     )
+    people = {"pid": whose} if isinstance(given_targets, pd.DataFrame) and person else {}
     given: Any = population
     if population is not None and all(row == population[0] for row in population):
         given = np.array(population[0])
     return task, {
-        "original": table_of(original),
+        "original": table_of(original).assign(**({"pid": person} if person else {})),
+        "person": "pid" if person else None,
         "releases": [table_of(table) for table in releases],
         "known": task.known,
         "synthesized": task.synthesized,
-        "targets": given_targets,
+        "targets": given_targets.assign(**people) if people else given_targets,
         "population": given,
         "strategy": strategy,
         "radius": radius,
@@ -115,6 +122,14 @@ def whom(draw: st.DrawFn, original: list[dict[str, Any]], kinds: dict[str, str])
             people[k] = original[chosen[k]] if draw(st.booleans()) else people[k]
     labels = [-1 - k if place is None else 10 * place for k, place in enumerate(places)]
     return list(zip(places, people, strict=True)), table_of(people).set_axis(labels)
+
+
+@st.composite
+def persons(draw: st.DrawFn, n: int, targets: list[Any]) -> tuple[list[int], list[int]]:
+    """Persons of records, and of targets: of their record, or anybody's, perhaps nobody's."""
+    person = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    whose = [draw(st.integers(0, 6)) if at is None else person[at] for at, _ in targets]
+    return person, whose
 
 
 @st.composite
@@ -158,9 +173,11 @@ def test_every_option_agrees_with_all_pairs(both: tuple[Task, dict[str, Any]]) -
     agrees(*both)
 
 
-def agrees(task: Task, arguments: dict[str, Any]) -> None:
+def agrees(task: Task, given: dict[str, Any]) -> None:
+    arguments = dict(given)
     try:
-        risk = identification_risk(**arguments)
+        original, releases = arguments.pop("original"), arguments.pop("releases")
+        risk = matched(original, releases, MatchingOptions(**arguments))[0]
     except InputError as error:
         assume("a group of fewer than two" not in str(error))  # refused: no standard deviation
         raise
@@ -168,17 +185,15 @@ def agrees(task: Task, arguments: dict[str, Any]) -> None:
     people, m = range(len(task.targets)), len(task.releases)
     each = [[task.each(l, i) for l in range(m)] for i in people]
     pooled = [task.pooled(i) for i in people]
-    for name in ("c", "T", "no_match"):
+    for name in ("c", "T", "K", "F", "no_match"):
         assert getattr(risk, name).tolist() == [[getattr(x, name) for x in row] for row in each]
         assert getattr(risk, f"pooled_{name}").tolist() == [getattr(x, name) for x in pooled]
-    for found, listed in [(risk.K, (1, True)), (risk.F, (1, False))]:
-        assert found.tolist() == [[(x.c, x.T) == listed for x in row] for row in each]
-    for found, listed in [(risk.pooled_K, (1, True)), (risk.pooled_F, (1, False))]:
-        assert found.tolist() == [(x.c, x.T) == listed for x in pooled]
+    expected = sum((x.risk for x in pooled), Fraction(0))
+    assert risk.summary()["expected_match_risk"]["pooled"] == pytest.approx(float(expected))
     outside = [[float(x.outside) for x in row] for row in each]
     assert risk.outside == pytest.approx(np.array(outside), abs=1e-14)
     assert risk.pooled_outside == pytest.approx([float(x.outside) for x in pooled], abs=1e-14)
     assert risk.baseline == pytest.approx([task.baseline(i) for i in people])
-    assert risk.in_file.tolist() == [place is not None for place, _ in task.targets]
+    assert risk.in_file.tolist() == [task.own(i) in task.persons() for i in people]
     assert risk.pooled_mcse == pytest.approx(task.pooled_mcse(), nan_ok=True, abs=1e-12)
     assert risk.records["probability"].tolist() == [float(x.risk) for x in pooled]

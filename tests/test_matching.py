@@ -23,7 +23,7 @@ from bayes_risk._core.matching import (
     number_keys,
 )
 from bayes_risk.matching import parquet_counts
-from bayes_risk.matching.boxes import box_up, match_each, match_pooled
+from bayes_risk.matching.boxes import OwnRows, box_up, match_each, match_pooled
 from tests.oracles import cells_of
 
 Ids = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ def pooled_of(u: Ids, z: Ids, cells: Cells, **options: Any) -> list[Matches]:
 
     In each release; pooled; without each.
     """
-    boxes = box_up(u, z, np.arange(len(u)), [])
+    boxes = box_up(u, z, OwnRows.of(np.arange(len(u))), [])
     each = match_each(boxes, boxes.N.astype(float), cells)
     return [each, *match_pooled(boxes, boxes.N.astype(float), each, cells, **options)]
 
@@ -160,7 +160,7 @@ def test_keys_counted_by_sets_of_releases_have_the_same_candidates(
         found = parquet_counts._match(columns, m, ["c0"], fallback)
     assert found.n == len(u)
     for counts, chances, one in zip(found.counts, found.chances, wanted, strict=True):
-        flags = one.K, one.F, one.c == 1, one.no_match, one.c > 0
+        flags = one.K, one.F, one.no_match, one.c > 0
         assert counts.tolist() == [flag.sum() for flag in flags]
         assert [x.tolist() for x in chances] == [
             x.tolist() for x in Chances.of_targets(one.c, one.T)
@@ -301,7 +301,7 @@ def test_counts_of_matches() -> None:
 
 def test_the_flags_follow_from_c_and_T() -> None:
     c, T = np.array([1, 1, 2, 2, 0]), np.array([True, False, True, False, False])
-    found = Matches(c, T, c == 0, c / 4, c / 2)
+    found = Matches(c, T, np.where(c == 1, 0, -1), c == 0, c / 4, c / 2)
     assert found.K.tolist() == [True, False, False, False, False]
     assert found.F.tolist() == [False, True, False, False, False]
     assert found.probability.tolist() == [1, 0, 0.5, 0, 0]

@@ -101,6 +101,14 @@ def test_alone_is_who_has_what_no_other_person_has():
     assert "pid" in by_person.identifiers and "pid" not in by_person.compared
 
 
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_few_persons_of_many_rows_are_too_few_for_own_rows(n):
+    rng = np.random.default_rng(3)
+    df = panel(rng, n, waves=8 // n).assign(age=np.arange(8))
+    found = links(df, noisy(df, rng), person="pid")
+    assert found.n == n and not most(found)
+
+
 def test_a_person_must_be_known_of_each_record():
     df = pd.DataFrame({"pid": [1, None], "x": [1, 2]})
     with pytest.raises(br.InputError, match="'pid' is missing in 1 of 2 records"):
@@ -133,3 +141,49 @@ def test_true_matches_are_counted_by_person() -> None:
         for person in (None, "pid")
     )
     assert np.allclose(by_row, by_person, rtol=1e-12)
+
+
+def constant():
+    """Keys that are the same in all three waves, of everybody their own; half the persons kept."""
+    y = pd.DataFrame({"pid": np.repeat(np.arange(100), 3), "wave": np.tile([1, 2, 3], 100)})
+    y["job"] = y.pid
+    other = np.r_[np.arange(50), np.roll(np.arange(50, 100), 1)]
+    return y, y.assign(job=other[y.pid])
+
+
+def test_rows_of_one_person_are_a_correct_match():
+    y, z = constant()
+    how: dict[str, Any] = {"known": [], "synthesized": ["job"], "corresponds": True}
+    by_row = br.identification_risk(y, z, **how).summary().loc["pooled"]
+    risk = br.identification_risk(y, z, person="pid", **how)
+    found = risk.summary().loc["pooled"]
+    assert (by_row["true_matches"], by_row["expected_match_risk"]) == (0, 50)
+    assert (found["true_matches"], found["expected_match_risk"]) == (150, 150)
+    assert (found["unique_matches"], found["false_match_rate"]) == (300, 0.5)
+    assert (found["true_match_persons"], risk.baseline_expected_match_risk) == (50, 3)
+    assert "Of 100 persons 50 have such a record (50.0 %)." in risk.sentence()
+    assert "300 records of 100 persons" in risk.screen().head
+    (rate, chance, _), *_ = _matches(risk)  # each person is claimed once, not three times
+    assert (rate, chance) == (0.5, pytest.approx(0.01))
+    part = br.identification_risk(y, z, person="pid", targets=[0, 1, 200], **how)
+    assert part.K.ravel().tolist() == [True, True, False]
+    assert part.summary().loc["pooled", "true_match_persons"] == 1
+
+
+def test_targets_and_rows_that_are_nobodys_are_persons():
+    y, z = constant()
+    how: dict[str, Any] = {"known": [], "synthesized": ["job"], "person": "pid"}
+    new = pd.DataFrame({"job": [7, 60, 8], "pid": [7, 60, 1000]}, index=[-1, -2, -3])
+    risk = br.identification_risk(y, z, corresponds=True, targets=new, **how)
+    assert risk.in_file.tolist() == [True, True, False]
+    assert risk.K.ravel().tolist() == [True, False, False]
+    assert risk.F.ravel().tolist() == [False, True, True]
+    with pytest.raises(br.InputError, match="targets has no column 'pid'"):
+        br.identification_risk(y, z, corresponds=True, targets=new[["job"]], **how)
+    with pytest.raises(br.InputError, match="population counts people"):
+        br.identification_risk(y, z, corresponds=True, population=np.full(300, 9), **how)
+    counts = br.identification_risk(y, z.iloc[:-3], corresponds=False, **how)
+    assert counts.others.max() == 0 and counts.replicated.sum() == 3 * 99
+    without = br.identification_risk(y, z.iloc[:-3].drop(columns="pid"), corresponds=False, **how)
+    assert without.replicated.sum() == 0  # nobody can tell that three rows are one person's
+    assert "of 100 persons" in counts.sentence()

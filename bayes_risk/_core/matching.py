@@ -17,7 +17,7 @@ from .arrays import Array, Flags, Ints
 
 LARGEST = 2**62
 PRIME = 2**61 - 1
-LEADERS, TOP, MARK, RIVAL = range(4)  # see `no_leaders`
+LEADERS, TOP, MARK, RIVAL, ONE = range(5)  # see `no_leaders`
 FAR = 2**61
 TABLE_PER_RECORD = 8
 REACH = 2**31  # of codes that number rows as they are
@@ -56,12 +56,13 @@ class Weights(NamedTuple):
 
 
 def no_leaders(boxes: int, contests: int) -> Ints:
-    """Who has the largest sum of 1/D, (B, A, 4): nobody yet; over all releases and without each.
+    """Who has the largest sum of 1/D, (B, A, 5): nobody yet; over all releases and without each.
 
     `LEADERS` counts the records of the largest sum so far, `TOP` is their digits, `MARK` their
-    residue, `RIVAL` the largest digits of another residue that came within m of them.
+    residue, `RIVAL` the largest digits of another residue that came within m of them; `ONE` is the
+    person whose all of these records are, -1 if they are several persons'.
     """
-    return np.tile(np.array([0, -FAR, -1, -2 * FAR]), (boxes, contests, 1))
+    return np.tile(np.array([0, -FAR, -1, -2 * FAR, -1]), (boxes, contests, 1))
 
 
 def doubts(leaders: Ints, m: int) -> list[list[int]]:
@@ -80,7 +81,8 @@ class Matches(NamedTuple):
     """The intruder's candidates for each target, per release (m, n) or pooled (n,)."""
 
     c: Ints  # released records with the highest match probability
-    T: Flags  # the true record is among them
+    hits: Ints  # how many of them are the target's: 0 or 1, more where persons have several records
+    one: Ints  # the person whose all of them are, 0 where each record is one; -1: several persons
     no_match: Flags  # no released record has the target's full key
     top: Array  # the highest match probability
     inside: Array  # that the target is in the file: of all records together, or 1 if that is known
@@ -91,29 +93,31 @@ class Matches(NamedTuple):
         return 1 - self.inside
 
     @property
+    def T(self) -> Flags:
+        """The true record is among them; a record of the target's person."""
+        return np.asarray(self.hits > 0)
+
+    @property
     def K(self) -> Flags:
-        """One candidate, and it is the true record: ``c T = 1``."""
-        return self.T & self._single
+        """One candidate, and it is the true record: ``c T = 1``; all of them the target's."""
+        return np.asarray(self.T & (self.hits == self.c))
 
     @property
     def F(self) -> Flags:
-        """One candidate, and it is not the true record: ``c (1 - T) = 1``."""
-        return ~self.T & self._single
-
-    @property
-    def _single(self) -> Flags:
-        return np.asarray(self.c == 1)
+        """One candidate, and it is not the true record: ``c (1 - T) = 1``; another person's all."""
+        return ~self.T & (self.one >= 0)
 
     @property
     def probability(self) -> Array:
         """``T / c``, the chance that a candidate taken at random is the target; 0 where c = 0."""
-        return self.T / np.maximum(self.c, 1)
+        return self.hits / np.maximum(self.c, 1)
 
 
 class Chances(NamedTuple):
     """Of the targets with ``T = 1``: how many have c candidates, by ascending c.
 
-    Parts of a file add up in any order: these are whole numbers.
+    Each counts as often as its own records are among them. Parts of a file add up in any order:
+    these are whole numbers.
     """
 
     c: Ints
@@ -128,9 +132,9 @@ class Chances(NamedTuple):
         return cls(distinct[total > 0], total[total > 0])
 
     @classmethod
-    def of_targets(cls, c: Ints, T: Flags) -> "Chances":
+    def of_targets(cls, c: Ints, hits: Ints | Flags) -> "Chances":
         """Count single targets, shapes (n,)."""
-        targets = np.bincount(c[T])
+        targets = np.bincount(c, hits).astype(np.int64)
         some = np.flatnonzero(targets)
         return cls(some, targets[some])
 
@@ -143,7 +147,8 @@ class Cells(NamedTuple):
     """Each target's cell of unsynthesised keys: what is left to go by where nothing matches."""
 
     size: Ints  # (n_t,): released records in it
-    own: Flags  # (n_t,): the target's record is one of them
+    own: Ints  # (n_t,): how many of them are the target's
+    one: Ints  # (n_t,): the person whose all of them are, as of `Matches`
     used: bool  # the intruder goes by it (the fallback rule)
     certain: bool  # he knows that the target is in the file, matched or not
 
@@ -221,21 +226,20 @@ def jackknife_error(left_out: Array) -> float:
     return float(np.sqrt((m - 1) / m * ((left_out - left_out.mean()) ** 2).sum()))
 
 
-def settle(c: Ints, T: Flags, top: Array, inside: Array, cells: Cells) -> Matches:
+def settle(found: Matches, cells: Cells) -> Matches:
     """Where nothing matches, take the whole cell of unsynthesised keys, or nobody."""
-    nothing = c == 0
+    nothing = found.no_match
     if not nothing.any():
-        return Matches(c, T, nothing, top, inside)
-    inside = np.where(nothing, float(cells.certain), inside)
+        return found
+    found = found._replace(inside=np.where(nothing, float(cells.certain), found.inside))
     if not cells.used:
-        return Matches(c, T, nothing, top, inside)
+        return found
     lost = nothing & (cells.size > 0)
-    return Matches(
-        np.where(nothing, cells.size, c),
-        T | nothing & cells.own,
-        nothing,
-        np.where(lost, 1 / np.maximum(cells.size, 1), top),
-        inside,
+    return found._replace(
+        c=np.where(nothing, cells.size, found.c),
+        hits=np.where(nothing, cells.own, found.hits),
+        one=np.where(nothing, cells.one, found.one),
+        top=np.where(lost, 1 / np.maximum(cells.size, 1), found.top),
     )
 
 

@@ -8,7 +8,7 @@ a stretch of each one's order. A released value that is NaN lies in every interv
 come last. Derivation: ``docs/identification.md``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import (
     LARGEST,
     LEADERS,
+    ONE,
     TOP,
     Cells,
     Matches,
@@ -64,6 +65,12 @@ class Windows(NamedTuple):
         m, n_targets = self.first.shape[0], self.first.shape[1] - 1
         start, stop = (ends.reshape(m, n_targets).T for ends in (self.start, self.stop))
         return np.ascontiguousarray(start), np.ascontiguousarray(stop)
+
+    def of_release(self, l: int) -> "Windows":
+        """Those of one release."""
+        at = slice(*self.first[l, [0, -1]])
+        first = self.first[[l]] - at.start
+        return Windows(self.order[[l]], first, self.start[at], self.stop[at])
 
 
 def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
@@ -166,6 +173,30 @@ BOX = float("inf")
 ROUND = 1.0  # ellipses; `radii.decided` has moved the ends, so that their rim is in or out
 
 
+class OwnRows(NamedTuple):
+    """The rows of each target: its record, or all records of its person."""
+
+    rows: Ints  # those of a target stand one after the other
+    first: Ints  # (n_t,): where
+    many: Ints  # (n_t,): how many; 0: the target is not in the file
+    person: Ints | None  # (n,): person of each row; None: each is one
+
+    @classmethod
+    def of(cls, place: Ints, person: Ints | None = None, whose: Ints | None = None) -> "OwnRows":
+        """Records of targets, -1: none; or all rows of their persons, who may have none."""
+        if person is None or whose is None:
+            return cls(place, np.arange(len(place)), (place >= 0).astype(np.int64), None)
+        size = np.bincount(person, minlength=int(whose.max()) + 1)
+        first = np.cumsum(size) - size
+        return cls(np.argsort(person, kind="stable"), first[whose], size[whose], person)
+
+    def each(self) -> Iterator[tuple[Ints, Ints]]:
+        """Targets that have a first row, and that row; a second; and so on."""
+        for k in range(int(self.many.max(initial=0))):
+            targets = np.flatnonzero(self.many > k)
+            yield targets, self.rows[self.first[targets] + k]
+
+
 class Boxes(NamedTuple):
     """B boxes that targets have, who stands where, and how many each box holds."""
 
@@ -176,36 +207,63 @@ class Boxes(NamedTuple):
     windows: Windows | None
     N: Ints  # (m, B): records of release l in the box
     of: Ints  # (n_t,): each target's box
-    place: Ints  # (n_t,): each target's record; -1: it is not in the file
-    own: Flags  # (m, n_t): target i's record of release l lies in its box
+    own: OwnRows
     many: Ints  # (n,): records that each row of z stands for
     # what the squared distances, each in units of the interval's half width on that side, may add
     # up to: 1 for ellipses, infinite for boxes
     limit: float
 
+    def holds(self, targets: Ints, rows: Ints) -> Flags:
+        """Whether rows lie in the boxes of targets, row by row in each release, (m, ...)."""
+        box = self.of[targets]
+        inside = _inside(self.keys, box, rows, self.limit)
+        return np.asarray((self.z[:, rows] == self.u[box]) & inside)
+
+    def candidates(self) -> tuple[Ints, Ints, Ints]:
+        """Of each target and release: `c`, `hits` and `one` of `Matches`, (m, n_t)."""
+        hits = np.zeros((len(self.z), len(self.of)), np.int64)
+        for targets, rows in self.own.each():
+            hits[:, targets] += self.holds(targets, rows)
+        return self.N[:, self.of], hits, self._one()[:, self.of]
+
+    def _one(self) -> Ints:
+        """The person whose all records of a box are, (m, B): as of `Matches`."""
+        if self.own.person is None:
+            return np.where(self.N == 1, 0, -1)
+        leaders = [no_leaders(len(self.u), 1) for _ in self.z]
+        for l, whose in enumerate(leaders):  # in one release whoever matches leads
+            alike = (self.N[[l]].T > 0).astype(np.int64)
+            _pool(self._in_release(l), Weights.ranked(alike, alike), [None], whose)
+        return np.stack([whose[:, 0, ONE] for whose in leaders])
+
+    def _in_release(self, l: int) -> "Boxes":
+        keys = [key._replace(value=key.value[[l]]) for key in self.keys]
+        windows = self.windows and self.windows.of_release(l)
+        return self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
+
 
 def box_up(
-    u: Ints, z: Ints, place: Ints, keys: Sequence[NumericKey], *, limit: float = BOX
+    u: Ints, z: Ints, own: OwnRows, keys: Sequence[NumericKey], *, limit: float = BOX
 ) -> Boxes:
     """Sort the releases, and count the records in every target's box.
 
-    ``u``, ``place``: each target's exact key and record. Without numeric keys a box is an exact
+    ``u``: each target's exact key. Without numeric keys a box is an exact
     key, all of which are numbered; ``limit``: `ROUND` makes ellipses. Time
     O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
     """
     limit = limit if len(keys) > 1 else BOX
     of, many = np.arange(len(u)), np.ones(z.shape[1], dtype=np.int64)
-    own = (place >= 0) & (z[:, place] == u) & _inside(keys, of, place, limit)
     if not keys:
         exact = np.arange(u.max() + 1)
-        return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, place, own, many, limit)
+        return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, own, many, limit)
     two = len(keys) == 2 and limit == BOX
-    windows = windows_of(u, z, keys) if len(z) > 1 or not two else None  # or nobody will pool
+    looked_at = len(z) > 1 or not two or own.person is not None  # else nobody will pool
+    windows = windows_of(u, z, keys) if looked_at else None
     if windows is None or (two and (windows.stop - windows.start).sum() > LONG * z.size):
         N = _counts_of_two(u, z, keys)
     else:
         N = _counts(windows, keys, limit)
-    return Boxes(u, z, keys, windows, N, of, place, own, many, limit)
+    return Boxes(u, z, keys, windows, N, of, own, many, limit)
 
 
 def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
@@ -230,8 +288,9 @@ def match_each(boxes: Boxes, D: Array, cells: Cells) -> Matches:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = [np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N)]
-    c, top, inside = (x.take(boxes.of, axis=1) for x in (boxes.N, *chances))
-    return settle(c, boxes.own, top, inside, cells)
+    top, inside = (x.take(boxes.of, axis=1) for x in chances)
+    c, hits, one = boxes.candidates()
+    return settle(Matches(c, hits, one, c == 0, top, inside), cells)
 
 
 def match_pooled(
@@ -263,16 +322,20 @@ def match_pooled(
     weights = Weights.of(counted, scale)
     leaders = no_leaders(len(boxes.u), len(contests))
     _pool(boxes, weights, contests, leaders)
-    c_of, top_of = leaders.T[[LEADERS, TOP]]
-    T = np.zeros((len(contests), len(boxes.of)), np.bool_)
-    attained(np.ascontiguousarray(boxes.own.T), boxes.of, weights, leaders, T)
+    c_of, top_of, one_of = leaders.T[[LEADERS, TOP, ONE]]
+    hits = np.zeros((len(contests), len(boxes.of)), np.int64)
+    for targets, own in boxes.own.each():
+        inside = np.ascontiguousarray(boxes.holds(targets, own).T)
+        attained(inside, targets, boxes.of, weights, leaders, hits)
     for b, a in doubts(leaders, m):
         match = (boxes.z == boxes.u[b]) & _inside(boxes.keys, b, slice(None), boxes.limit)
         rows, pattern = np.unique(match, axis=1, return_inverse=True)
-        best = largest_sums(rows, counted[:, b], contests[a])
-        c_of[a, b] = boxes.many[best[pattern]].sum()
-        T[a, boxes.of == b] = best[pattern][boxes.place[boxes.of == b]]
-    T &= boxes.place >= 0
+        best = largest_sums(rows, counted[:, b], contests[a])[pattern]
+        who = np.unique(_persons(boxes)[best])
+        c_of[a, b], one_of[a, b] = boxes.many[best].sum(), who[0] if len(who) == 1 else -1
+        hits[a, boxes.of == b] = 0
+        for targets, own in boxes.own.each():
+            hits[a, targets] += best[own] & (boxes.of[targets] == b)
     nothing = boxes.N == 0
     present = np.divide(boxes.N, D, out=np.full(D.shape, float(cells.certain)), where=~nothing)
     pooled = []
@@ -281,8 +344,15 @@ def match_pooled(
         top = np.where(c_of[a] > 0, top_of[a] / scale, 0.0) / len(kept)
         missed, inside = (x[kept].mean(axis=0)[boxes.of] for x in (nothing, present))
         top = top[boxes.of] + share_of_cell(missed, cells)
-        pooled.append(settle(c_of[a][boxes.of], T[a], top, inside, cells))
+        c, one = c_of[a][boxes.of], one_of[a][boxes.of]
+        pooled.append(settle(Matches(c, hits[a], one, c == 0, top, inside), cells))
     return pooled
+
+
+def _persons(boxes: Boxes) -> Ints:
+    """The person of each row; -1: it stands for records of several."""
+    each = np.arange(boxes.z.shape[1]) if boxes.own.person is None else boxes.own.person
+    return np.where(boxes.many == 1, each, -1)
 
 
 def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
@@ -320,9 +390,9 @@ def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leader
     """Find who leads, by whatever keys there are."""
     from .match_counts import no_matches, pool_keys, scan, sweep
 
-    windows, keys = boxes.windows, boxes.keys
+    windows, keys, person = boxes.windows, boxes.keys, _persons(boxes)
     if windows is None:
-        pool_keys(boxes.z, boxes.many, weights, leaders)
+        pool_keys(boxes.z, boxes.many, weights, leaders, person)
     elif _slides(keys):  # one contest (release left out) after the other
         m, n = boxes.z.shape
         turns = np.lexsort((keys[0].y, np.isinf(keys[0].low), boxes.u))
@@ -332,13 +402,13 @@ def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leader
             ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
             rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
             slid = windows.order[kept], *ends
-            sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a)
+            sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a, person)
     else:  # all contests at once
         records = _stacked(keys, [key.value.T for key in keys])
         by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records
         visits = np.argsort(-weights.share, axis=1)  # smallest N first
         rows = _by_window(windows, keys)
-        scan(by_record, windows, rows, boxes.limit, visits, weights, leaders)
+        scan(by_record, windows, rows, boxes.limit, visits, weights, leaders, person)
 
 
 def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Array, ...]:

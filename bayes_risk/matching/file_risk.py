@@ -133,8 +133,9 @@ def identification_risk_of_files(
     *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, up to
     30 (m + 1) n bytes of codes, no values, in a temporary folder that goes with the call
     (``docs/identification.md``). Each file is read in a process of its own, as by `read_table`, so
-    that a damaged one cannot end this process. What files show without a model (`exposure`) is not
-    counted: it looks at all columns.
+    that a damaged one cannot end this process. Each record counts as a person of its own: there is
+    no ``person``, so give panels and households to `identification_risk`. What files show without a
+    model (`exposure`) is not counted: it looks at all columns.
 
     *References*: those of `identification_risk`.
     """

@@ -10,7 +10,7 @@ from scipy.special import bdtrc
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.equality import place_of
+from bayes_risk.data.equality import coded, place_of
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
@@ -60,6 +60,35 @@ def check_person(person: str | None, keys: Sequence[str]) -> None:
         raise InputError(f"person={person!r} is a key too; leave it out of known and synthesized")
 
 
+def persons_sought(sought: "Targets", tables: Tables) -> Ints | None:
+    """Each target's person, (n_t,), numbered as in the original, others after them."""
+    name, of_record, known = str(tables.person), tables.of_person(0), sought.place >= 0
+    if of_record is None:
+        return None
+    if not sought.outside or (name not in sought.frame and known.all()):
+        return of_record[sought.place]
+    if name not in sought.frame:
+        raise InputError(
+            f"targets has no column {name!r}, and some of its rows are none of the original's, so "
+            "that nobody can tell whose they are; give it that column"
+        )
+    columns = [tables.frames[0][name], sought.frame[name]]
+    found = coded(name, columns, ["the original", "targets"])
+    if found.refusal:
+        raise InputError(found.refusal)
+    person = np.arange(found.size) + tables.n_persons  # of each code
+    person[found.codes[0]] = of_record
+    persons = np.asarray(person[found.codes[1]])
+    if not found.codes[1].all():
+        raise InputError(f"person={name!r} is missing in targets; give each its person's number")
+    if (persons[known] != of_record[sought.place[known]]).any():
+        raise InputError(
+            f"targets and the original name other persons ({name}) under the same label; give "
+            "records of the original their own label and person"
+        )
+    return persons
+
+
 def checked_flag(name: str, value: Any) -> bool:
     """A truth value."""
     if not isinstance(value, bool):
@@ -81,20 +110,18 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
 class Targets(NamedTuple):
     """Whom the intruder looks for: their key values, and their records (-1: not in the file).
 
-    ``outside``: rows of a table of their own; else those of the original, ``rows``.
+    ``outside``: rows of a table of their own.
     """
 
     frame: pd.DataFrame
     place: Ints
-    rows: Ints
     outside: bool = False
 
 
 def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> Targets:
     """The targets: all records, some of them, or rows of another table."""
     if targets is None:
-        every = np.arange(len(original))
-        return Targets(original, every, every)
+        return Targets(original, np.arange(len(original)))
     if isinstance(targets, pd.DataFrame):
         return _from_outside(original, targets, keys)
     if isinstance(targets, str) or not isinstance(targets, Collection | np.ndarray | pd.Series):
@@ -105,7 +132,7 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
     place = rows_named(targets, original.index, "targets")
     if len(np.unique(place)) < len(place):
         raise InputError("targets names some records twice; name each of them once")
-    return Targets(original.iloc[place], place, place)
+    return Targets(original.iloc[place], place)
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
@@ -126,7 +153,7 @@ def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[
                 "of labels, those of other people being none of the original's"
             )
     place = original.index.get_indexer(targets.index)
-    return Targets(targets, place, place, outside=True)
+    return Targets(targets, place, outside=True)
 
 
 def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Flags, Ints
-from bayes_risk._core.matching import LEADERS, MARK, PRIME, RIVAL, TOP
+from bayes_risk._core.matching import LEADERS, MARK, ONE, PRIME, RIVAL, TOP
 
 
 class MatchCounts(NamedTuple):
@@ -40,7 +40,7 @@ def no_matches(n: int, m: int) -> MatchCounts:
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(matches, turns, windows, weights, leaders, a):
+def sweep(matches, turns, windows, weights, leaders, a, person):
     """Pool boxes that have one numeric key, in turn of its value: windows slide. Contest a."""
     order, start, stop = windows
     m = start.shape[1]
@@ -48,7 +48,7 @@ def sweep(matches, turns, windows, weights, leaders, a):
     for i in turns:
         for l in range(m):
             slide(matches, order[l], l, low, high, start[i, l], stop[i, l])
-        lead(matches, leaders, i, a, weights)
+        lead(matches, leaders, i, a, weights, person)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -141,7 +141,7 @@ def move(matches, j, l, enters):
 
 
 @numba.njit(cache=True, nogil=True)
-def lead(matches, leaders, i, a, weights):
+def lead(matches, leaders, i, a, weights, person):
     """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
 
     In the bucket of all releases that have a match everybody has the same sum.
@@ -154,12 +154,17 @@ def lead(matches, leaders, i, a, weights):
             break
         many = matches.size[k]
         for q in range(min(many, 1) if k == live else many):
+            who = person[matches.bucket[k, q]]
+            for other in range(1, many if k == live else 0):
+                if person[matches.bucket[k, other]] != who:
+                    who = -1
+                    break
             s, r = total(matches.inside, matches.bucket[k, q], share, residue, i)
-            enter(leaders, i, a, s, r, m, many if k == live else 1)
+            enter(leaders, i, a, s, r, m, many if k == live else 1, who)
 
 
 @numba.njit(cache=True, nogil=True)
-def scan(boxes, windows, rows, limit, visits, weights, leaders):
+def scan(boxes, windows, rows, limit, visits, weights, leaders, person):
     """Pool boxes that have several numeric keys: windows are looked through, smallest N first.
 
     Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
@@ -180,7 +185,7 @@ def scan(boxes, windows, rows, limit, visits, weights, leaders):
                     if holds(rows, i, l, q, limit) and locate(
                         boxes, limit, i, order[l, q], visits, v, inside
                     ):
-                        contend(leaders, i, inside, 0, share, residue, 1)
+                        contend(leaders, i, inside, 0, share, residue, 1, person[order[l, q]])
             rest -= share[i, l]
 
 
@@ -220,26 +225,28 @@ def less(s, r, inside, j, l, share, residue, i):
 
 
 @numba.njit(cache=True, nogil=True)
-def contend(leaders, i, inside, j, share, residue, many):
+def contend(leaders, i, inside, j, share, residue, many, who):
     """Let the records of row j into every contest of box i where they match at all."""
     m = share.shape[1]
     s, r = total(inside, j, share, residue, i)
-    enter(leaders, i, 0, s, r, m, many)
+    enter(leaders, i, 0, s, r, m, many, who)
     for a in range(1, leaders.shape[1]):
         s_a, r_a = less(s, r, inside, j, a - 1, share, residue, i)
         if r_a > 0:
-            enter(leaders, i, a, s_a, r_a, m, many)
+            enter(leaders, i, a, s_a, r_a, m, many, who)
 
 
 @numba.njit(cache=True, nogil=True)
-def enter(leaders, i, a, s, r, m, many):
+def enter(leaders, i, a, s, r, m, many, who):
     """Let `many` records of one sum into contest a: s are its digits, r its residue."""
     top = leaders[i, a, TOP]
     if r == leaders[i, a, MARK] and s > top - m:
         leaders[i, a, LEADERS] += many
         leaders[i, a, TOP] = max(top, s)
+        leaders[i, a, ONE] = who if leaders[i, a, ONE] == who else -1
     elif s - m >= top:
         leaders[i, a, LEADERS], leaders[i, a, TOP], leaders[i, a, MARK] = many, s, r
+        leaders[i, a, ONE] = who
     elif s > top - m:
         leaders[i, a, RIVAL] = max(leaders[i, a, RIVAL], s)
 
@@ -254,20 +261,21 @@ def over(leaders, i, rest, m):
 
 
 @numba.njit(cache=True, nogil=True)
-def attained(inside, of, weights, leaders, out):
-    """Whether row j has the largest sum of box of[j], in every contest."""
+def attained(inside, targets, of, weights, leaders, hits):
+    """Count row j for its target, in every contest in which it has the largest sum of the box."""
     share, residue, _ = weights
     m = inside.shape[1]
-    for j in range(len(of)):
-        i = of[j]
+    for j in range(len(targets)):
+        i = of[targets[j]]
         s, r = total(inside, j, share, residue, i)
         for a in range(leaders.shape[1]):
             s_a, r_a = (s, r) if a == 0 else less(s, r, inside, j, a - 1, share, residue, i)
-            out[a, j] = r_a == leaders[i, a, MARK] and s_a > leaders[i, a, TOP] - m
+            if r_a == leaders[i, a, MARK] and s_a > leaders[i, a, TOP] - m:
+                hits[a, targets[j]] += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def pool_keys(z, many, weights, leaders):
+def pool_keys(z, many, weights, leaders, person):
     """Pool keys row by row, each of which may hold another key in every release."""
     share, residue, _ = weights
     m, n = z.shape
@@ -279,4 +287,4 @@ def pool_keys(z, many, weights, leaders):
                 inside[0, k] = z[k, j] == z[l, j]
                 first = k if inside[0, k] else first
             if first == l and z[l, j] >= 0:
-                contend(leaders, z[l, j], inside, 0, share, residue, many[j])
+                contend(leaders, z[l, j], inside, 0, share, residue, many[j], person[j])

@@ -29,7 +29,7 @@ from bayes_risk.data.microdata import MAX_LEVELS, same_records
 from bayes_risk.data.parquet import CURE
 from bayes_risk.release.tables import check_unchanged
 
-from .boxes import BOX, Boxes, match_each, match_pooled
+from .boxes import BOX, Boxes, OwnRows, match_each, match_pooled
 from .input import check_discrete, checked_keys, release_tables
 from .parquet_files import ParquetTable
 
@@ -66,8 +66,8 @@ class Tally(NamedTuple):
     # n, profiles: targets; distinct (key, set of releases) that records show, and that targets hold
     n: int
     profiles: int
-    # shape (R, 5): targets with K = 1, with F = 1, with c = 1, with no match, with c > 0: of each
-    # release, pooled, and, for m > 2, pooled without each of them
+    # shape (R, 4): targets with K = 1, with F = 1, with no match, with c > 0: of each release,
+    # pooled, and, for m > 2, pooled without each of them
     counts: Ints
     chances: tuple[Chances, ...]
 
@@ -371,15 +371,16 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
     place = np.flatnonzero(targets)
     n, of = targets[place], key[place]
     exact = np.arange(N.shape[1])
-    z, own = np.where(shows, key, -1), shows[:, place]
-    boxes = Boxes(exact, z, (), None, N, of, place, own, records, BOX)
-    cells = Cells(size[place], np.ones(len(place), np.bool_), fallback, certain=True)
+    z, own = np.where(shows, key, -1), OwnRows.of(place)
+    boxes = Boxes(exact, z, (), None, N, of, own, records, BOX)
+    held = size[place]
+    cells = Cells(held, np.ones_like(held), np.where(held == 1, 0, -1), fallback, certain=True)
     D = N.astype(float)
     each = match_each(boxes, D, cells)
     counts, chances = [], []
     apart = [Matches(*row) for row in zip(*each, strict=True)]
     for found in [*apart, *match_pooled(boxes, D, each, cells)]:
-        flags = found.K, found.F, found.c == 1, found.no_match, found.c > 0
+        flags = found.K, found.F, found.no_match, found.c > 0
         counts.append([n[flag].sum() for flag in flags])
-        chances.append(Chances.of(found.c[found.T], n[found.T]))
+        chances.append(Chances.of(found.c, n * found.hits))
     return Tally(int(n.sum()), profiles, np.array(counts), tuple(chances))

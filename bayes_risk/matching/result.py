@@ -17,6 +17,7 @@ from .replicates import error_between, error_of_draws
 from .words import Matching, measures
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
+STORED = (*BY_TABLE, "hits", "one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -71,25 +72,36 @@ class IdentificationRisk(Sought, Drawn):
         Targets that have a record in the file.
     c : ndarray of int64, shape (n, m)
         Number of candidates in each release. 0: nothing matched, and no fallback; or no claim.
+    hits : ndarray of int64, shape (n, m)
+        How many of the candidates are the target's: records of their person, else 0 or 1.
+    one : ndarray of int64, shape (n, m)
+        The person whose all candidates are, as numbered in ``person``; -1: of several, or none.
+        Where each record is a person, at least 0 for one candidate.
     T, K, F : ndarrays of bool, shape (n, m)
-        True record among the candidates; single and true; single and false.
+        True record among the candidates; single and true; single and false. Of persons with several
+        records: a record of theirs; all candidates are theirs; all are another person's.
     no_match : ndarray of bool, shape (n, m)
         No record of the release has the target's full key (with or without fallback).
     outside : ndarray, shape (n, m)
         Pr(J = n + 1), that the target is not in the file.
-    pooled_c, pooled_T, pooled_K, pooled_F, pooled_no_match, pooled_outside : ndarrays, shape (n,)
+    pooled_c, pooled_hits, pooled_one, pooled_T, pooled_K, pooled_F : ndarrays, shape (n,)
+    pooled_no_match, pooled_outside : ndarrays, shape (n,)
         The same after pooling; ``pooled_no_match``: in no release.
     baseline : ndarray, shape (n,)
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
     """
 
+    hits: Ints
+    one: Ints
     T: Flags
     K: Flags
     F: Flags
     no_match: Flags
     outside: Array
     pooled_c: Ints
+    pooled_hits: Ints
+    pooled_one: Ints
     pooled_T: Flags
     pooled_K: Flags
     pooled_F: Flags
@@ -133,13 +145,14 @@ class IdentificationRisk(Sought, Drawn):
     @property
     def each(self) -> Array:
         """Measures of each table, shape (m, 7)."""
-        tables = zip(self.c.T, self.T.T, self.no_match.T, strict=True)
-        return np.array([_measures(*table) for table in tables])
+        found = (self.c, self.hits, self.K, self.F, self.no_match)
+        return np.array([_measures(*table) for table in zip(*(x.T for x in found), strict=True)])
 
     @property
     def pooled(self) -> Array:
         """Measures of the pooled probabilities, shape (7,)."""
-        return _measures(self.pooled_c, self.pooled_T, self.pooled_no_match)
+        found = (self.pooled_c, self.pooled_hits, self.pooled_K, self.pooled_F)
+        return _measures(*found, self.pooled_no_match)
 
     @property
     def records(self) -> pd.DataFrame:
@@ -151,13 +164,13 @@ class IdentificationRisk(Sought, Drawn):
         release), ``mcse`` (standard error over releases of the per-release T/c; NaN for one).
         """
         columns = {
-            "probability": self.pooled_T / np.maximum(self.pooled_c, 1),
+            "probability": self.pooled_hits / np.maximum(self.pooled_c, 1),
             "candidates": self.pooled_c,
             "true_match": self.pooled_K,
             "false_match": self.pooled_F,
             "outside": self.pooled_outside,
             "baseline": self.baseline,
-            "mcse": error_between((self.T / np.maximum(self.c, 1)).T, self.release_of),
+            "mcse": error_between((self.hits / np.maximum(self.c, 1)).T, self.release_of),
         }
         return pd.DataFrame(columns, index=self.index)
 
@@ -190,8 +203,9 @@ class IdentificationRisk(Sought, Drawn):
 
     def _whom(self) -> str:
         if self.in_file.all():
-            return f"{self.n:,} records"
-        return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
+            return self._records()
+        inside = f"({int(self.in_file.sum()):,} of them in the file)"
+        return f"{self.n:,} targets{self._of_persons()} {inside}"
 
     def tables(self) -> dict[str, Table]:
         """Match measures, and the records at highest risk, by label.
@@ -235,11 +249,10 @@ class IdentificationRisk(Sought, Drawn):
         }
 
 
-def _measures(c: Ints, T: Flags, no_match: Flags) -> Array:
+def _measures(c: Ints, hits: Ints, K: Flags, F: Flags, no_match: Flags) -> Array:
     """File-level measures of one release, or pooled."""
-    single = c == 1
-    counts = [int(flags.sum()) for flags in (T & single, ~T & single, single, no_match, c > 0)]
-    return measures(len(c), Chances.of_targets(c, T).expected(), *counts)
+    counts = [int(flags.sum()) for flags in (K, F, no_match, c > 0)]
+    return measures(len(c), Chances.of_targets(c, hits).expected(), *counts)
 
 
 NOBODYS = "Rows do not correspond to records, so matches are neither right nor wrong."
@@ -262,19 +275,25 @@ class MatchCounts(Sought):
         As of `IdentificationRisk`.
     c : ndarray of int64, shape (n, m)
         Rows of each release that match.
+    one : ndarray of bool, shape (n, m)
+        Whether they are one row, or rows of one person where the file names persons.
     sizes : ndarray of int64, shape (1 + m,)
         Records of the original, and rows of each release.
     others : ndarray of int64, shape (n,)
-        Records of the original that match, without the target's own.
+        Records of the original that match, without the target's own: those of their person.
+    own : ndarray of int64, shape (n,)
+        How many records the target has in the original: 0 or 1, or those of their person.
     """
 
+    one: Flags
     sizes: Ints
     others: Ints
+    own: Ints
 
     @property
     def replicated(self) -> Flags:
         """Targets whom a single row matches and nobody else in the original, shape (n, m)."""
-        return np.asarray((self.c == 1) & (self.in_file & (self.others == 0))[:, None])
+        return np.asarray(self.one & (self.in_file & (self.others == 0))[:, None])
 
     def summary(self) -> pd.DataFrame:
         """File level: one row per release ``1 .. m``, their ``mean`` and its error ``mcse``.
@@ -286,7 +305,7 @@ class MatchCounts(Sought):
         know nothing of the target: equal on average if the release knows nothing either.
         """
         n, *N = self.sizes.tolist()
-        drawn, rest = [min(size, n - 1) for size in N], n - self.in_file
+        drawn, rest = [min(size, self.drawn) for size in N], n - self.own
         each = [_by_number(c, size, size) for c, size in zip(self.c.T, N, strict=True)]
         counts = np.column_stack([each, self.replicated.sum(axis=0)])
         thin = [_by_number(*rows) for rows in zip(self.c.T, N, drawn, strict=True)]
@@ -298,6 +317,11 @@ class MatchCounts(Sought):
             index=pd.Index(names, dtype=object, name="release"),
             columns=list(MATCHED),
         )
+
+    @property
+    def drawn(self) -> int:
+        """Most rows that are drawn: as many as everybody's other records in the original."""
+        return int(self.sizes[0]) - max(1, int(self.own.max()))
 
     @property
     def records(self) -> pd.DataFrame:
@@ -315,7 +339,7 @@ class MatchCounts(Sought):
             "no_match": (self.c == 0).sum(axis=1),
             "candidates": self.c.mean(axis=1),
             "mcse": error_between(self.c.T.astype(float), None),
-            "expected": np.mean(N) * self.others / np.maximum(n - self.in_file, 1),
+            "expected": np.mean(N) * self.others / np.maximum(n - self.own, 1),
             "others": self.others,
         }
         return pd.DataFrame(columns, index=self.index)
@@ -340,9 +364,10 @@ class MatchCounts(Sought):
         table = Table(
             note=NOBODYS,
             caption=(
-                f"Of {self.n:,} targets, those whom so many rows match, the average, and those "
-                "whom a single row matches and nobody else in the original. Thinned: of at most "
-                f"{self.sizes[0] - 1:,} rows at random; others: of as many other records."
+                f"Of {self.n:,} targets{self._of_persons()}, those whom so many rows match, the "
+                "average, and those whom a single row matches and nobody else in the original. "
+                f"Thinned: of at most {self.drawn:,} rows at random; others: of as many other "
+                "records."
             ),
             frame=rows,
             head="Release",
@@ -359,8 +384,8 @@ class MatchCounts(Sought):
             for none, one, many in rows.iloc[[-4, -2, -1], [0, 1, 3]].to_numpy()
         )
         return (
-            f"{NOBODYS} Of {counted(self.n, 'target')}, by {', '.join(keys)}, in "
-            f"{self.searched()}: {found}. Thinned to at most {self.sizes[0] - 1:,} rows, "
+            f"{NOBODYS} Of {counted(self.n, 'target')}{self._of_persons()}, by {', '.join(keys)}, "
+            f"in {self.searched()}: {found}. Thinned to at most {self.drawn:,} rows, "
             f"{thinned}; of as many of the other records of the original, {others}."
         )
 

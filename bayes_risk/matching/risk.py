@@ -23,7 +23,7 @@ from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.tables import Released, Tables
 
-from .boxes import BOX, ROUND, Boxes, NumericKey, box_up, match_each, match_pooled
+from .boxes import BOX, ROUND, Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
 from .input import (
     Key,
     Targets,
@@ -33,6 +33,7 @@ from .input import (
     checked_keys,
     checked_missing,
     checked_targets,
+    persons_sought,
     reason_key,
     release_tables,
     rows_correspond,
@@ -40,7 +41,7 @@ from .input import (
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
-from .result import BY_TABLE, IdentificationRisk, MatchCounts, Matched
+from .result import STORED, IdentificationRisk, MatchCounts, Matched
 from .words import Strategy
 
 SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
@@ -83,7 +84,7 @@ def compared(
     else:
         parts = _numbers(name, tables)
     column, shown = parts[0], [parts[l] for l in files]
-    y = parts[-1] if sought.outside else column[sought.rows]
+    y = parts[-1] if sought.outside else column[sought.place]
     value = column[None] if unsynthesized else np.stack(shown)
     if within is None:
         lost, gone = y == 0, value == 0
@@ -142,7 +143,7 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
 class KeySet(NamedTuple):
     """Keys of n_t targets and of n rows in m releases."""
 
-    place: Ints  # (n_t,): each target's record; -1: it is not in the file
+    own: OwnRows
     u: Ints  # (n_t,): numbers of exact keys
     z: Ints  # (m, n): of released ones, -1 where no target has it
     numeric: Sequence[NumericKey]  # keys compared as numbers
@@ -150,13 +151,14 @@ class KeySet(NamedTuple):
     def boxes(self, limit: float, releases: Ints | slice = slice(None)) -> Boxes:
         """Who matches in some of the releases; ``limit``: see `Boxes`."""
         numeric = [key._replace(value=key.value[releases]) for key in self.numeric]
-        return box_up(self.u, self.z[releases], self.place, numeric, limit=limit)
+        return box_up(self.u, self.z[releases], self.own, numeric, limit=limit)
 
 
 def key_sets(
     tables: Tables,
     files: Sequence[int],
     sought: Targets,
+    own: OwnRows,
     keys: tuple[Sequence[str], Sequence[str]],
     rules: Rules,
     also: Sequence[Key],
@@ -172,7 +174,7 @@ def key_sets(
         number, level = compared(name, tables, files, sought, rules, us)
         numeric[us] += [] if number is None else [number]
         exact[us] += [] if level is None else [level]
-    place, m, n_t = sought.place, len(files), len(sought.place)
+    m, n_t = len(files), len(sought.place)
     n = int(tables.sizes[files[0]])
     kept, every = Combinations(n_t + n), Combinations(n_t + m * n)  # targets first, then records
     for key in exact[True]:
@@ -184,8 +186,8 @@ def key_sets(
     u, z = number_keys(every.number[:n_t], every.number[n_t:].reshape(m, n))
     u_us, z_us = number_keys(of_target, of_record.reshape(1, n))
     wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
-    of_all = KeySet(place, u, z, [*wide, *numeric[False]])
-    return of_all, KeySet(place, u_us, z_us, numeric[True])
+    of_all = KeySet(own, u, z, [*wide, *numeric[False]])
+    return of_all, KeySet(own, u_us, z_us, numeric[True])
 
 
 def claimed(found: Matches, strategy: Strategy) -> Matches:
@@ -200,7 +202,8 @@ def claimed(found: Matches, strategy: Strategy) -> Matches:
         claims = found.inside + found.top >= 1 - SAME
     else:
         claims = found.inside > (1 - float(strategy)) * (1 + SAME)
-    return found._replace(c=np.where(claims, found.c, 0), T=found.T & claims)
+    one = np.where(claims, found.one, -1)
+    return found._replace(c=found.c * claims, hits=found.hits * claims, one=one)
 
 
 class Choices(NamedTuple):
@@ -343,9 +346,11 @@ def identification_risk(
         Whether row i of a release is record i; by default where there are as many. Rows that are
         nobody's, fresh draws of every column, may be of any number and in any order.
     person : str, optional
-        The column that names persons of several records. Who has a record that is matched uniquely
-        and correctly is matched (with all records as targets); `exposure` counts persons likewise;
-        matches are counted by record.
+        The column that names persons of several records, in a table of targets too where some are
+        in no file. All records of the target's person are right: of the c_i candidates any of
+        theirs is a hit, T/c is their share, K says that all are theirs, F that all are another
+        person's, and the baseline is their share of the N_us. Who has a record that is matched
+        uniquely and correctly is matched. Not offered with a population, which counts people.
 
     Returns
     -------
@@ -446,8 +451,7 @@ def identified(
     if isinstance(releases, Replicates):
         return found, tables
     exposure = exposure_of_tables(tables, [*how.known, *how.synthesized])
-    person = tables.of_person(0) if how.targets is None else None
-    return replace(found, exposure=exposure, person=person), tables
+    return replace(found, exposure=exposure), tables
 
 
 def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tuple[Matched, Tables]:
@@ -467,6 +471,13 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     people = sought.frame if sought.outside else None
     tables = release_tables(original, releases, known, synthesized, own, people)
     tables.by_person(how.person)
+    if population is not None and tables.n_persons < tables.n:
+        raise InputError(
+            f"population counts people, and some have several records by person={how.person!r}; "
+            "give one record of each, or leave out population or person"
+        )
+    whose = persons_sought(sought, tables)
+    own_rows = OwnRows.of(sought.place, tables.of_person(0), whose)
     rules = Rules(within, lost, choices.closed)
     same: dict[str, Any] = {
         "index": sought.frame.index,
@@ -475,26 +486,26 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         "shape": choices.shape,
         "closed": choices.closed,
         "missing": {name: how for name, how in lost.items() if how != "level"},
-        "in_file": sought.place >= 0,
+        "in_file": own_rows.many > 0,
+        "person": whose,
     }
     if not own:
-        N = []
+        nobodys, tallies = own_rows._replace(many=np.zeros_like(own_rows.many)), []
         for l in range(tables.m + 1):
-            place = np.minimum(sought.place, tables.sizes[l] - 1)  # in the original the target's
-            boxes = key_sets(
-                tables, [l], sought._replace(place=place), ([], synthesized), rules, []
-            )[0].boxes(choices.limit)
-            N.append(boxes.N[0][boxes.of] - boxes.own[0] * (l == 0))
-        return MatchCounts(
-            sizes=tables.sizes, others=N[0], c=np.stack(N[1:], axis=1), **same
-        ), tables
+            rows = own_rows if l == 0 else nobodys._replace(person=tables.of_person(l))
+            keys_of, _ = key_sets(tables, [l], sought, rows, ([], synthesized), rules, [])
+            tallies.append([of[0] for of in keys_of.boxes(choices.limit).candidates()])
+        (in_file, mine, _), *by_file = tallies
+        c, _, one = (np.stack(of, axis=1) for of in zip(*by_file, strict=True))
+        counts = {"c": c, "one": one >= 0, "others": in_file - mine, "own": own_rows.many}
+        return MatchCounts(sizes=tables.sizes, **counts, **same), tables
     also = reason_key(reason, original, sought)
     files = range(1, tables.m + 1)
-    held, kept = key_sets(tables, files, sought, (known, synthesized), rules, also)
+    held, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
     boxes = held.boxes(choices.limit)
-    near = kept.boxes(choices.limit)
+    size, mine, one = (of[0] for of in kept.boxes(choices.limit).candidates())
     certain = population is None  # else he takes whom nothing matches to be outside
-    cells = Cells(near.N[0][near.of], near.own[0], choices.fallback and certain, certain)
+    cells = Cells(size, mine, one, choices.fallback and certain, certain)
     release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)
@@ -515,10 +526,10 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         estimated=odds.estimated,
         strategy=choices.strategy,
         **same,
-        **{name: getattr(by_release, name).T for name in BY_TABLE},
-        **{f"pooled_{name}": getattr(claims, name) for name in BY_TABLE},
+        **{name: getattr(by_release, name).T for name in STORED},
+        **{f"pooled_{name}": getattr(claims, name) for name in STORED},
         reason=reason is not None,
-        baseline=np.where(cells.own, 1 / np.maximum(cells.size, 1), 0.0),
+        baseline=cells.own / np.maximum(cells.size, 1),
         release_of=release_of,
         pooled_mcse=_jackknife(left_out, choices.strategy),
         pooled_draws_mcse=_jackknife(of_draws, choices.strategy),

@@ -27,16 +27,17 @@ COLUMNS = (
     "no_match",
     "claims",
 )
-EXPECTED = "expected_match_risk"
+EXPECTED, PERSONS = "expected_match_risk", "true_match_persons"
 MATCHES = {
     EXPECTED: "Expected correct matches",
     "true_matches": "True matches",
     "true_match_rate": "True match rate",
+    PERSONS: "Persons matched",
     "unique_matches": "Unique matches",
     "false_match_rate": "False match rate",
     "no_match": "Nothing matched",
 }
-SCREEN = (EXPECTED, "mcse", "true_match_rate", "false_match_rate")
+SCREEN = (EXPECTED, "mcse", "true_match_rate", PERSONS, "false_match_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -70,6 +71,8 @@ class Matching(MatchingSetting):
     m: Any
     each: Any  # (m, 7): measures of each table by `COLUMNS`
     pooled: Any  # (7,)
+    K: Any
+    pooled_K: Any
     baseline_expected_match_risk: Any
 
     @property
@@ -105,6 +108,7 @@ class Matching(MatchingSetting):
         ``mean`` averages the rows, the false match rate over releases where it is defined.
         Where the files are in memory two counts more, as in ``exposure``: ``identical_records``
         (same row) and ``replicated_uniques``, of all records of the original; ``pooled``: in any.
+        Where ``person`` is given ``true_match_persons``, who have a record with K = 1.
         """
         rows = pd.DataFrame(self.each, columns=list(COLUMNS))
         names = pd.Index([*range(1, self.m + 1), "mean", "pooled"], dtype=object)
@@ -120,7 +124,21 @@ class Matching(MatchingSetting):
             for name, flags in zip(("identical_records", "replicated_uniques"), seen, strict=True):
                 counts = flags.sum(axis=0)
                 table[name] = np.array([*counts, counts.mean(), flags.any(axis=1).sum()], float)
+        if (person := self.person) is not None:
+            *each, pooled = (len(np.unique(person[of])) for of in (*self.K.T, self.pooled_K))
+            table[PERSONS] = np.array([*each, np.mean(each), pooled], float)
         return table
+
+    @property
+    def n_persons(self) -> int:
+        """Number of persons looked for; of records where each is one."""
+        return int(self.n) if self.person is None else len(np.unique(self.person))
+
+    def _records(self) -> str:
+        return f"{self.n:,} records" + self._of_persons()
+
+    def _of_persons(self) -> str:
+        return "" if self.person is None else f" of {counted(self.n_persons, 'person')}"
 
     def in_words(self, keys: Sequence[str]) -> list[str]:
         """Keys in words, each with its radius: ``income (within 10 %)``."""
@@ -178,7 +196,7 @@ class Matching(MatchingSetting):
         heads = {"pooled": "pooled", "mean": f"mean of {self.m}", "without": "without release"}
         return Table(
             frame=self._by_measure(),
-            head=f"Identification risk ({self.n:,} records)",
+            head=f"Identification risk ({self._records()})",
             labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
         )
@@ -190,7 +208,7 @@ class Matching(MatchingSetting):
         return {
             "measures": Table(
                 frame=rows,
-                caption=f"{n:,} records, {self.searched()}; in brackets two standard errors.",
+                caption=f"{self._records()}, {self.searched()}; in brackets two standard errors.",
                 labels=MATCHES,
                 columns=[
                     ("Pooled", partial(_with_error, "pooled", rows)),
@@ -224,6 +242,10 @@ class Matching(MatchingSetting):
         if s:
             singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match, which "
             singles += f"is the right one for {true:,} ({percent(true / s)})."
+        if PERSONS in pooled:
+            found, persons = int(pooled[PERSONS]), counted(self.n_persons, "person")
+            share = percent(found / self.n_persons)
+            singles += f" Of {persons} {found:,} have such a record ({share})."
         return (
             f"An intruder who {self._knowledge()} would be expected to match "
             f"{number(pooled[EXPECTED], 1)}{self._errors()} of {self._whom()} "
@@ -248,7 +270,7 @@ class Matching(MatchingSetting):
         return "".join([knows, rules, *(f", and {claims}," for claims in self._claims())])
 
     def _whom(self) -> str:
-        return f"{self.n:,} records"
+        return self._records()
 
     def _rules(self) -> list[str]:
         """Rules of matching that are not the usual ones."""
@@ -327,7 +349,8 @@ def _between(row: Mapping[str, Any]) -> str:
 def measures(n: int, *found: float) -> Array:
     """File-level measures of n targets, in the order of `COLUMNS`.
 
-    ``found``: expected match risk, true and false matches, unique matches, nothing matched, claims.
+    ``found``: expected match risk, true and false matches, nothing matched, claims.
     """
-    expected, K, F, s, no_match, claims = map(float, found)
+    expected, K, F, no_match, claims = map(float, found)
+    s = K + F
     return np.array([expected, K, K / n, s, F / s if s else np.nan, no_match, claims])

@@ -47,8 +47,8 @@ def own_rows(seen: Seen) -> Iterator[Link]:
         yield from _own_rows_of(seen, OWN, free, rows[~alone], cell[~alone])
     files = [l for l in range(1, seen.m1) if l in free or l not in there]
     alone &= single | seen.tables.corresponds.all()
-    if len(files) and seen.kept and alone.sum() >= LEAST:
-        some = rows[alone][persons.one_row(who[alone])]
+    some = rows[alone][persons.one_row(who[alone])]
+    if len(files) and seen.kept and len(some) >= LEAST:
         alike = _alike(seen, files, some)
         for group in [[l] for l in files] + ([files] if len(files) > 1 else []):
             yield from _own_rows_of(seen, ALIKE, group, some, alike)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import poisson
 
-from bayes_risk._core.arrays import Flags
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
@@ -219,7 +219,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     alone, n, limit = risk.baseline_true_matches, risk.n, case.limits.true_match_rate
     text = f"{percent(rate)} of the {n:,} records would be matched uniquely and correctly"
     if isinstance(risk, IdentificationRisk) and risk.person is not None:
-        n = 1 + int(risk.person.max())
+        n = risk.n_persons
         alone = None if alone is None else int(_of_persons(risk, risk.baseline == 1).sum())
         text = f"{percent(rate)} of the {n:,} persons have a record matched uniquely and correctly"
     kept = f". Unsynthesised keys alone: {percent(alone / n)}" if alone else ""
@@ -243,12 +243,16 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
         for rate in risk.summary()["true_match_rate"].dropna():
             yield float(rate), 0.0, 0.0
         return
-    for true, false in ((risk.pooled_K, risk.pooled_F), *zip(risk.K.T, risk.F.T, strict=True)):
-        chance, found = risk.baseline * (true | false), _of_persons(risk, true)
+    who = _places(risk)
+    for one, true in ((risk.pooled_one, risk.pooled_K), *zip(risk.one.T, risk.K.T, strict=True)):
+        chance, found = risk.baseline * (one >= 0), _of_persons(risk, true)
         several = ~_of_persons(risk, chance == 1)
         none = np.ones(len(found))
-        who = np.arange(risk.n) if risk.person is None else risk.person
-        np.multiply.at(none, who, 1 - chance)
+        # of several records by which one person is claimed, the likeliest: it is one decision
+        order = np.lexsort((-chance, one, who))
+        claims = np.column_stack([who, one])[order]
+        each = order[np.append(True, (claims[1:] != claims[:-1]).any(axis=1))]
+        np.multiply.at(none, who[each], 1 - chance[each])
         expected = float((1 - none)[several].sum())
         p = float(poisson.sf((found & several).sum() - 1, expected))
         yield float(found.mean()), expected / len(found), p
@@ -256,9 +260,14 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
 
 def _of_persons(risk: IdentificationRisk, flags: Flags) -> Flags:
     """Persons of whom some record is marked; where none are named, the records."""
+    return np.bincount(_places(risk), flags) > 0
+
+
+def _places(risk: IdentificationRisk) -> Ints:
+    """Of each record its person, numbered from 0 among those looked for."""
     if risk.person is None:
-        return flags
-    return np.bincount(risk.person, flags) > 0
+        return np.arange(risk.n)
+    return np.asarray(np.unique(risk.person, return_inverse=True)[1])
 
 
 def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
