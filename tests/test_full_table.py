@@ -21,7 +21,7 @@ from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture import posterior as latent_predictive
 from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import best_first, searched
-from bayes_risk.risk.full_table.tables import Table, thinned
+from bayes_risk.risk.full_table.tables import GuessTable, thinned
 from tests.numeric_results import log_prior
 
 pytestmark = pytest.mark.check
@@ -99,7 +99,7 @@ def both_ways(fit, release, prior="uniform", **how):
     rngs = [np.random.default_rng(seed) for seed in seeds]
     each = zip(posteriors, rngs, strict=True)
     parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
-    grid = Table.of(fit.microdata.n_levels[cases.columns])
+    grid = GuessTable.of(fit.microdata.n_levels[cases.columns])
     fits, found_of = tables.tabulated(
         parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10
     )
@@ -331,7 +331,7 @@ def test_intruder_who_knows_half_of_the_records(fit, m, way):
 
 
 def test_cells_and_neighbours():
-    grid = Table.of(np.array([3, 2, 4, 3]))
+    grid = GuessTable.of(np.array([3, 2, 4, 3]))
     every = np.array(list(itertools.product(*map(range, LEVELS))))
     assert (grid.cells(every) == np.arange(72)).all() and (grid.codes(np.arange(72)) == every).all()
     assert len(grid.half(True)) * len(grid.half(False)) == 72
@@ -355,7 +355,7 @@ def test_margins_over_the_table_count_the_known_records_alone(known):
         guesses=guesses,
         known=mask,
     )
-    table = Table.of(data.n_levels)
+    table = GuessTable.of(data.n_levels)
     for u in range(2):
         log_p = tables._log_prior("marginal", data, cases, u, table)(slice(None), np.zeros(0))
         seen = df[mask & (np.arange(6) != u)]

@@ -388,7 +388,7 @@ def test_columns_that_the_pages_lack_are_damage(tmp_path, monkeypatch):
     other = lambda *given, **how: read(*given, **how | {"columns": ["b"]})  # noqa: E731
     monkeypatch.setattr(parquet_files, "read_in_parts", other)
     with pytest.raises(InputError, match="its pages are damaged"):
-        part = parquet_files.Part(str(tmp_path / "a.parquet"), 3, (), {})
+        part = parquet_files.ParquetPart(str(tmp_path / "a.parquet"), 3, (), {})
         next(parquet_files._read(part, ["a"], 2))
 
 

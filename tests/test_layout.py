@@ -260,6 +260,16 @@ def test_there_are_twelve_rooms_and_no_loose_module():
     assert len(ORDER) <= 12
 
 
+def test_a_class_name_means_one_thing():
+    classes = [
+        node.name
+        for tree in TREES.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert [name for name in set(classes) if classes.count(name) > 1] == []
+
+
 def test_no_room_has_too_many_files():
     files = [name for name in FILES if not name.endswith(".__init__")]
     rooms = [name.rpartition(".")[0] for name in files]

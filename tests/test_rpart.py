@@ -15,7 +15,7 @@ from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
-from bayes_risk.models.trees.rpart_import import Columns, imported
+from bayes_risk.models.trees.rpart_import import TreeColumns, imported
 from tests.fits import encoded, offered
 
 LEAF = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0}
@@ -315,7 +315,7 @@ def test_levels_that_a_node_does_not_hold_go_by_surrogates_then_with_the_majorit
             "models": {"y": grown},
         }
         trees = SynthpopModels.of(content).trees[0]
-        placed = imported(trees["y"], "y", Columns(data, trees), "release 1")
+        placed = imported(trees["y"], "y", TreeColumns(data, trees), "release 1")
         codes = data.encode(pd.DataFrame({"c": [c], "x": [x], "y": [0.0]}), "it")
         return placed.leaf(codes)[0]
 

@@ -17,7 +17,7 @@ from bayes_risk.app.study.sections import (
     PRIORS,
     DistributionSection,
 )
-from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
+from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, part_of, section_of
 from bayes_risk.app.study.study import SETTINGS, parse_study
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
@@ -29,7 +29,7 @@ IN_THE_TEXT = {
     *(DistributionSection, *PRIORS[1:]),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
-BASES = {ModelSection, Part, OPTIONS, SETTINGS}
+BASES = {ModelSection, DeclaredPart, OPTIONS, SETTINGS}
 
 
 def test_the_page_is_what_the_declarations_give():

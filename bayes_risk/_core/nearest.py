@@ -32,7 +32,7 @@ class Points(NamedTuple):
         return Points(self.codes[rows], self.numbers[rows])
 
 
-class Tree(NamedTuple):
+class RecordTree(NamedTuple):
     """P parts of the records, each before its two halves, with the box that it spans."""
 
     start: Ints  # (P,), of its records
@@ -50,7 +50,7 @@ class Index(NamedTuple):
     """Points in the order of a tree."""
 
     order: Ints
-    tree: Tree
+    tree: RecordTree
     points: Points
 
 
@@ -205,7 +205,7 @@ def _tree_of(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no
                     low[one, k], high[one, k], low[other, k], high[other, k]
                 )
     boxes = low_code, high_code, low, high, lost, alike
-    return order, Tree(start[:P], end[:P], right[:P], *boxes)
+    return order, RecordTree(start[:P], end[:P], right[:P], *boxes)
 
 
 @numba.njit(cache=True, nogil=True)

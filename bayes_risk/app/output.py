@@ -34,8 +34,8 @@ from bayes_risk._core.progress import signals_wait
 from bayes_risk._core.shown import visible
 from bayes_risk.data.writing import (
     USUAL,
-    Column,
-    Form,
+    FileForm,
+    WrittenColumn,
     form_of,
     in_quotes,
     write_delimited,
@@ -351,7 +351,7 @@ def _map_of(result: Any) -> dict[str, Any]:
 
 
 def write_release(
-    folder: Path, release: br.Release, *, labels: bool = False, form: Form = USUAL
+    folder: Path, release: br.Release, *, labels: bool = False, form: FileForm = USUAL
 ) -> None:
     """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
 
@@ -460,8 +460,8 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
     Cells, labels and names alike; numbers, dates and missing cells stand without quotes.
     """
     index = [table.index.get_level_values(k) for k in range(table.index.nlevels)]
-    labels = [Column("" if one.name is None else one.name, one) for one in index]
-    columns = [Column(name, table.iloc[:, j]) for j, name in enumerate(table)]
+    labels = [WrittenColumn("" if one.name is None else one.name, one) for one in index]
+    columns = [WrittenColumn(name, table.iloc[:, j]) for j, name in enumerate(table)]
     write_rows(path, [*labels, *columns], quoted)
 
 

@@ -31,7 +31,7 @@ STORED = {"single": np.float32, "short": np.float32}
 Numbers = npt.NDArray[Any]  # int64, float64, or Python's whole numbers beyond both
 
 
-class Grid(NamedTuple):
+class RoundingGrid(NamedTuple):
     """What a table's values are rounded to; ``how``: one of `SIDES`.
 
     ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision,
@@ -81,7 +81,7 @@ class Grid(NamedTuple):
         return f"multiples of {10**-self.n:,}" if self.n else "whole numbers"
 
 
-EXACT, SINGLE = Grid(), Grid("single")
+EXACT, SINGLE = RoundingGrid(), RoundingGrid("single")
 
 
 def _at_decimals(values: Array, n: int, how: str) -> Array:
@@ -118,42 +118,42 @@ def _at_digits(values: Array, n: int, how: str) -> Array:
     return found
 
 
-def _first_that_holds(grids: Iterator[Grid], values: Numbers) -> Grid | None:
+def _first_that_holds(grids: Iterator[RoundingGrid], values: Numbers) -> RoundingGrid | None:
     some = values[:: len(values) // SAMPLE + 1]
     return next((g for g in grids if g.holds(some).all() and g.holds(values).all()), None)
 
 
-def grids_of(values: Numbers) -> list[Grid]:
+def grids_of(values: Numbers) -> list[RoundingGrid]:
     """The coarsest grid of each kind that holds all values, where one does."""
     if values.dtype == object or not len(values):
         return []
     largest = float(np.abs(values.astype(np.float64)).max())
     if not 0 < largest < np.inf:
         return []
-    tens = (Grid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
-    digits = (Grid("digits", n) for n in range(1, MOST_DIGITS + 1))
+    tens = (RoundingGrid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
+    digits = (RoundingGrid("digits", n) for n in range(1, MOST_DIGITS + 1))
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
-    found += [_first_that_holds(iter([Grid(kind)]), values) for kind in STORED]
+    found += [_first_that_holds(iter([RoundingGrid(kind)]), values) for kind in STORED]
     return [grid for grid in found if grid is not None]
 
 
-def units_of(values: Numbers) -> list[Grid]:
+def units_of(values: Numbers) -> list[RoundingGrid]:
     """The largest unit of time of which all instants, in microseconds, are multiples."""
-    grid = _first_that_holds((Grid("unit", size) for size in UNITS.values()), values)
+    grid = _first_that_holds((RoundingGrid("unit", size) for size in UNITS.values()), values)
     return [] if grid is None else [grid]
 
 
 class Common(NamedTuple):
     """How the numbers of several tables are compared, and the table for which they are rounded."""
 
-    grid: Grid
+    grid: RoundingGrid
     table: int
 
 
 def common_grid(
     tables: Sequence[Numbers],
     counts: Sequence[Ints] | None = None,
-    grids: Callable[[Numbers], list[Grid]] = grids_of,
+    grids: Callable[[Numbers], list[RoundingGrid]] = grids_of,
 ) -> Common:
     """The grid at which files share most distinct values with the original, the first table.
 
@@ -180,7 +180,7 @@ def common_grid(
     return best
 
 
-def _tells(grid: Grid, values: Numbers, tables: Sequence[Numbers]) -> bool:
+def _tells(grid: RoundingGrid, values: Numbers, tables: Sequence[Numbers]) -> bool:
     """Whether a table lies on a grid of its own: others have values that do not.
 
     Zero lies on every grid and says nothing.
@@ -197,7 +197,9 @@ def _tells(grid: Grid, values: Numbers, tables: Sequence[Numbers]) -> bool:
     return False
 
 
-def _shared(tables: Sequence[Numbers], counts: Sequence[Ints], grid: Grid) -> tuple[float, float]:
+def _shared(
+    tables: Sequence[Numbers], counts: Sequence[Ints], grid: RoundingGrid
+) -> tuple[float, float]:
     """Of the files' distinct values the share among the original's, on a grid; of records alike."""
     shares, alike = [], []
     levels, place = np.unique(grid.rounded(tables[0]), return_inverse=True)
@@ -267,7 +269,7 @@ def snapped(values: Array, genuine: Array) -> Array:
     return np.asarray(distinct[place].reshape(np.shape(values)))
 
 
-def _storage(values: Numbers, least: int) -> list[Grid]:
+def _storage(values: Numbers, least: int) -> list[RoundingGrid]:
     """Grids of numbers that were stored in fewer digits than they have."""
     found = grids_of(values)
     return [g for g in found if g.kind in STORED or (g.kind == "digits" and g.n >= least)]

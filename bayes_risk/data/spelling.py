@@ -315,7 +315,7 @@ def _date(text: str, form: str) -> dt.datetime | None:
 Writing = Callable[[str], Any]
 
 
-class Form(NamedTuple):
+class Spelling(NamedTuple):
     """A way to write texts: in words, what it makes of the original's texts and of the file's.
 
     ``strong``: values that differ in it may well be different ones (codes): it is taken only if
@@ -361,18 +361,18 @@ def _dated(text: str, form: str) -> Any:
     return _folded(text) if stamp is None else int(_instants([stamp])[0])
 
 
-def _forms(known: Held, strange: Held) -> Iterator[Form]:
+def _forms(known: Held, strange: Held) -> Iterator[Spelling]:
     """Forms from mild to strong, those that some of the texts can be written in."""
     both = [*known[:MOST], *strange[:MOST]]
     mends = [partial(_mended, read=r, written=w) for r, w in MISREAD]
     mends = mends if not all(text.isascii() for text in both) else []
-    yield Form("blanks and quotes left out", _plain, _plain)
-    yield Form("accents composed", _composed, _composed)
-    yield from (Form("encoding mended", mend, mend) for mend in mends)
-    yield Form("without regard to capitals", _folded, _folded)
+    yield Spelling("blanks and quotes left out", _plain, _plain)
+    yield Spelling("accents composed", _composed, _composed)
+    yield from (Spelling("encoding mended", mend, mend) for mend in mends)
+    yield Spelling("without regard to capitals", _folded, _folded)
     for mend in (partial(_folded, first=mend) for mend in mends):
-        yield Form("encoding mended, without regard to capitals", mend, mend)
-    yield Form("without leading zeros", _unpadded, _unpadded, strong=True)
+        yield Spelling("encoding mended, without regard to capitals", mend, mend)
+    yield Spelling("without leading zeros", _unpadded, _unpadded, strong=True)
     for words, way, keys in (
         ("as numbers", partial(_counted), [{"mark": mark} for mark in ".,"]),
         ("as dates", partial(_dated), [{"form": form} for form in DATE_FORMS]),
@@ -382,7 +382,7 @@ def _forms(known: Held, strange: Held) -> Iterator[Form]:
             [one for one in read if any(not isinstance(one(text), str) for text in some[:50])]
             for some in (known, strange)
         )
-        yield from (Form(words, a, b, strong=True) for a, b in product(own, theirs))
+        yield from (Spelling(words, a, b, strong=True) for a, b in product(own, theirs))
 
 
 def _text(original: Values, file: Values) -> Respelled | str | None:
@@ -404,7 +404,7 @@ def _text(original: Values, file: Values) -> Respelled | str | None:
     return Respelled(texts, best.words)
 
 
-def _best_form(known: Held, strange: Held) -> Form | str | None:
+def _best_form(known: Held, strange: Held) -> Spelling | str | None:
     """The mildest form that explains most strange texts; its words if it merges known ones."""
     best, most, merged, merging = None, 0, 0, ""
     for form in _forms(known, strange):

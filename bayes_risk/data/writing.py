@@ -17,7 +17,7 @@ from .table import as_dates, dates_in
 from .variables import is_numeric
 
 
-class Form(NamedTuple):
+class FileForm(NamedTuple):
     """How a file is written: its dialect, and by column what missing values and dates are."""
 
     dialect: Dialect = Dialect(encoding="utf-8")
@@ -26,7 +26,7 @@ class Form(NamedTuple):
     na: Collection[str] = ()  # what means missing without quotes
 
 
-USUAL = Form()
+USUAL = FileForm()
 APART = ',;\t|"\r\n'  # may keep cells apart: text that holds one stands in quotes
 
 
@@ -37,10 +37,10 @@ def form_of(
     na: Collection[str] = (),
     days: Sequence[str] = (),
     **written: Any,
-) -> Form:
+) -> FileForm:
     """The form of a file, for the columns of a table; the usual one of files that are no CSV."""
     if file is None or kind_of(file) not in DELIMITED:
-        return Form(dates=dict.fromkeys(days, "%Y-%m-%d"))
+        return FileForm(dates=dict.fromkeys(days, "%Y-%m-%d"))
     gone = [c for c in table.columns if c in days or table[c].isna().any()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was said when it was read
@@ -60,11 +60,16 @@ def form_of(
         marked = opened.read(3) == codecs.BOM_UTF8
     if dialect.encoding == Dialect().encoding and not marked:
         dialect = dialect._replace(encoding="utf-8")
-    return Form(dialect, words, dates, na)
+    return FileForm(dialect, words, dates, na)
 
 
 def write_delimited(
-    table: pd.DataFrame, path: Path, form: Form, *, index: bool = False, index_label: str = "record"
+    table: pd.DataFrame,
+    path: Path,
+    form: FileForm,
+    *,
+    index: bool = False,
+    index_label: str = "record",
 ) -> None:
     """Write a table in a form, so that it is read back as it is; in UTF-8 what its encoding lacks.
 
@@ -81,9 +86,11 @@ def write_delimited(
         )
         return in_quotes(said) if taken else said
 
-    columns = [Column(c, table.iloc[:, j], form.words.get(str(c), "")) for j, c in enumerate(table)]
+    columns = [
+        WrittenColumn(c, table.iloc[:, j], form.words.get(str(c), "")) for j, c in enumerate(table)
+    ]
     if index:
-        columns = [Column(index_label, table.index), *columns]
+        columns = [WrittenColumn(index_label, table.index), *columns]
     for one in (encoding, "utf-8"):
         with suppress(UnicodeEncodeError):
             how: Any = {"separator": separator, "decimal": decimal, "encoding": one}
@@ -95,7 +102,7 @@ def write_delimited(
 ROWS = 10_000  # written at a time
 
 
-class Column(NamedTuple):
+class WrittenColumn(NamedTuple):
     """A column of a file: its name, its values (a Series or an Index), what a missing one is."""
 
     name: Any
@@ -110,7 +117,7 @@ def in_quotes(text: str) -> str:
 
 def write_rows(
     path: Path,
-    columns: Sequence[Column],
+    columns: Sequence[WrittenColumn],
     text: Callable[[Any], str],
     *,
     separator: str = ",",
@@ -128,7 +135,9 @@ def write_rows(
             )
 
 
-def _cells(column: Column, rows: slice, text: Callable[[Any], str], decimal: str) -> list[str]:
+def _cells(
+    column: WrittenColumn, rows: slice, text: Callable[[Any], str], decimal: str
+) -> list[str]:
     values = column.values[rows]
     if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
         of = pd.Categorical(values)

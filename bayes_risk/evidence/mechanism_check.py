@@ -34,7 +34,7 @@ TIES = 1e-9
 WITH, ORIGINAL = "with ", ", against the original"
 
 
-class Measure(NamedTuple):
+class Statistic(NamedTuple):
     """One number of each file: of which column, in words, of which kind (`SMALLEST_SD`)."""
 
     column: str
@@ -128,7 +128,7 @@ class MechanismCheck(Result):
         that made them, so that nothing is assumed unless the check fails.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Statistic, ...]
     difference: Array
     p_values: Array
     columns: tuple[str, ...]
@@ -451,7 +451,7 @@ class _Files:
             self.log_p.append(self.scored.log_release(files, self.scoring))
         self.used.update(files.source.draw_index or ())
 
-    def found(self) -> tuple[list[Measure], Array]:
+    def found(self) -> tuple[list[Statistic], Array]:
         """Measures and their values, shape (files, measures)."""
         names, values = [], []
         size = self.rows.sum() / len(self.original)
@@ -461,17 +461,17 @@ class _Files:
                 values.append(((np.sqrt(files) - np.sqrt(centre)) ** 2).sum(axis=1))
         for j, other in [*((j, -1) for j in self.made), *self.pairs]:
             what = "values" if other < 0 else f"{WITH}{self.names[other]}"
-            names += [Measure(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
+            names += [Statistic(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
         for j in self.grids:
             for words in ("genuine values", "values that nobody has", "distinct values"):
-                names.append(Measure(self.names[j], words, "count"))
+                names.append(Statistic(self.names[j], words, "count"))
         values += list(2 * np.sqrt(np.array(self.counts).T + 0.375))
         free = ~np.isin(self.scoring, list(self.used))
         if free.sum() >= FEWEST:
             log_p = np.vstack(self.log_p)[:, free].mean(axis=1)
             least = log_p[np.isfinite(log_p)].min(initial=0) - FAR
             values.append(np.where(np.isneginf(log_p), least, log_p))
-            names.append(Measure(ALL, "log p(Z)", "density"))
+            names.append(Statistic(ALL, "log p(Z)", "density"))
         return names, np.column_stack(values)
 
     def _tables_of(self, codes: Codes) -> list[Ints]:

@@ -60,7 +60,7 @@ def check_person(person: str | None, keys: Sequence[str]) -> None:
         raise InputError(f"person={person!r} is a key too; leave it out of known and synthesized")
 
 
-def persons_sought(sought: "Targets", tables: Tables) -> Ints | None:
+def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
     """Each target's person, (n_t,), numbered as in the original, others after them."""
     name, of_record, known = str(tables.person), tables.of_person(0), sought.place >= 0
     if of_record is None:
@@ -107,7 +107,7 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
         )
 
 
-class Targets(NamedTuple):
+class MatchTargets(NamedTuple):
     """Whom the intruder looks for: their key values, and their records (-1: not in the file).
 
     ``outside``: rows of a table of their own.
@@ -118,10 +118,10 @@ class Targets(NamedTuple):
     outside: bool = False
 
 
-def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> Targets:
+def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -> MatchTargets:
     """The targets: all records, some of them, or rows of another table."""
     if targets is None:
-        return Targets(original, np.arange(len(original)))
+        return MatchTargets(original, np.arange(len(original)))
     if isinstance(targets, pd.DataFrame):
         return _from_outside(original, targets, keys)
     if isinstance(targets, str) or not isinstance(targets, Collection | np.ndarray | pd.Series):
@@ -132,10 +132,12 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
     place = rows_named(targets, original.index, "targets")
     if len(np.unique(place)) < len(place):
         raise InputError("targets names some records twice; name each of them once")
-    return Targets(original.iloc[place], place)
+    return MatchTargets(original.iloc[place], place)
 
 
-def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
+def _from_outside(
+    original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]
+) -> MatchTargets:
     require_columns(targets, keys, "targets")
     if not len(targets):
         raise InputError("targets has no rows; give at least one target")
@@ -153,10 +155,10 @@ def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[
                 "of labels, those of other people being none of the original's"
             )
     place = original.index.get_indexer(targets.index)
-    return Targets(targets, place, outside=True)
+    return MatchTargets(targets, place, outside=True)
 
 
-def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key]:
+def reason_key(reason: Any, original: pd.DataFrame, sought: MatchTargets) -> list[Key]:
     """Whether a record was chosen for synthesis, as a key that is known of target and record."""
     if reason is None:
         return []

@@ -1,6 +1,6 @@
 """Compiled loops of matching in boxes: who lies in a target's box, and who leads when pooled.
 
-With one numeric key, `MatchCounts` holds, of one target at a time, ``inside[j, l]``: record j
+With one numeric key, `ReleaseMatches` holds, of one target at a time, ``inside[j, l]``: record j
 matches in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those
 that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With
 several, boxes are looked through one by one, or two counted by a tree; with none, records enter the
@@ -18,7 +18,7 @@ from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.matching import LEADERS, MARK, ONE, PRIME, RIVAL, TOP
 
 
-class MatchCounts(NamedTuple):
+class ReleaseMatches(NamedTuple):
     """Which records match in which releases, by the number of releases."""
 
     inside: Flags  # (n + 1, m); the last for targets without a record
@@ -28,9 +28,9 @@ class MatchCounts(NamedTuple):
     size: Ints  # (m + 1,)
 
 
-def no_matches(n: int, m: int) -> MatchCounts:
+def no_matches(n: int, m: int) -> ReleaseMatches:
     """Those of a target that nothing matches yet."""
-    return MatchCounts(
+    return ReleaseMatches(
         np.zeros((n + 1, m), dtype=np.bool_),
         np.zeros(n, dtype=np.int32),
         np.zeros(n, dtype=np.int32),

@@ -150,7 +150,7 @@ def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
 # --- levels, and their codes ---------------------------------------------------------------------
 
 
-class Levels(NamedTuple):
+class FileLevels(NamedTuple):
     """Of one key: in each table its distinct values and their codes, which are below ``size``."""
 
     values: list[Any]
@@ -165,7 +165,7 @@ class Levels(NamedTuple):
         return np.asarray(self.codes[l][places.to_numpy().astype(np.int64)])
 
 
-def _levels(plan: Plan) -> list[Levels]:
+def _levels(plan: Plan) -> list[FileLevels]:
     """Read every key's distinct values, and code them over all tables as those in memory are."""
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
@@ -193,7 +193,7 @@ def _levels(plan: Plan) -> list[Levels]:
         if found_in.apart:
             raise InputError(found_in.apart)
         levels.append(
-            Levels(values, [code.astype(np.int64) for code in found_in.codes], found_in.size)
+            FileLevels(values, [code.astype(np.int64) for code in found_in.codes], found_in.size)
         )
     return levels
 
@@ -233,7 +233,7 @@ def _changed() -> InputError:
 
 
 def _write_profiles(
-    con: duckdb.DuckDBPyConnection, plan: Plan, levels: Sequence[Levels]
+    con: duckdb.DuckDBPyConnection, plan: Plan, levels: Sequence[FileLevels]
 ) -> tuple[list[str], list[str]]:
     """Put the tables side by side, and count what records show; names of the words of a key.
 

@@ -20,7 +20,7 @@ ABSENT = "__HIVE_DEFAULT_PARTITION__"
 _BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError, pa.ArrowException)
 
 
-class Part(NamedTuple):
+class ParquetPart(NamedTuple):
     """One file: its path, records and columns, and the columns that its folders name."""
 
     path: str
@@ -38,7 +38,7 @@ class ParquetTable(NamedTuple):
     """
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[ParquetPart, ...]
     types: Mapping[str, Any]
     names: tuple[str, ...]
     categories: frozenset[str]
@@ -54,7 +54,7 @@ class ParquetTable(NamedTuple):
         return cls(
             name,
             tuple(
-                Part(str(file), n, tuple(part.names), values)
+                ParquetPart(str(file), n, tuple(part.names), values)
                 for file, (part, n), values in zip(files, footers, fixed, strict=True)
             ),
             dict(zip(schema.names, schema.types, strict=True))
@@ -82,7 +82,7 @@ class ParquetTable(NamedTuple):
         if rest is not None and len(rest):
             yield rest
 
-    def _column(self, part: Part, batch: Any, name: str) -> Any:
+    def _column(self, part: ParquetPart, batch: Any, name: str) -> Any:
         kind = value_type(self.types[name])
         if name in part.fixed:
             return pa.array([part.fixed[name]] * batch.num_rows, kind)
@@ -131,7 +131,7 @@ def _footer(path: str) -> tuple[Any, int]:
         return pa.ipc.read_schema(pa.py_buffer(schema)), n
 
 
-def _read(part: Part, columns: list[str], size: int) -> Iterator[Any]:
+def _read(part: ParquetPart, columns: list[str], size: int) -> Iterator[Any]:
     """Batches of one file, which another process reads; what is broken in them is not told."""
     parts = read_in_parts(Path(part.path), ".parquet", columns=columns, batch=size)
     for content in islice(parts, 1, None):

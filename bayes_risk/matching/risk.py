@@ -26,7 +26,7 @@ from bayes_risk.release.tables import Released, Tables
 from .boxes import BOX, ROUND, Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
 from .input import (
     Key,
-    Targets,
+    MatchTargets,
     check_discrete,
     check_person,
     checked_flag,
@@ -62,7 +62,7 @@ def compared(
     name: str,
     tables: Tables,
     files: Sequence[int],
-    sought: Targets,
+    sought: MatchTargets,
     rules: Rules,
     unsynthesized: bool,
 ) -> Compared:
@@ -157,7 +157,7 @@ class KeySet(NamedTuple):
 def key_sets(
     tables: Tables,
     files: Sequence[int],
-    sought: Targets,
+    sought: MatchTargets,
     own: OwnRows,
     keys: tuple[Sequence[str], Sequence[str]],
     rules: Rules,

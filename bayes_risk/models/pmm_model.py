@@ -29,7 +29,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
 from bayes_risk.models.pmm.mechanism import (
     KINDS,
-    Mechanism,
+    PMMMechanism,
     allowed_rows,
     cell_keys,
     fit_mechanism,
@@ -61,7 +61,7 @@ class PMMFit(Fitted):
     variables: Sequence[Variable | Number]
     kinds: dict[int, str]  # in the order of synthesis
     chosen: Flags  # shape (n,): the sensitive records
-    base: Mechanism  # given the records that are kept
+    base: PMMMechanism  # given the records that are kept
     # ``vulnerable`` and ``kept`` records, ``sensitive_cells``, ``notes`` of the fits, and, after
     # each `synthesize`, ``redraws``: how often a constraint refused the nearest donors
     diagnostics: dict[str, float]
@@ -281,7 +281,7 @@ class PMMFit(Fitted):
         )
 
 
-def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
+def _chances(made: PMMMechanism, rows: Codes, record: Ints, z: Codes) -> Array:
     """log of the chance of the synthetic values of some records."""
     if not len(record):
         return np.zeros(0)

@@ -12,7 +12,7 @@ from bayes_risk.data.base_result import Result, Table, count, value
 
 from .links_result import Links
 from .persons import columns_of
-from .totals import Shown
+from .totals import KeptTotals
 
 COUNTED = {  # of how many, and words of those that the report shows
     "identical": ("records", "Records identical to the original, same row"),
@@ -115,7 +115,7 @@ class Exposure(Result):
     replicated: Flags
     columns: pd.DataFrame
     links: Links
-    exact: Shown = Shown()
+    exact: KeptTotals = KeptTotals()
     persons: Ints | None = None
 
     @property

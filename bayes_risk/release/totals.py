@@ -78,18 +78,18 @@ class Alike(NamedTuple):
     p: float
 
 
-class Shown(NamedTuple):
+class KeptTotals(NamedTuple):
     """What files keep beyond chance: sums, and groups of persons with the same value."""
 
     totals: tuple[Total, ...] = ()  # those of the most persons first
     alike: tuple[Alike, ...] = ()
 
-    def first(self, m: int) -> "Shown":
+    def first(self, m: int) -> "KeptTotals":
         """The same of the first m files alone."""
         return self._replace(totals=tuple(one for one in self.totals if one.file <= m))
 
 
-def kept_exactly(tables: Tables) -> Shown:
+def kept_exactly(tables: Tables) -> KeptTotals:
     """Sums of synthesised amounts that files keep, and kept groups with one value; no value."""
     named = tables.identifiers()
     names = [c for c in tables.names if c not in named and tables.compared(c)]
@@ -97,7 +97,7 @@ def kept_exactly(tables: Tables) -> Shown:
     kept = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     kept = [one for one in kept if one.p <= LEVEL]
     order = sorted(kept, key=lambda one: (-one.persons, one.p))
-    return Shown(tuple(order), tuple(_alike(tables, names)))
+    return KeptTotals(tuple(order), tuple(_alike(tables, names)))
 
 
 def _numbers(tables: Tables, name: str) -> list[Array]:

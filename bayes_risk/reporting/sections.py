@@ -160,7 +160,7 @@ class TextTable(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A result on the page; ``pictures`` stand behind a table by its name, or last."""
 
     name: str
@@ -198,7 +198,7 @@ def parts_of(result: Any) -> dict[str, Any]:
     }
 
 
-def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Section:
+def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> ReportSection:
     """Make the section of a result."""
     how: Any = axes  # the result's own methods take them
     tables = part.tables(*how)
@@ -214,7 +214,7 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Sec
     pictures: dict[str, list[Picture]] = {}
     for drawing in drawings(part):
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
-    return Section(
+    return ReportSection(
         *head_of(part),
         sentence=part.sentence(*how),
         tables={name: table for name, table in tables.items() if table.columns or table.title},

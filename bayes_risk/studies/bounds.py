@@ -11,7 +11,7 @@ from bayes_risk.data.base_result import Result, Table, spread, value
 from bayes_risk.utilities.bounds import PLACES
 from bayes_risk.utilities.context_result import MEANINGS
 
-from .compare import Number, of_identification, of_utility
+from .compare import Estimate, of_identification, of_utility
 from .comparison import MEASURES
 
 CONTEXT = ("repu", "disco", "dcap", "tcap")  # shares that a release without distances has
@@ -95,9 +95,9 @@ def words_of(measure: str) -> str:
     return f"{written} of {target[:-1]}" if target else written
 
 
-def numbers_of(found: Mapping[str, Any]) -> dict[str, Number]:
+def numbers_of(found: Mapping[str, Any]) -> dict[str, Estimate]:
     """File-level numbers of such results, by name."""
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, Estimate] = {}
     if found.get("identification") is not None:
         numbers |= of_identification(found["identification"])
     if found.get("utility") is not None:
@@ -105,7 +105,7 @@ def numbers_of(found: Mapping[str, Any]) -> dict[str, Number]:
     if (context := found.get("context")) is not None:
         nan, values = float("nan"), context.summary()["value"].tolist()
         numbers |= {
-            f"{name} ({target})" if target else name: Number(number, nan, nan)
+            f"{name} ({target})" if target else name: Estimate(number, nan, nan)
             for (target, name), number in zip(context.rows, values, strict=True)
             if name in CONTEXT
         }

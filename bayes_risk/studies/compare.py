@@ -148,7 +148,7 @@ def _named(value: Any) -> str:
     return f"class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
-class Number(NamedTuple):
+class Estimate(NamedTuple):
     """A measure, its Monte Carlo error, and what it is without the release (utility: the null)."""
 
     value: float
@@ -156,10 +156,10 @@ class Number(NamedTuple):
     beside: float
 
 
-ABSENT = Number(NAN, NAN, NAN)
+ABSENT = Estimate(NAN, NAN, NAN)
 
 
-class Audit(NamedTuple):
+class CandidateMeasures(NamedTuple):
     """What is measured of every candidate; None: not measured."""
 
     original: pd.DataFrame
@@ -170,9 +170,9 @@ class Audit(NamedTuple):
 
     def measure(
         self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
-    ) -> dict[str, Number]:
+    ) -> dict[str, Estimate]:
         """Every number of one release, without a fit those that files give; seeds of two audits."""
-        found: dict[str, Number] = {}
+        found: dict[str, Estimate] = {}
         declared, how = isinstance(files, Release), {"n_jobs": self.n_jobs}
         if self.attribute is not None and fit is not None:
             options = sorted_guesses({**self.attribute, **own}, files.synthesized)
@@ -256,36 +256,36 @@ def _only(grids: Mapping[str, Any], columns: set[str]) -> dict[str, Any]:
     return {name: grid for name, grid in grids.items() if name in columns}
 
 
-def of_attribute(risk: AttributeRisk) -> dict[str, Number]:
+def of_attribute(risk: AttributeRisk) -> dict[str, Estimate]:
     """Numbers of an attribute audit."""
     found = _numbers(risk.summary()[["value", "mcse", "baseline"]])
     mean = found["mean_probability"]
-    return found | {"gain": Number(mean.value - mean.beside, mean.mcse, 0.0)}
+    return found | {"gain": Estimate(mean.value - mean.beside, mean.mcse, 0.0)}
 
 
-def of_identification(risk: Matched) -> dict[str, Number]:
+def of_identification(risk: Matched) -> dict[str, Estimate]:
     """Numbers of a matching audit: pooled, and their means over data sets."""
-    found: dict[str, Number] = {}
+    found: dict[str, Estimate] = {}
     if isinstance(risk, MatchCounts):  # no match is right or wrong
         return found
     without = {"true_match_rate": NAN if (k := risk.baseline_true_matches) is None else k / risk.n}
     for row, prefix in (("pooled", ""), ("mean", "mean_")):
         of = risk.summary().astype(float).loc[row].to_dict()
-        expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
+        expected = Estimate(of["expected_match_risk"], of["mcse"], of["baseline"])
         found[f"{prefix}expected_match_risk"] = expected
         for name in ("true_match_rate", "false_match_rate"):
-            found[f"{prefix}{name}"] = Number(of[name], NAN, without.get(name, NAN))
+            found[f"{prefix}{name}"] = Estimate(of[name], NAN, without.get(name, NAN))
     return found
 
 
-def of_utility(found: Utility) -> dict[str, Number]:
+def of_utility(found: Utility) -> dict[str, Estimate]:
     """Numbers of utility, means over data sets; NaN errors for one data set."""
     rows = found.summary()
     return _numbers(rows.assign(sd=rows["sd"] / found.m**0.5)[["value", "sd", "null"]])
 
 
-def _numbers(rows: pd.DataFrame) -> dict[str, Number]:
-    return {str(k): Number(*map(float, of)) for k, *of in rows.itertuples() if k in MEASURES}
+def _numbers(rows: pd.DataFrame) -> dict[str, Estimate]:
+    return {str(k): Estimate(*map(float, of)) for k, *of in rows.itertuples() if k in MEASURES}
 
 
 @shows_progress
@@ -377,7 +377,7 @@ def compare(
         random_seed = int(np.random.default_rng().integers(2**31))
     rng = np.random.default_rng(at_least("random_seed", random_seed, 0))
     targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
-    audit = Audit(original, targeted, identification, utility, n_jobs)
+    audit = CandidateMeasures(original, targeted, identification, utility, n_jobs)
     audit.check()
     found, told = dict[tuple[str, int], Measured](), progress or no_progress
     sizes = {
@@ -424,7 +424,7 @@ def compare(
 class Measured(NamedTuple):
     """Numbers of one release, its number of data sets, what was synthesised (empty: not said)."""
 
-    numbers: dict[str, Number]
+    numbers: dict[str, Estimate]
     m: int
     synthesized: tuple[str, ...]
 
@@ -436,7 +436,12 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
 
 
 def _replicate(
-    audit: Audit, random_seed: int, name: str, candidate: Candidate | Brought, r: int, tell: Any
+    audit: CandidateMeasures,
+    random_seed: int,
+    name: str,
+    candidate: Candidate | Brought,
+    r: int,
+    tell: Any,
 ) -> Measured:
     """One replicate of a candidate made and measured."""
 
@@ -459,8 +464,8 @@ def _replicate(
 
 
 def _ends(
-    audit: Audit, random_seed: int, bounds: bool | Options, last: Sequence[Measured]
-) -> list[dict[str, Number]]:
+    audit: CandidateMeasures, random_seed: int, bounds: bool | Options, last: Sequence[Measured]
+) -> list[dict[str, Estimate]]:
     """The measures of minimum, maximum and unchanged release."""
     options: dict[str, Any] = {} if bounds is True else dict(bounds or {})
     check_names("bounds", options, release_bounds)

@@ -17,7 +17,7 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.parallel import in_order
 
-from .tables import Column
+from .tables import ColumnCells
 
 TOLERANCE = 1e-9  # of the eigenvalues of a correlation-like matrix, relative to the largest
 
@@ -39,7 +39,7 @@ class Profiles(NamedTuple):
 Block = tuple[Array, bool]
 
 
-def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
+def profiles_of(columns: Sequence[ColumnCells], l: int) -> Profiles:
     """Distinct rows of the original and release l, with their counts."""
     both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
     first, row, _ = distinct_rows(np.column_stack(both))
@@ -48,7 +48,7 @@ def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
     return Profiles(tuple(values[first] for values in both), *counts)
 
 
-def blocks_of(columns: Sequence[Column], at: Profiles) -> list[Block]:
+def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
     """Dummies of categories; standardised numbers, with a dummy for missing ones."""
     found = []
     for column, values in zip(columns, at.values, strict=True):
@@ -88,7 +88,7 @@ def interactions(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
     return main_effects([*blocks, *products], weights)
 
 
-def features(columns: Sequence[Column], l: int) -> npt.NDArray[np.float32]:
+def features(columns: Sequence[ColumnCells], l: int) -> npt.NDArray[np.float32]:
     """What a tree splits on, (N, K): levels in their order, numbers, dummies for missing ones."""
     parts = []
     for column in columns:
@@ -133,7 +133,7 @@ def measured(found: float, expected: float, sd: float, specks: float, df: float)
 
 
 def propensity(
-    columns: Sequence[Column],
+    columns: Sequence[ColumnCells],
     *,
     replaced: float,
     permutations: int,
@@ -197,7 +197,9 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
     return df * unit, float(np.sqrt(2 * df)) * unit
 
 
-def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> list[float]:
+def _logistic(
+    columns: Sequence[ColumnCells], l: int, which: Predictors, replaced: float
+) -> list[float]:
     at = profiles_of(columns, l)
     blocks = blocks_of(columns, at)
     d = np.array([block.shape[1] for block, _ in blocks])

@@ -41,7 +41,7 @@ class Compared(NamedTuple):
     left_out: tuple[str, ...]
 
 
-class Column(NamedTuple):
+class ColumnCells(NamedTuple):
     """One column of all tables, the original first: as values, and as cells below ``size``.
 
     ``values``: level codes, or numbers (missing: NaN).
@@ -82,7 +82,7 @@ def compared_columns(
 
 def columns_of(
     compared: Compared, numbers: Sequence[str] | None, groups: int, missing: str
-) -> list[Column]:
+) -> list[ColumnCells]:
     """Code every column over all tables; numbers are cut at the original's quantiles."""
     one_of("missing", missing, ("error", "level"))
     tables, original = compared.tables, compared.tables.frames[0]
@@ -113,7 +113,7 @@ def columns_of(
             size = column.size
             cells = [(part - 1) % size for part in column.codes]  # missing is the last
             values = [codes.astype(float) for codes in cells]
-        found.append(Column(name, made, name in counted, tuple(values), tuple(cells), size))
+        found.append(ColumnCells(name, made, name in counted, tuple(values), tuple(cells), size))
     return found
 
 
@@ -279,7 +279,7 @@ PAIR_MEASURES = (
 )
 
 
-def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Array]:
+def margins(columns: Sequence[ColumnCells], replaced: float) -> tuple[list[str], Array]:
     """Synthesised columns, and their tables' measures, shape (m, columns, measures)."""
     made = [c for c in columns if c.made]
     found = [
@@ -290,7 +290,7 @@ def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Arra
 
 
 def pairs(
-    columns: Sequence[Column], replaced: float, n_jobs: int
+    columns: Sequence[ColumnCells], replaced: float, n_jobs: int
 ) -> tuple[list[tuple[str, str]], Array]:
     """Pairs of which one at least was synthesised, and their measures, (m, pairs, measures).
 
@@ -306,7 +306,7 @@ def pairs(
     return names, np.reshape(np.array(found, dtype=float), shape).transpose(1, 0, 2)
 
 
-def _pair(a: Column, b: Column, replaced: float) -> list[list[float]]:
+def _pair(a: ColumnCells, b: ColumnCells, replaced: float) -> list[list[float]]:
     """Measures of one pair in every release."""
     joint = [x * b.size + y for x, y in zip(a.cells, b.cells, strict=True)]
     information = [mutual_information(j, (a.size, b.size)) for j in joint]

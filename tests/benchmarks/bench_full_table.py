@@ -21,7 +21,7 @@ from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.risk.full_table.likeliest import best_first
-from bayes_risk.risk.full_table.tables import Table, draws_by_fit, tabulated
+from bayes_risk.risk.full_table.tables import GuessTable, draws_by_fit, tabulated
 from bayes_risk.risk.posterior import weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
@@ -81,7 +81,7 @@ def full_table(fit, release, posteriors, targets):
     rngs = np.random.default_rng(1).spawn(len(posteriors))
     each = zip(posteriors, rngs, strict=True)
     parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
-    table = Table.of(fit.microdata.n_levels[cases.columns])
+    table = GuessTable.of(fit.microdata.n_levels[cases.columns])
     for prior in ("predictive", "uniform"):
         clock = Clock()
         _, found = tabulated(parts, cases, fit.microdata, prior, table, draws=None, n_jobs=2)

@@ -370,7 +370,7 @@ def _full_table(study: Study, ready: Prepared, found: Found, seed: int, how: How
     return {"full_table": risk}
 
 
-class Audit(NamedTuple):
+class StudyAudit(NamedTuple):
     """What a section asks for."""
 
     stage: str
@@ -381,11 +381,11 @@ class Audit(NamedTuple):
 
 
 AUDITS = {  # by section, in the order of a run
-    "attribute": Audit("attribute risk", 40, 0, _attribute, of_model=True),
-    "identification": Audit("identification risk", 5, 0, _identification),
-    "utility": Audit("utility", 10, 3, _utility),
-    "context": Audit("context measures", 5, 4, _context),
-    "bounds": Audit("bounds", 20, 5, _bounds),
-    "membership": Audit("membership", 30, 1, _membership, of_model=True),
-    "full_table": Audit("full table", 20, 2, _full_table, of_model=True),
+    "attribute": StudyAudit("attribute risk", 40, 0, _attribute, of_model=True),
+    "identification": StudyAudit("identification risk", 5, 0, _identification),
+    "utility": StudyAudit("utility", 10, 3, _utility),
+    "context": StudyAudit("context measures", 5, 4, _context),
+    "bounds": StudyAudit("bounds", 20, 5, _bounds),
+    "membership": StudyAudit("membership", 30, 1, _membership, of_model=True),
+    "full_table": StudyAudit("full table", 20, 2, _full_table, of_model=True),
 }

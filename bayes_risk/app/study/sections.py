@@ -37,7 +37,7 @@ from .keys import (
     whole,
     worded,
 )
-from .signatures import Label, Part, Table, made, opened, part, part_of, section
+from .signatures import DeclaredPart, Label, Table, made, opened, part, part_of, section
 
 # --- priors ---------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ RIGHT = (
 )
 
 
-class DistributionSection(Part):
+class DistributionSection(DeclaredPart):
     """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
 
     alone = ("normal", "lognormal", "uniform")
@@ -102,7 +102,7 @@ def _guesses(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     by_column = any(
-        isinstance(v, Mapping | Part) or v in get_args(OfColumn) for v in value.values()
+        isinstance(v, Mapping | DeclaredPart) or v in get_args(OfColumn) for v in value.values()
     )
     return GRIDS.validate_python(value) if by_column else GRID.model_validate(value)
 

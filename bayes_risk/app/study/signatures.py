@@ -133,7 +133,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
     raise TypeError(hint)  # of which no value can stand in a file
 
 
-def parts_of(hint: Any) -> list[type["Part"]]:
+def parts_of(hint: Any) -> list[type["DeclaredPart"]]:
     """Sections of the dataclasses that a type stands for."""
     kinds: list[Any] = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
     data = (br.Impossible, SynthpopModels)
@@ -204,14 +204,14 @@ def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
 # --- parts: dataclasses -----------------------------------------------------------------------
 
 
-class Part(Section):
+class DeclaredPart(Section):
     """A dataclass of the library, as a table of its arguments."""
 
     declares: ClassVar[Any] = None
     required: ClassVar[tuple[str, ...]] = ()  # arguments that stand under the first key
 
     @model_validator(mode="after")
-    def _can_be_made(self) -> "Part":
+    def _can_be_made(self) -> "DeclaredPart":
         self.made()
         return self
 
@@ -224,7 +224,7 @@ class Part(Section):
         return type(self).declares(**taken(type(self).declares, **given | more))
 
 
-def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) -> type[Part]:
+def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) -> type[DeclaredPart]:
     """The section of a dataclass, what it requires ``under`` its name; ``own``: its other keys."""
     arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
     required = tuple(k for k, one in arguments.items() if one.default is one.empty)
@@ -236,7 +236,7 @@ def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) ->
         name = under or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         keys[name] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
-    made = create_model(f"{cls.__name__}Section", __base__=Part, **{**own, **keys, **own})
+    made = create_model(f"{cls.__name__}Section", __base__=DeclaredPart, **{**own, **keys, **own})
     made.declares, made.required = cls, required
     return made
 
@@ -250,7 +250,7 @@ def made(
     """A value of the file as the library takes it; ``run``: what stands in files is read."""
     types, how = members(hint), dict[str, Any](key=key, df=df, run=run)
     inner = next((get_args(one)[-1] for one in types if get_args(one)), None)
-    if isinstance(value, Part):
+    if isinstance(value, DeclaredPart):
         return value.made()
     if br.Impossible in types and value is not None:
         if isinstance(value, Path):

@@ -281,9 +281,9 @@ class Imputed:
 
     def predictives(
         self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["ImputedPredictive"]:
+    ) -> list["UnknownRecordsPredictive"]:
         """Predictive of targets, which are left out, or of which the imputed row is."""
-        return [ImputedPredictive.of(self.problem, self.kept, targets, len(self.chains))]
+        return [UnknownRecordsPredictive.of(self.problem, self.kept, targets, len(self.chains))]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Imputed":
         """Chains twice as long, every other draw kept."""
@@ -389,7 +389,7 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedPredictive:
+class UnknownRecordsPredictive:
     """h(y*) of a list of targets and their guesses.
 
     ``known (U,)``: targets whose own values are in the table; ``column (U,)``: where among the
@@ -407,7 +407,7 @@ class ImputedPredictive:
     @classmethod
     def of(
         cls, problem: UnknownRecords, kept: Kept, targets: Targets, n_chains: int
-    ) -> "ImputedPredictive":
+    ) -> "UnknownRecordsPredictive":
         """Join draws and targets."""
         known, S = problem.known, len(problem.tracked)
         row = np.minimum(np.cumsum(~known) - 1, S - 1)  # one may stand for all

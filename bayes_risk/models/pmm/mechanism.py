@@ -365,7 +365,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mechanism:
+class PMMMechanism:
     """Predictive mean matching with fixed donors.
 
     ``data`` is the released table's coding; rows have its p columns and then those of further
@@ -523,7 +523,7 @@ def fit_mechanism(
     kept: Codes,
     kinds: Mapping[int, str],
     model: Any,
-) -> Mechanism:
+) -> PMMMechanism:
     """Fit every prediction model of a `PMM` to the kept rows (n', p + e), whatever their order."""
     began = time.perf_counter()
     alike, count = np.unique(kept, axis=0, return_counts=True)
@@ -538,4 +538,4 @@ def fit_mechanism(
         steps.append(Step(column, means, notes, donors, values.astype(float), held / held.sum()))
     seconds = time.perf_counter() - began
     filled = model.later == "filled"
-    return Mechanism(data, tuple(steps), tuple(model.constraints), filled, seconds)
+    return PMMMechanism(data, tuple(steps), tuple(model.constraints), filled, seconds)

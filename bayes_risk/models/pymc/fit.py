@@ -65,7 +65,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
+class SharedRows:
     """A table and its weights as shared variables."""
 
     engine: Engine
@@ -73,7 +73,7 @@ class Rows:
     weight: Any
 
     @classmethod
-    def of(cls, engine: Engine, codes: Codes, weight: Array) -> "Rows":
+    def of(cls, engine: Engine, codes: Codes, weight: Array) -> "SharedRows":
         """Share the values of a table."""
         from pytensor.compile.sharedvalue import shared
 
@@ -114,7 +114,7 @@ def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
 
     model = engine.builder.model(condition.y)
     if condition.power is not None:
-        rows = Rows.of(engine, *condition.tables[0])
+        rows = SharedRows.of(engine, *condition.tables[0])
         # a density of zero stays one, whatever the weight
         more = [
             pt.switch(x > -np.inf, (rows.weight - 1.0) * x, 0.0).sum()
@@ -134,7 +134,7 @@ class Sampler:
     """
 
     engine: Engine
-    tables: list[Rows]
+    tables: list[SharedRows]
     step: Any
     fresh: Any
     values: list[str]
@@ -147,7 +147,7 @@ class Sampler:
         import pymc as pm
 
         model = engine.builder.model(condition.y)
-        tables = [Rows.of(engine, *table) for table in condition.tables]
+        tables = [SharedRows.of(engine, *table) for table in condition.tables]
         with model:
             for l, rows in enumerate(tables):
                 columns = condition.columns if l else engine.builder.columns

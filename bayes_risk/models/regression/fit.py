@@ -41,7 +41,7 @@ from bayes_risk.release.release import EncodedRelease
 from .families import CategoricalLogit
 from .glm import Nuts
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Part, Rows, check_outcome, n_outcomes
+from .part import Coefficients, Part, SampledRows, check_outcome, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -240,7 +240,7 @@ class RegressionFit(Synthesis):
         parts, children = [], how["rng"].spawn(len(base))
         for held, start, child in zip(base, starts, children, strict=True):
             more = (held.part.rows(z, f"release {k + 1}") for k, z in tables.items())
-            rows = reduce(Rows.and_also, more, held.rows)
+            rows = reduce(SampledRows.and_also, more, held.rows)
             parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 

@@ -13,7 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.models.fits.sampling import Length, kept_chains
 
 from .families import CategoricalLogit, first_cuts
-from .part import Part, Rows, n_outcomes
+from .part import Part, SampledRows, n_outcomes
 
 Values = Mapping[str, Array]
 TARGET_ACCEPT = 0.9
@@ -42,7 +42,7 @@ class Nuts:
 
     def run(
         self,
-        rows: Rows,
+        rows: SampledRows,
         length: Length,
         *,
         start: list[Values] | None,
@@ -61,14 +61,14 @@ class Nuts:
         return found
 
     def begun(
-        self, rows: Rows, length: Length, *, rng: np.random.Generator, **how: Any
+        self, rows: SampledRows, length: Length, *, rng: np.random.Generator, **how: Any
     ) -> dict[str, Array]:
         """A chain's start in the place of all draws, as `run` gives them."""
         self._give(rows)
         shape = length.chains, length.draws
         return {k: np.broadcast_to(v, (*shape, *v.shape)) for k, v in self._first(rng).items()}
 
-    def _give(self, rows: Rows) -> None:
+    def _give(self, rows: SampledRows) -> None:
         import pymc as pm
 
         self.data = data_of(self.part, rows)
@@ -165,7 +165,7 @@ START: dict[str, Any] = {
 UNBOUNDED: dict[str, Any] = {"": np.asarray, "log__": np.log, "ordered__": _ordered}
 
 
-def data_of(part: Part, rows: Rows) -> dict[str, Array]:
+def data_of(part: Part, rows: SampledRows) -> dict[str, Array]:
     """What the model is given; of nominal outcomes, level counts of distinct predictor rows."""
     if isinstance(part.family, CategoricalLogit):
         _, first, row = np.unique(rows.X, axis=0, return_index=True, return_inverse=True)
@@ -180,7 +180,7 @@ def data_of(part: Part, rows: Rows) -> dict[str, Array]:
     return {"X": rows.X, "y": rows.y, **trials, **weights}
 
 
-def build(part: Part, rows: Rows) -> Any:
+def build(part: Part, rows: SampledRows) -> Any:
     """The regression as a PyMC model on standardised predictors; free variables named as draws."""
     import pymc as pm
 

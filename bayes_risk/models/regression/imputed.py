@@ -374,13 +374,13 @@ class ImputedPosterior:
 
     def predictives(
         self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["ImputedPredictive"]:
+    ) -> list["ImputedRowsPredictive"]:
         """One of all regressions, which imputed rows tie together."""
         y, fits = zip(*(draw for chain in self.draws for draw in chain), strict=True)
         tables = [tuple(map(np.stack, zip(*each, strict=True))) for each in zip(*fits, strict=True)]
         batch = batch_of_draws(self.n_draws, len(self.draws))
         return [
-            ImputedPredictive(
+            ImputedRowsPredictive(
                 unknown=self.unknown, y=np.stack(y), tables=tables, targets=targets, batch=batch
             )
         ]
@@ -391,7 +391,7 @@ class ImputedPosterior:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedPredictive:
+class ImputedRowsPredictive:
     """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed."""
 
     unknown: Unknown

@@ -1,7 +1,7 @@
 """One regression of a sequence: its design, family, prior and scales; and draws of its parameters.
 
 Design matrices are formulas evaluated on coded rows, real or hypothetical. What leaves this module
-is on the original scale, `Rows` excepted.
+is on the original scale, `SampledRows` excepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.D
     return pd.DataFrame(frame, index=pd.RangeIndex(len(codes)))
 
 
-class Rows(NamedTuple):
+class SampledRows(NamedTuple):
     """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None.
 
     ``weights`` (n,) of the records in a pseudo-posterior, or None.
@@ -67,16 +67,16 @@ class Rows(NamedTuple):
     trials: Array | None
     weights: Array | None = None
 
-    def and_also(self, other: "Rows") -> "Rows":
+    def and_also(self, other: "SampledRows") -> "SampledRows":
         """These rows and others, which count in full."""
         pairs = zip(self, (*other[:3], np.ones(len(other.y))), strict=True)
         both: Any = (None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs)
-        return Rows(*both)
+        return SampledRows(*both)
 
-    def only(self, some: Flags) -> "Rows":
+    def only(self, some: Flags) -> "SampledRows":
         """Some of the rows."""
         rows: Any = (None if x is None else x[some] for x in self)
-        return Rows(*rows)
+        return SampledRows(*rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,11 +233,11 @@ class Part:
         names = [*self.columns, self.name, *trials_column(self.family)]
         return frozenset(self.microdata.columns.index(c) for c in names)
 
-    def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
+    def rows(self, codes: Codes, source: str = "the guesses") -> SampledRows:
         """Coded rows (R, p) on the scale that is sampled."""
         X = self.scaling.inside(self.matrix(codes, source))
         y = self.inside(codes[:, self.column].astype(float))
-        return Rows(X=X, y=y, trials=self.trials(codes))
+        return SampledRows(X=X, y=y, trials=self.trials(codes))
 
     def inside(self, y: Array) -> Array:
         """Outcomes on the scale that is sampled."""

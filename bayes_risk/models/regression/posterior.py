@@ -24,7 +24,7 @@ from bayes_risk.models.fits.sampling import DrawnPredictive, Length, blocks
 
 from .families import LogNormal
 from .glm import Nuts, extra_of
-from .part import Coefficients, Part, Rows, n_outcomes
+from .part import Coefficients, Part, SampledRows, n_outcomes
 
 CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9
@@ -206,7 +206,7 @@ class Guessed(NamedTuple):
     guess has.
     """
 
-    own: Rows
+    own: SampledRows
     X: Array
     y: Array
     outcome: Array
@@ -219,13 +219,13 @@ class ExactPart:
     """A normal (or log-normal) regression, its posterior in closed form and drawn exactly."""
 
     part: Part
-    rows: Rows
+    rows: SampledRows
     known: NormalInverseGamma
     draws: Coefficients
 
     @classmethod
     def fitted(
-        cls, part: Part, rows: Rows, n: int, chains: int, rng: np.random.Generator
+        cls, part: Part, rows: SampledRows, n: int, chains: int, rng: np.random.Generator
     ) -> "ExactPart":
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
@@ -235,7 +235,7 @@ class ExactPart:
         return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
-        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, **how: Any
+        self, rows: SampledRows, *, shorter: int = 1, rng: np.random.Generator, **how: Any
     ) -> "ExactPart":
         """The same regression of other rows."""
         chains = self.draws.n_chains
@@ -326,7 +326,7 @@ class SampledPart:
 
     part: Part
     nuts: Nuts
-    rows: Rows
+    rows: SampledRows
     draws: Coefficients
     last: list[dict[str, Array]] | None
     tune: int
@@ -335,7 +335,7 @@ class SampledPart:
     def fitted(
         cls,
         part: Part,
-        rows: Rows,
+        rows: SampledRows,
         nuts: Nuts,
         length: Length,
         *,
@@ -358,7 +358,7 @@ class SampledPart:
             tune=length.tune if start is None else WARM_TUNE * length.tune,
         )
 
-    def with_rows(self, rows: Rows, *, shorter: int = 1, **how: Any) -> "SampledPart":
+    def with_rows(self, rows: SampledRows, *, shorter: int = 1, **how: Any) -> "SampledPart":
         """The same regression of other rows, started where these chains stopped."""
         chains = self.draws.n_chains
         length = Length(

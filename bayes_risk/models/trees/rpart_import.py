@@ -143,7 +143,10 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
                 'or audit the other columns, or take br.models.CART(..., smoothing="kde") as '
                 "assumed"
             )
-    columns, out = [Columns(data, trees) for trees in models.trees], list[tuple[RpartTree, ...]]()
+    columns, out = (
+        [TreeColumns(data, trees) for trees in models.trees],
+        list[tuple[RpartTree, ...]](),
+    )
     for l, trees in enumerate(models.trees):
         named = [name for c in models.synthesized for name in _names(c, trees, l + 1)]
         if l and trees == models.trees[0]:
@@ -173,7 +176,7 @@ def _names(column: str, trees: Mapping[str, Model], l: int) -> list[str]:
     return there
 
 
-class Columns:
+class TreeColumns:
     """The columns of a table by the names that synthpop's trees have for them."""
 
     def __init__(self, data: Microdata, trees: Mapping[str, Rpart | str | None]) -> None:
@@ -266,7 +269,7 @@ def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
     return float(next((k for k in same if missing or _value(levels[k]) == value), -1))
 
 
-def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTree:
+def imported(model: Model, name: str, columns: TreeColumns, source: str) -> RpartTree:
     """A tree with the records of the table in its leaves, their numbers compared to rpart's.
 
     ``model`` as text: draws from the whole column.
@@ -315,7 +318,7 @@ def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTre
     return replace(tree, begin=begin, end=end, donors=donors)
 
 
-def _outcome(name: str, levels: tuple[str, ...] | None, columns: Columns) -> Feature:
+def _outcome(name: str, levels: tuple[str, ...] | None, columns: TreeColumns) -> Feature:
     """What a tree is of: a column, or which of its values are kept apart."""
     j = columns.place(name)
     variable, column = columns.data.variables[j], columns.data.columns[j]

@@ -39,7 +39,7 @@ from bayes_risk.intruder.priors import in_words
 from bayes_risk.release.release import Release
 
 from .risk import likeliest_values, problem_of
-from .tables import Table, WeightedDraws, weighed
+from .tables import GuessTable, WeightedDraws, weighed
 
 SAMPLE = 500  # cells drawn from the mixture, to begin with
 SURE = 1e-9  # relative slack of a bound, for rounding
@@ -312,7 +312,7 @@ def likeliest(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
         variables=tuple(fit.microdata.variables[j] for j in cases.columns),
-        n_values=Table.of(fit.microdata.n_levels[cases.columns]).n_cells,
+        n_values=GuessTable.of(fit.microdata.n_levels[cases.columns]).n_cells,
         truth=cases.profiles[:, cases.columns].astype(np.int64),
         exact=len(parts) == 2 and prior == "predictive",
         assumptions={

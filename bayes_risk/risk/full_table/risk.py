@@ -25,7 +25,7 @@ from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
 from bayes_risk.release.release import Release
 from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS, mcse_of_mean, warn_of_unreliable
 
-from .tables import Table, tabulated
+from .tables import GuessTable, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
@@ -267,7 +267,7 @@ def full_table_risk(
     choose, sampling, knowing, collapsing = rng.spawn(4)
     problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
     cases = problem.cases
-    table = Table.of(fit.microdata.n_levels[cases.columns])
+    table = GuessTable.of(fit.microdata.n_levels[cases.columns])
     if not 2 <= table.n_cells <= MAX_CELLS:
         raise InputError(
             f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "

@@ -250,14 +250,14 @@ def draws_by_fit(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class GuessTable:
     """The layout of the table of guesses: ``d`` (q,) levels, the first ``cut`` make the rows."""
 
     d: Ints
     cut: int
 
     @classmethod
-    def of(cls, d: Ints) -> "Table":
+    def of(cls, d: Ints) -> "GuessTable":
         """Cut where rows and columns are most alike in number."""
         log_d = np.log(d)
         cost = [abs(log_d[:cut].sum() - log_d[cut:].sum()) for cut in range(len(d))]
@@ -306,7 +306,7 @@ def tabulated(
     cases: Targets,
     microdata: Microdata,
     prior: str | TruthFactor,
-    table: Table,
+    table: GuessTable,
     *,
     draws: int | None,
     keep: int = 20,
@@ -337,7 +337,7 @@ def _spread_of(
     norms: Array,
     factor: Array,
     led: bool,
-    table: Table,
+    table: GuessTable,
     cases: Targets,
     microdata: Microdata,
     prior: str | TruthFactor,
@@ -364,7 +364,7 @@ def _spread_of(
 
 
 def _log_prior(
-    prior: str | TruthFactor, microdata: Microdata, targets: Targets, u: int, table: Table
+    prior: str | TruthFactor, microdata: Microdata, targets: Targets, u: int, table: GuessTable
 ) -> LogPrior:
     """Log prior of rows of the table, up to a constant."""
     if prior == "predictive":
@@ -400,7 +400,7 @@ def _log_prior(
 
 
 def _possible(
-    microdata: Microdata, targets: Targets, u: int, table: Table
+    microdata: Microdata, targets: Targets, u: int, table: GuessTable
 ) -> Callable[[slice], Flags] | None:
     """Which cells of some rows are possible, where there are structural zeros; else None."""
     region: Any = microdata.impossible

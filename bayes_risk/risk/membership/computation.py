@@ -194,7 +194,7 @@ def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alter
     return Alternatives(codes.reshape(-1, codes.shape[2]), L, True)
 
 
-class Odds(NamedTuple):
+class MembershipOdds(NamedTuple):
     """Log Bayes factors of C candidates for each of U places, the member first."""
 
     log_bayes_factor: Array  # shape (C, U)
@@ -218,7 +218,7 @@ class Normaliser(NamedTuple):
     variance: Array
 
 
-def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> Odds:
+def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> MembershipOdds:
     """Log Bayes factors of candidates: the first C guesses, the last L being alternatives.
 
     ``found``: of the base fit, and of each of the m augmented ones, guesses (C + L, U). ``log_q``
@@ -240,7 +240,7 @@ def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> O
         for d, w, f in zip(deviations, [n.by_base, *n.by_release], found, strict=True):
             d -= np.einsum("lu,blu->bu", w, f.deviation[:, C:])[:, None].astype(np.float32)
     khat, ess = np.max([f.khat for f in found], axis=0), np.min([f.ess for f in found], axis=0)
-    return Odds(value, deviations, variance, khat, ess)
+    return MembershipOdds(value, deviations, variance, khat, ess)
 
 
 def normaliser(
@@ -364,7 +364,7 @@ class MembershipComputation:
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
-    ) -> tuple[Odds, int]:
+    ) -> tuple[MembershipOdds, int]:
         """Log Bayes factors of some cases, and how many of them were fitted anew."""
         cases = self.cases.only(np.arange(begin, end))
         own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
@@ -400,7 +400,7 @@ class MembershipComputation:
             found.append(predicted(fit, alone, rng=read_rng, n_jobs=1))
         return found
 
-    def _terms(self, o: Odds, asked: Ints, resamples: Array) -> CaseTerms:
+    def _terms(self, o: MembershipOdds, asked: Ints, resamples: Array) -> CaseTerms:
         """Of a block: the member's own log Bayes factor, and where it stands."""
         weights = self.others.count[asked].astype(float)
         F, B, C, U = o.deviations.shape
