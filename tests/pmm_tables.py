@@ -3,7 +3,7 @@
 import pandas as pd
 
 from bayes_risk.demo import visits
-from bayes_risk.models.pmm_model import PMM
+from bayes_risk.models.pmm.pmm import PMM
 
 FAR = 4.0  # standard errors
 IV = ["a", "b"]

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.pymc.density import Builder, Engine
 from bayes_risk.models.pymc.fit import Condition, PyMCFit, PyMCPosterior
-from bayes_risk.models.pymc_model import PyMCModel
+from bayes_risk.models.pymc.pymc_model import PyMCModel
 
 AREAS = list("abcd")
 

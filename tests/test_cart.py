@@ -11,7 +11,7 @@ from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.cart import draw_donors, smooth
+from bayes_risk.models.trees.cart import draw_donors, smooth
 from bayes_risk.models.trees.cart_evidence import LeafCounts
 from bayes_risk.models.trees.kernels import bandwidth
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow

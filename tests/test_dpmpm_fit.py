@@ -12,7 +12,7 @@ import bayes_risk as br
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
-from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.pymc_mixture import build
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout, rows_of, units_of
 from tests.oracles import codes_of, simulate

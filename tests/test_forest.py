@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from sklearn.tree import DecisionTreeClassifier
 
 import bayes_risk as br
-from bayes_risk.models.forest import Forest, draw_levels, log_p, search_orders
+from bayes_risk.models.trees.forest import Forest, draw_levels, log_p, search_orders
 from bayes_risk.models.trees.forest_trees import _single, bag_of
 from tests.fits import encoded, offered
 from tests.forest_by_hand import CHAINS, MASK, VOTES, check, evidence, table, targets_of

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.forest import Forest
+from bayes_risk.models.trees.forest import Forest
 from tests.forest_by_hand import (
     CHAINS,
     MASK,
@@ -142,7 +142,7 @@ def test_smoothed_votes_prove_nothing():
 
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_blocks_and_threads_change_nothing(monkeypatch, n_jobs):
-    import bayes_risk.models.forest as chunks
+    import bayes_risk.models.trees.forest as chunks
     import bayes_risk.models.trees.forest_trees as threads
 
     model, df = Forest(["a", "b"], n_trees=25), table(n=40)

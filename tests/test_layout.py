@@ -56,7 +56,7 @@ TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 
 
 def room_of(module: str) -> str:
-    """The room under bayes_risk: ``bayes_risk.models.dpmpm`` lies in ``models``."""
+    """The room under bayes_risk: ``bayes_risk.models.mixture.dpmpm`` lies in ``models``."""
     return module.split(".")[1]
 
 
@@ -322,6 +322,8 @@ def test_unknown_names_are_attribute_errors():
         _ = bayes_risk.attribut_risk
     with pytest.raises(AttributeError, match="no model 'DPMP'"):
         _ = bayes_risk.models.DPMP
+    with pytest.raises(AttributeError, match=r"is br\.models\.search_orders now"):
+        _ = bayes_risk.models.forest
 
 
 def test_report_is_a_function_even_after_its_package_was_imported():

@@ -151,7 +151,7 @@ def test_draws_are_written_whatever_columns_are_called(kind, tmp_path):
 
 
 def test_names_that_pymc_would_take_for_paths_or_for_its_own():
-    from bayes_risk.models.mixture.pymc_model import levels_name
+    from bayes_risk.models.mixture.pymc_mixture import levels_name
 
     table = pd.DataFrame({"a/b": ["x", "y", "x"], "v": ["p", "q", "q"]})
     assert levels_name("a/b") == "levels_a\N{DIVISION SLASH}b"

@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models import pmm_model as pmm_fit
 from bayes_risk.models.fits import sampling
 from bayes_risk.models.pmm import mechanism as pmm_mechanism
+from bayes_risk.models.pmm import pmm as pmm_fit
 from bayes_risk.models.pmm.mechanism import sensitive
-from bayes_risk.models.pmm_model import PMM
+from bayes_risk.models.pmm.pmm import PMM
 from tests.pmm_tables import FAR, IV, numbers, small_fit, small_table, with_odd_ones
 
 

@@ -6,9 +6,9 @@ import pytest
 import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from bayes_risk.models.cart import microdata
 from bayes_risk.models.pmm.mechanism import Donors, fit_means
-from bayes_risk.models.pmm_model import PMM
+from bayes_risk.models.pmm.pmm import PMM
+from bayes_risk.models.trees.cart import microdata
 from tests.pmm_tables import FAR, numbers
 
 # --- donors ----------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.models.mixture.columns import prior_of
+from bayes_risk.models.mixture.poisson_mixture import PoissonMixtureFit
 from bayes_risk.models.mixture.posterior import MixturePosterior
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
-from bayes_risk.models.poisson_mixture import PoissonMixtureFit
 from tests.test_tree_calibration import z_scores
 
 pytestmark = [

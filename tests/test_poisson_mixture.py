@@ -13,10 +13,10 @@ from bayes_risk.data.variables import Number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.mixture.business.totals import dealt, groups_of, thresholds
 from bayes_risk.models.mixture.columns import prior_of
+from bayes_risk.models.mixture.poisson_mixture import PoissonMixture
 from bayes_risk.models.mixture.posterior import log_masses
-from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.state import Rows
-from bayes_risk.models.poisson_mixture import PoissonMixture
 from tests.fits import encoded
 from tests.poisson_oracles import log_label_masses
 

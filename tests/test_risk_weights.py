@@ -13,7 +13,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.mixture import mixed_terms
-from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.glm import build as build_regression
 from bayes_risk.models.regression.glm import extra_of

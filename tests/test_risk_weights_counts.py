@@ -13,7 +13,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.models.mixture.families import cumulated_masses, log_number, tables_of
 from bayes_risk.models.mixture.masses import count_constants, stirling_error
-from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.state import Prior
 from tests.exact_counts import log_gamma
 from tests.oracle import log_label_prior

@@ -12,8 +12,8 @@ from scipy.special import gammaln
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.cart import draw_donors
 from bayes_risk.models.pymc.fit import Condition, pseudo_posterior
+from bayes_risk.models.trees.cart import draw_donors
 from bayes_risk.models.trees.cart_evidence import LeafCounts
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow
 from tests.fits import encoded

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.models.dpmpm import DPMPMFit
 from bayes_risk.models.fits.priors import power_scaled_gamma
+from bayes_risk.models.mixture.dpmpm import DPMPMFit
 from bayes_risk.models.regression.part import Coefficients
 from bayes_risk.models.regression.posterior import (
     ExactPart,

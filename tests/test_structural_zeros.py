@@ -289,7 +289,7 @@ def test_posterior_after_a_release_against_quadrature(fits, synthesized):
 
 def test_the_pymc_model_is_the_same_density(short_fits):
     """Its log density at two points differs as the formula says."""
-    from bayes_risk.models.mixture.pymc_model import build
+    from bayes_risk.models.mixture.pymc_mixture import build
 
     fit = short_fits[2]
     post = fit.posterior

@@ -24,7 +24,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.run.runner import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import leave_one_out as log_ratios
-from bayes_risk.models import forest
+from bayes_risk.models.trees import forest
 from tests import worker_audits as audits
 from tests import worker_jobs as jobs_of
 

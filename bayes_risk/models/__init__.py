@@ -14,31 +14,33 @@ if TYPE_CHECKING:
     from bayes_risk.models.regression.families import Binomial as Binomial
     from bayes_risk.models.regression.prior import RegressionPrior as RegressionPrior
 
-    from .cart import CART as CART
-    from .dpmpm import DPMPM as DPMPM
-    from .forest import Forest as Forest
     from .marginals import Marginals as Marginals
-    from .mixture_model import Mixture as Mixture
-    from .pmm_model import PMM as PMM
-    from .poisson_mixture import PoissonMixture as PoissonMixture
-    from .pymc_model import PyMCModel as PyMCModel
-    from .regression_model import Regression as Regression
+    from .mixture.dpmpm import DPMPM as DPMPM
+    from .mixture.mixture import Mixture as Mixture
+    from .mixture.poisson_mixture import PoissonMixture as PoissonMixture
+    from .pmm.pmm import PMM as PMM
+    from .pymc.pymc_model import PyMCModel as PyMCModel
+    from .regression.regression import Regression as Regression
+    from .trees.cart import CART as CART
+    from .trees.forest import Forest as Forest
+    from .trees.forest import search_orders as search_orders
 
 GROUP = "bayes_risk.models"
 BUILT_IN = {  # for a checkout that is not installed
-    "CART": "bayes_risk.models.cart:CART",
-    "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
-    "Forest": "bayes_risk.models.forest:Forest",
+    "CART": "bayes_risk.models.trees.cart:CART",
+    "DPMPM": "bayes_risk.models.mixture.dpmpm:DPMPM",
+    "Forest": "bayes_risk.models.trees.forest:Forest",
     "Marginals": "bayes_risk.models.marginals:Marginals",
-    "Mixture": "bayes_risk.models.mixture_model:Mixture",
-    "PMM": "bayes_risk.models.pmm_model:PMM",
-    "PoissonMixture": "bayes_risk.models.poisson_mixture:PoissonMixture",
-    "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",
-    "Regression": "bayes_risk.models.regression_model:Regression",
+    "Mixture": "bayes_risk.models.mixture.mixture:Mixture",
+    "PMM": "bayes_risk.models.pmm.pmm:PMM",
+    "PoissonMixture": "bayes_risk.models.mixture.poisson_mixture:PoissonMixture",
+    "PyMCModel": "bayes_risk.models.pymc.pymc_model:PyMCModel",
+    "Regression": "bayes_risk.models.regression.regression:Regression",
 }
 PARTS = {  # of declarations
     "Binomial": "bayes_risk.models.regression.families:Binomial",
     "RegressionPrior": "bayes_risk.models.regression.prior:RegressionPrior",
+    "search_orders": "bayes_risk.models.trees.forest:search_orders",
 }
 
 __all__ = sorted(BUILT_IN | PARTS)
@@ -66,6 +68,8 @@ def registered() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "forest":
+        raise AttributeError("br.models.forest.search_orders is br.models.search_orders now")
     if name.startswith("_") or name not in (places := PARTS | _registered()):
         raise AttributeError(f"module {__name__!r} has no model {name!r}")
     module, _, attribute = places[name].partition(":")

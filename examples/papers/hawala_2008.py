@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk.demo import italy
-from bayes_risk.models.pmm_model import PMM
+from bayes_risk.models.pmm.pmm import PMM
 
 COLUMNS = ["AGE", "EDU", "PRO"]
 THRESHOLD = 5

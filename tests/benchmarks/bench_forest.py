@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.models.forest import Forest
+from bayes_risk.models.trees.forest import Forest
 
 FILE = "cps1995_heads_standin_51016.csv.gz"
 ORDER = ["marital_status", "race", "sex"]

@@ -44,7 +44,7 @@ def fitted(
     **tables: Any,
 ) -> Any:
     """Sample; unless it is to be sampled, the fit has one start in the place of all draws."""
-    from .pymc_model import draws_of
+    from .pymc_mixture import draws_of
 
     one_of("sampler", sampler, ("gibbs", "nuts"))
     data = df if isinstance(df, Microdata) else model._coded(df, **tables)
@@ -101,7 +101,7 @@ def _record(
     """Chains, as PyMC keeps them."""
     import pymc as pm
 
-    from .pymc_model import BlockedSweep, build
+    from .pymc_mixture import BlockedSweep, build
 
     seeds, starts = rng.spawn(2)
     options = length.options(n_jobs, seeds) | {
@@ -128,7 +128,7 @@ def repeated(start: Draws, length: Length) -> Draws:
 
 def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
     """Rows of phi that each variable of the PyMC model holds."""
-    from .pymc_model import levels_name, missing_name
+    from .pymc_mixture import levels_name, missing_name
 
     p, r, names = prior.n_counts, prior.n_reals, data.columns
     numbers = {"rates": slice(0, p)} if p else {}

@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY
+
+from .sweep import RESCALE_EVERY, TINY
 
 LEAST = 1e-30  # probability of a level in single precision
 

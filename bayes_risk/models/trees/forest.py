@@ -33,7 +33,10 @@ from bayes_risk.models.fits.synthesis import (
     log_p_of_guesses,
     made_columns,
 )
-from bayes_risk.models.trees.forest_trees import (
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .cart import check_outcome, column_order, microdata
+from .forest_trees import (
     Composition,
     Counts,
     ReleasedVotes,
@@ -41,10 +44,7 @@ from bayes_risk.models.trees.forest_trees import (
     grow_forest,
     log_gains,
 )
-from bayes_risk.models.trees.predicted import log_prior_of_forests
-from bayes_risk.release.release import EncodedRelease, Release
-
-from .cart import check_outcome, column_order, microdata
+from .predicted import log_prior_of_forests
 
 __all__ = ["Forest", "search_orders"]
 

@@ -19,13 +19,14 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Capabilities
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.priors import power_scaled_gamma, same_but
-from bayes_risk.models.mixture.columns import Columns, powers_of
-from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import SPLITS
-from bayes_risk.models.mixture.hyper_priors import HyperpriorReweighting
-from bayes_risk.models.mixture.state import Prior, ZeroLayout
-from bayes_risk.models.mixture_model import MixtureModel
 from bayes_risk.release.release import EncodedRelease
+
+from .columns import Columns, powers_of
+from .fit import MixtureFit
+from .fitting import SPLITS
+from .hyper_priors import HyperpriorReweighting
+from .mixture import MixtureModel
+from .state import Prior, ZeroLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -28,7 +28,8 @@ from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration
-from bayes_risk.models.mixture.columns import (
+
+from .columns import (
     Columns,
     RatePrior,
     checked_count,
@@ -37,9 +38,9 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import SPLITS, fitted
-from bayes_risk.models.mixture.state import Prior
+from .fit import MixtureFit
+from .fitting import SPLITS, fitted
+from .state import Prior
 
 FAMILIES = ("category", "count", "normal", "lognormal")
 F = TypeVar("F")  # the fit

@@ -27,7 +27,10 @@ from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
-from bayes_risk.models.pmm.mechanism import (
+from bayes_risk.models.trees.cart import column_order, microdata
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .mechanism import (
     KINDS,
     PMMMechanism,
     allowed_rows,
@@ -35,9 +38,6 @@ from bayes_risk.models.pmm.mechanism import (
     fit_mechanism,
     sensitive,
 )
-from bayes_risk.release.release import EncodedRelease, Release
-
-from .cart import column_order, microdata
 
 ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call

@@ -20,9 +20,11 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, without_weights
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.business import intruder as competitors
 from bayes_risk.models.mixture.business.totals import checked_quantile, dealt, groups_of
-from bayes_risk.models.mixture.columns import (
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .business import intruder as competitors
+from .columns import (
     Columns,
     RatePrior,
     checked_count,
@@ -31,10 +33,9 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.state import Prior
-from bayes_risk.models.mixture_model import MixtureModel
-from bayes_risk.release.release import EncodedRelease, Release
+from .fit import MixtureFit
+from .mixture import MixtureModel
+from .state import Prior
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -14,10 +14,10 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration, Ticker
-from bayes_risk.models.pymc.density import Builder
-from bayes_risk.models.pymc.fit import PyMCFit, fitted
+from bayes_risk.models.trees.cart import microdata
 
-from .cart import microdata
+from .density import Builder
+from .fit import PyMCFit, fitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,17 +20,18 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration
-from bayes_risk.models.regression.families import (
+
+from .families import (
     Binomial,
     Family,
     OrderedLogit,
     family_of,
     trials_column,
 )
-from bayes_risk.models.regression.fit import RegressionFit, fitted, from_external
-from bayes_risk.models.regression.formulas import parse
-from bayes_risk.models.regression.part import Part, check_outcome
-from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
+from .fit import RegressionFit, fitted, from_external
+from .formulas import parse
+from .part import Part, check_outcome
+from .prior import RegressionPrior, power_scaled_prior
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 

@@ -22,13 +22,14 @@ from bayes_risk.data.variables import is_numeric
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn, without_weights
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
-from bayes_risk.models.trees.cart_evidence import Leaves, grown_anew, known_splits, mismatch
-from bayes_risk.models.trees.cart_known import IN_WORDS, partly_known
-from bayes_risk.models.trees.kernels import bandwidth
-from bayes_risk.models.trees.predicted import log_prior_of_trees
-from bayes_risk.models.trees.rpart_import import trees_of_releases
-from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, Tree, grow
 from bayes_risk.release.release import EncodedRelease, Release
+
+from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
+from .cart_known import IN_WORDS, partly_known
+from .kernels import bandwidth
+from .predicted import log_prior_of_trees
+from .rpart_import import trees_of_releases
+from .tree import BAYESIAN, PLAIN, Tree, grow
 
 Shares = dict[int, Array]  # of the records of a node, summed up
 
