@@ -28,6 +28,7 @@ from bayes_risk._core.formats import (
     plain,
     significant,
 )
+from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import Shown, as_html
 
 from .variables import Number, Variable
@@ -337,8 +338,12 @@ class OfTargets(OfRecords):
 
 
 def draw(picture: str, *of: Any, **how: Any) -> "Axes":
-    """Call a function of `bayes_risk.reporting.plots` by name."""
+    """Call a function of `bayes_risk.reporting.plots` by name; a notebook shows its figure."""
     axes: Axes = handed.picture(picture, *of, **how)
+    if how.get("ax") is None and in_notebook():
+        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+        display(axes.figure)
     return axes
 
 

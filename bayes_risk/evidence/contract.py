@@ -479,8 +479,25 @@ class Capabilities:
         return replace(self, methods=frozenset(), none_because=why)
 
 
+def check_kinds(fit: Any, release: Any) -> None:
+    """Refuse what is no fit, and what is no release: most often a table, or the two exchanged."""
+    if isinstance(fit, Release) and hasattr(release, "capabilities"):
+        raise InputError("fit and release are exchanged; give the fit first, then the release")
+    if not hasattr(fit, "capabilities"):
+        raise InputError(
+            f"fit is a {type(fit).__name__}; give the fit of a model to the confidential table, "
+            "such as models.DPMPM().fit(table)"
+        )
+    if not isinstance(release, Release | EncodedRelease):
+        raise InputError(
+            f"release is a {type(release).__name__}; give what fit.synthesize returns, or for "
+            "files made elsewhere read_synthpop(files)"
+        )
+
+
 def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
     """How the parameters of a release were drawn; if it does not say, as the fit usually does."""
+    check_kinds(fit, release)
     if release.parameters is None:
         return fit.parameters[0]
     if release.parameters not in fit.parameters:

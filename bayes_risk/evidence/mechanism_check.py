@@ -25,7 +25,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import group_edges, group_of
 
-from .contract import Capabilities, Fit, drawn
+from .contract import Capabilities, Fit, check_kinds, drawn
 
 GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
 SMALLEST_SD = {"count": 1.0, "distance": 0.1, "density": 0.1}  # of the variance-stabilised measures
@@ -306,6 +306,7 @@ def check_mechanism(
     """
     if n_simulated is not None:
         at_least("n_simulated", n_simulated, FEWEST_FILES)
+    check_kinds(fit, release)
     encoded = EncodedRelease.of(release, fit.microdata)
     can = fit.capabilities(encoded, Intruder())
     return _check(fit, encoded, can, n_simulated, np.random.default_rng(random_seed))

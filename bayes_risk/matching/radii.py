@@ -224,6 +224,12 @@ def _radius(name: str, given: Any) -> Radius:
             f"radius[{name!r}]={what} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
             "Absolute(1000), SD(1), Quantile(0.02), or an object with the methods of Radius"
         )
+    if float(given) > 1:
+        raise InputError(
+            f"radius[{name!r}]={given!r} would be {plain(100 * float(given), 6)} % of each value, "
+            "as a number is a share (0.1 is 10 %); for units of the column give "
+            f"Absolute({given!r}), in a study file {{ absolute = {given!r} }}"
+        )
     return Relative(float(given))
 
 

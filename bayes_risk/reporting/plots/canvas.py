@@ -10,6 +10,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from bayes_risk._core.errors import InputError
+
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
 SKY, PURPLE = "#56B4E9", "#CC79A7"
 ALL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
@@ -23,6 +25,11 @@ def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
     """The axes given, or those of a new figure; without spines that say nothing."""
     if ax is None:
         ax = own_axes(Figure(figsize=size, layout="constrained"))
+    elif not isinstance(ax, Axes):
+        raise InputError(
+            f"ax is a {type(ax).__name__}; give matplotlib Axes, or nothing. To save a picture: "
+            'result.plot().figure.savefig("picture.png")'
+        )
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

@@ -18,7 +18,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
 from bayes_risk.data.base_result import OfRecords, Words, draw
-from bayes_risk.evidence.contract import Fit, drawn_in_words
+from bayes_risk.evidence.contract import Fit, check_kinds, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet, Itself
@@ -330,6 +330,7 @@ def membership(
     at_least("refit_budget", refit_budget, 0)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
+    check_kinds(fit, release)
     kept = [c for c in fit.microdata.columns if c not in release.synthesized]
     unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
     if kept or unchanged:
