@@ -121,6 +121,7 @@ TWICE = pd.concat([FIRST, FIRST[["b"]]], axis=1)
 PAID = pd.DataFrame({"sex": list("ffmmff"), "age": range(20, 80, 10), "pay": range(10, 70, 10)})
 KEYS = {"known": ["sex"], "synthesized": ["pay"]}
 COUNTS = np.full(6, 3)
+SEVERAL = PAID.assign(job=["a", "b", ["a", "b"], {"a": 1}, {"a"}, np.zeros(2)])
 WORKERS = pd.DataFrame(
     {"workers": [900, 60, 20, 20, 50, 45, 5, 0, 30], "branch": list("aaaabbbcd")}
 )
@@ -570,6 +571,19 @@ REFUSALS = {
          "gives lower ends above the upper ones, or NaN, for 6 of 6"),
         (lambda: chosen(radius={"pay": Own(lambda y: (y * np.nan, y))}),
          "gives lower ends above .* or NaN, for 6 of 6"),
+    ],
+    "cells of several values": [
+        (lambda: br.links(SEVERAL, PAID), "'job' of the original holds a list in row 3; make each"),
+        (lambda: br.links(PAID, SEVERAL[::-1]), "'job' of release 1 holds a ndarray in row 1"),
+        (lambda: br.exposure(SEVERAL[3:], [PAID]), "'job' of the original holds a dict in row 1"),
+        (lambda: br.exposure(SEVERAL, [PAID], person="job"), "'job' of the original holds a list"),
+        (lambda: br.identification_risk(SEVERAL, PAID, **KEYS), "'job' of the original holds a"),
+        (lambda: br.utility(PAID, SEVERAL), "'job' of release 1 holds a list in row 3"),
+        (lambda: br.study_of(SEVERAL), "'job' of the table holds a list in row 3"),
+        (lambda: models.DPMPM(2).fit(SEVERAL[["sex", "job"]]), "'job' of .* holds a list"),
+        (lambda: models.CART(["job"]).fit(SEVERAL), "'job' of the original holds a list in row 3"),
+        (lambda: Population.counted(SEVERAL, ["sex", "job"]), "'job' of .* holds a list in row 3"),
+        (lambda: br.dominance(SEVERAL, "pay", "job"), "'job' of the table holds a list in row 3"),
     ],
     "identification, population": [
         (lambda: of_six(population=[1, 2]),

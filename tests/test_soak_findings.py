@@ -53,6 +53,25 @@ def test_utility_names_them_too(factor):
         br.utility(table, table[::-1].reset_index(drop=True), numbers=["x"], permutations=2)
 
 
+@pytest.mark.parametrize("times", [2.0**1000, 2.0**1018])
+def test_links_of_huge_numbers_are_those_of_the_same_numbers_in_another_unit(times):
+    rng = np.random.default_rng(1)
+    x, y = rng.lognormal(size=(2, 200))
+    shown = [np.where(np.arange(200) < 40, x, np.roll(x, 7)), x * (1 + 0.001 * y), x * 1e-3]
+    for values in shown:
+        found = [
+            br.links(pd.DataFrame({"x": x * k, "y": y}), pd.DataFrame({"x": values * k, "y": y}))
+            for k in (1.0, times)
+        ]
+        pd.testing.assert_frame_equal(found[0].summary(), found[1].summary())
+
+
+def test_exposure_of_huge_numbers_brings_no_warning():
+    table = numbers(60, 1e308 / 2)
+    moved = table.assign(x=np.roll(table["x"], 1))
+    assert br.exposure(table, [moved]).summary().notna().any(axis=None)
+
+
 def test_guesses_beyond_reason_are_named():
     model = br.models.Regression({"x": "1"})
     fit = model.fit(numbers(), draws=8, chains=2, random_seed=1)

@@ -1,5 +1,6 @@
 """The two kinds of variable: categories, with their levels, declared or not, and numbers."""
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -197,6 +198,26 @@ def check_magnitude(values: Array, name: str, source: str) -> None:
             f"column {name!r} of {source} has {wrong} numbers above {LARGEST:g} in size, or below "
             f"{SMALLEST:g} and not 0; divide or multiply it by a power of ten, in all files alike"
         )
+
+
+def within_range(parts: Sequence[Array]) -> list[Array]:
+    """Numbers of several tables; where some are above 1e30 in size, all times a power of two."""
+    size = max((float(np.abs(v[np.isfinite(v)]).max(initial=0)) for v in parts), default=0.0)
+    return [np.ldexp(v, -math.frexp(size)[1]) for v in parts] if size > LARGEST else [*parts]
+
+
+def check_cells(column: pd.Series, name: Hashable, source: str) -> None:
+    """Cells that hold several values (lists, dicts, sets, arrays) are an error."""
+    if column.dtype != object or not pd.api.types.infer_dtype(column).startswith("mixed"):
+        return
+    for row, cell in enumerate(column, start=1):
+        try:
+            hash(cell)
+        except TypeError:
+            raise InputError(
+                f"column {name!r} of {source} holds a {type(cell).__name__} in row {row}; make "
+                "each cell one text or number, or leave the column out"
+            ) from None
 
 
 def _some_real(levels: Sequence[Hashable]) -> bool:
