@@ -13,6 +13,7 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk.app.output import workplace
+from bayes_risk.data.spreadsheet import _column
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
 from bayes_risk.models.pmm.mechanism import _multinomial
@@ -159,6 +160,13 @@ def test_the_rank_of_a_truth_that_is_all_but_certain_has_a_span():
 
 
 # --- what is kept, what is said -----------------------------------------------------------------
+
+
+def test_whole_numbers_of_a_workbook_beyond_64_bits_are_text_as_in_a_csv():
+    """Excel stores no such number, a damaged workbook does: an OverflowError of pandas."""
+    for cell in (10**18, -(10**19), 10**400):
+        assert _column([5, None, cell]).tolist()[::2] == ["5", str(cell)]
+    assert _column([5, 10**18 - 1]).dtype == "int64"
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64"])
