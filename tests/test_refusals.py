@@ -31,6 +31,7 @@ from tests.numeric_results import log_prior, numeric
 from tests.pmm_tables import IV, small_fit
 from tests.six_records import FIRST, ORIGINAL, SECOND, risk_of
 from tests.test_identification_choices import Own
+from tests.test_messages import cells_told
 
 Binomial, Prior, Regression = models.Binomial, models.RegressionPrior, models.Regression
 PEOPLE = people()
@@ -709,7 +710,7 @@ REFUSALS = {
         (lambda: combine(pd.DataFrame({"estimate": [1]})), "estimates is one DataFrame"),
         (lambda: combine([1.0, 2.0]), "variances is missing"),
         (lambda: combine([1.0, 2.0], [1.0]), r"shape \(2,\) and variances \(1,\)"),
-        (lambda: combine([1.0, 2.0], [1.0, -1.0]), "a variance is -1, below 0"),
+        (lambda: combine([1.0, 2.0], [1.0, -1.0]), "variances are below 0 in 1 of 2 data sets"),
         (lambda: combine([1.0, np.nan], [1.0, 1.0]),
          "data set 1 has an estimate or variance that is missing"),
         (lambda: combine([1.0, 2.0], [1.0, 1.0], confidence=95), "confidence=95 must lie between"),
@@ -794,5 +795,6 @@ REFUSALS = {
     ],
 )
 def test_what_cannot_be_is_named(call, message):
-    with pytest.raises(br.InputError, match=message):
+    with pytest.raises(br.InputError, match=message) as caught:
         call()
+    assert cells_told(caught.value) == []

@@ -298,9 +298,10 @@ def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFram
             found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
         strange = column.notna().to_numpy(dtype=bool) & ~found
         if strange.any():  # what it holds is not told: it is somebody's
+            those = "the levels held" if given == HELD else f"its declared levels {known}"
             raise InputError(
                 f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
-                f"which is not among its declared levels {known} (so in {strange.sum():,} "
+                f"which is not among {those} (so in {strange.sum():,} "
                 "rows); add it to the levels, or mend the file"
             )
     return df.astype(dtypes)
