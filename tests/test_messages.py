@@ -137,6 +137,8 @@ def test_the_law_finds_values():
 
 TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)")
 
+SMALL = [str(k) for k in range(-999, 1_000)]  # places and counts, too
+
 
 def tables_in(value: Any) -> list[pd.DataFrame]:
     if isinstance(value, Microdata):
@@ -163,14 +165,14 @@ def cells_told(error: BaseException) -> list[str]:
     """Words in quotes, and numbers but small whole ones, that are cells or labels of a table."""
     tables = [*at_hand(error)]
     names = {str(name) for table in tables for name in table.columns}
-    cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()}
+    cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()} - {*SMALL}
     cells |= {label for table in tables for label in table.index if isinstance(label, str)}
     numbers = {float(v) for v in cells if re.fullmatch(r"-?\d+\.?\d*(e[+-]?\d+)?", v)}
+    numbers -= {*map(float, SMALL)}
     told = []
     for word, number in TOKEN.findall(str(error)):
         value = float(number.replace(",", "")) if number else 0.0
-        small = value.is_integer() and abs(value) < 1_000
-        if word in cells - names or (not small and value in numbers):
+        if word in cells - names or (number and value in numbers):
             told.append(word or number)
     return told
 
