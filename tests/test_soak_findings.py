@@ -263,6 +263,18 @@ def test_what_a_search_left_out_of_a_truth_that_is_impossible_may_be_all():
     assert _left_out(log_truth, log_rest).tolist() == [1.0, 0.0, 0.0]
 
 
+def test_donors_that_all_have_one_number_are_predicted_without_a_warning():
+    """Their deviation was 0, by which NumPy divided."""
+    df = pd.DataFrame({"g": ["a"] * 10 + ["b"] * 2, "x": [4.0] * 10 + [6.0, 7.0]})
+    fit = br.models.PMM(["x"], identifying=["g"], threshold=3).fit(df)
+    release = fit.synthesize(m=2, random_seed=1)
+    assert (release.datasets[0]["x"] == 4).all()
+    guesses = {"x": br.Grid(additive=30, n=6, truth="add")}
+    risk = br.attribute_risk(fit, release, guesses=guesses, random_seed=1)
+    found = risk.records["probability_predictive"]
+    assert np.isfinite(found).all() and (found < 1).all()  # one further record may have any
+
+
 def test_multinomial_means_far_from_the_rows_of_the_fit():
     """The exponential overflowed, and probabilities were missing."""
     rng = np.random.default_rng(1)
