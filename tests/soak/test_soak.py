@@ -34,14 +34,14 @@ EXACT = 1e-9
 MANY = {  # examples of a block: about 20 minutes in all on two cores
     "DPMPM": 30,
     "CART": 200,
-    "Forest": 80,
-    "PMM": 120,
-    "Regression": 150,
+    "Forest": 120,
+    "PMM": 260,
+    "Regression": 110,
     "PoissonMixture": 28,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 300, "PMM": 300, "Regression": 200, "One class": 25}
-NAMED = {"DPMPM": 15, "CART": 80, "Forest": 30, "PMM": 80, "Regression": 60, "PoissonMixture": 15}
+ORDERED = {"CART": 600, "PMM": 600, "Regression": 200, "One class": 25}
+NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 200, "Regression": 60, "PoissonMixture": 15}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
