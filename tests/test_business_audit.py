@@ -185,7 +185,7 @@ def moved():
             "MP",
             KNOWS,
             {"targets": ["r31"]},
-            "target 'r31' does not have the largest 'w', as the int",
+            "a target does not have the largest 'w', as the intruder",
         ),
         ("MP", KNOWS | {"largest": "x"}, {}, "largest='x' is no column that the release has"),
         ("MP", PAIR | {"other": "r99"}, {}, "other names 'r99', which is no record label"),

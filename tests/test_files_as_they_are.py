@@ -135,10 +135,12 @@ def test_row_names_of_r_are_a_column(tmp_path):
         ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
         ({"days": ["pay"]}, "days names column 'pay'"),
         ({"days": ["b"]}, "column 'b' of .* holds text that is no date; write dates as 2020-01-31"),
+        ({"days": ["a"]}, "column 'a' of .* holds numbers that are no dates; write dates as 2020-"),
+        ({"days": ["c"]}, "column 'c' of .* holds numbers that are no dates; write dates as 2020-"),
     ],
 )
 def test_what_cannot_be_given_is_named(tmp_path, how, message):
-    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,1.5\n2,y,2.5\n")
     with pytest.raises(InputError, match=message):
         read_table(tmp_path / "a.csv", **how)
 

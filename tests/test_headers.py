@@ -33,6 +33,7 @@ BARE = {
     "texts": PEOPLE[["sex", "region"]],
     "codes": PEOPLE[["pid", "sex", "region"]],
     "dates": PEOPLE[["born", "sex"]].assign(until=DAYS[::-1]),
+    "years that rise": pd.DataFrame(RNG.integers(1950, 1970, (N, 3)) + [0, 20, 40]),
 }
 
 

@@ -73,7 +73,8 @@ def test_a_number_of_data_sets_that_nobody_made_is_refused(tmp_path, stated):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
     """Reading a named pipe waits for ever."""
-    for name in ("a.csv", "a.sas7bcat", "formats.sas7bcat", "m.json.gz", "m.py", "f/p.parquet"):
+    tables = "a.csv", "a.sas7bcat", "formats.sas7bcat", "f/p.parquet", "g/s_1.csv"
+    for name in (*tables, "m.json.gz", "m.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         os.mkfifo(tmp_path / name)
     (tmp_path / "a.sas7bdat").write_bytes(b"x" * 100)
@@ -81,6 +82,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
     keys: Any = {"known": ["a"], "synthesized": ["b"]}
     for ask in (
         lambda: br.read_table(tmp_path / "a.csv"),
+        lambda: br.read_synthpop(tmp_path / "g", original=pd.DataFrame({"a": [1]})),
         lambda: br.study_of(tmp_path / "a.csv"),
         lambda: read_models(tmp_path / "m.json.gz"),
         lambda: catalog_of(tmp_path / "a.sas7bdat"),

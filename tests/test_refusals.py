@@ -31,6 +31,7 @@ from tests.numeric_results import log_prior, numeric
 from tests.pmm_tables import IV, small_fit
 from tests.six_records import FIRST, ORIGINAL, SECOND, risk_of
 from tests.test_identification_choices import Own
+from tests.test_messages import cells_told
 
 Binomial, Prior, Regression = models.Binomial, models.RegressionPrior, models.Regression
 PEOPLE = people()
@@ -121,6 +122,7 @@ TWICE = pd.concat([FIRST, FIRST[["b"]]], axis=1)
 PAID = pd.DataFrame({"sex": list("ffmmff"), "age": range(20, 80, 10), "pay": range(10, 70, 10)})
 KEYS = {"known": ["sex"], "synthesized": ["pay"]}
 COUNTS = np.full(6, 3)
+SEVERAL = PAID.assign(job=["a", "b", ["a", "b"], {"a": 1}, {"a"}, np.zeros(2)])
 WORKERS = pd.DataFrame(
     {"workers": [900, 60, 20, 20, 50, 45, 5, 0, 30], "branch": list("aaaabbbcd")}
 )
@@ -571,6 +573,19 @@ REFUSALS = {
         (lambda: chosen(radius={"pay": Own(lambda y: (y * np.nan, y))}),
          "gives lower ends above .* or NaN, for 6 of 6"),
     ],
+    "cells of several values": [
+        (lambda: br.links(SEVERAL, PAID), "'job' of the original holds a list in row 3; make each"),
+        (lambda: br.links(PAID, SEVERAL[::-1]), "'job' of release 1 holds a ndarray in row 1"),
+        (lambda: br.exposure(SEVERAL[3:], [PAID]), "'job' of the original holds a dict in row 1"),
+        (lambda: br.exposure(SEVERAL, [PAID], person="job"), "'job' of the original holds a list"),
+        (lambda: br.identification_risk(SEVERAL, PAID, **KEYS), "'job' of the original holds a"),
+        (lambda: br.utility(PAID, SEVERAL), "'job' of release 1 holds a list in row 3"),
+        (lambda: br.study_of(SEVERAL), "'job' of the table holds a list in row 3"),
+        (lambda: models.DPMPM(2).fit(SEVERAL[["sex", "job"]]), "'job' of .* holds a list"),
+        (lambda: models.CART(["job"]).fit(SEVERAL), "'job' of the original holds a list in row 3"),
+        (lambda: Population.counted(SEVERAL, ["sex", "job"]), "'job' of .* holds a list in row 3"),
+        (lambda: br.dominance(SEVERAL, "pay", "job"), "'job' of the table holds a list in row 3"),
+    ],
     "identification, population": [
         (lambda: of_six(population=[1, 2]),
          r"shape \(2,\); give a count for each of the 6 targets, or 2 x 6"),
@@ -695,7 +710,7 @@ REFUSALS = {
         (lambda: combine(pd.DataFrame({"estimate": [1]})), "estimates is one DataFrame"),
         (lambda: combine([1.0, 2.0]), "variances is missing"),
         (lambda: combine([1.0, 2.0], [1.0]), r"shape \(2,\) and variances \(1,\)"),
-        (lambda: combine([1.0, 2.0], [1.0, -1.0]), "a variance is -1, below 0"),
+        (lambda: combine([1.0, 2.0], [1.0, -1.0]), "variances are below 0 in 1 of 2 data sets"),
         (lambda: combine([1.0, np.nan], [1.0, 1.0]),
          "data set 1 has an estimate or variance that is missing"),
         (lambda: combine([1.0, 2.0], [1.0, 1.0], confidence=95), "confidence=95 must lie between"),
@@ -780,5 +795,6 @@ REFUSALS = {
     ],
 )
 def test_what_cannot_be_is_named(call, message):
-    with pytest.raises(br.InputError, match=message):
+    with pytest.raises(br.InputError, match=message) as caught:
         call()
+    assert cells_told(caught.value) == []

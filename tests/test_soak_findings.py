@@ -13,6 +13,7 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk.app.output import workplace
+from bayes_risk.data.spreadsheet import _column
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
 from bayes_risk.models.pmm.mechanism import _multinomial
@@ -51,6 +52,25 @@ def test_utility_names_them_too(factor):
     table = numbers(30, factor)
     with pytest.raises(br.InputError, match="'x' of the original has 30 numbers"):
         br.utility(table, table[::-1].reset_index(drop=True), numbers=["x"], permutations=2)
+
+
+@pytest.mark.parametrize("times", [2.0**1000, 2.0**1018])
+def test_links_of_huge_numbers_are_those_of_the_same_numbers_in_another_unit(times):
+    rng = np.random.default_rng(1)
+    x, y = rng.lognormal(size=(2, 200))
+    shown = [np.where(np.arange(200) < 40, x, np.roll(x, 7)), x * (1 + 0.001 * y), x * 1e-3]
+    for values in shown:
+        found = [
+            br.links(pd.DataFrame({"x": x * k, "y": y}), pd.DataFrame({"x": values * k, "y": y}))
+            for k in (1.0, times)
+        ]
+        pd.testing.assert_frame_equal(found[0].summary(), found[1].summary())
+
+
+def test_exposure_of_huge_numbers_brings_no_warning():
+    table = numbers(60, 1e308 / 2)
+    moved = table.assign(x=np.roll(table["x"], 1))
+    assert br.exposure(table, [moved]).summary().notna().any(axis=None)
 
 
 def test_guesses_beyond_reason_are_named():
@@ -140,6 +160,13 @@ def test_the_rank_of_a_truth_that_is_all_but_certain_has_a_span():
 
 
 # --- what is kept, what is said -----------------------------------------------------------------
+
+
+def test_whole_numbers_of_a_workbook_beyond_64_bits_are_text_as_in_a_csv():
+    """Excel stores no such number, a damaged workbook does: an OverflowError of pandas."""
+    for cell in (10**18, -(10**19), 10**400):
+        assert _column([5, None, cell]).tolist()[::2] == ["5", str(cell)]
+    assert _column([5, 10**18 - 1]).dtype == "int64"
 
 
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64"])
@@ -234,6 +261,18 @@ def test_a_search_whose_truth_is_impossible(others, rest):
 def test_what_a_search_left_out_of_a_truth_that_is_impossible_may_be_all():
     log_truth, log_rest = np.array([-np.inf, -np.inf, 0.0]), np.array([np.inf, 0.0, -np.inf])
     assert _left_out(log_truth, log_rest).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_donors_that_all_have_one_number_are_predicted_without_a_warning():
+    """Their deviation was 0, by which NumPy divided."""
+    df = pd.DataFrame({"g": ["a"] * 10 + ["b"] * 2, "x": [4.0] * 10 + [6.0, 7.0]})
+    fit = br.models.PMM(["x"], identifying=["g"], threshold=3).fit(df)
+    release = fit.synthesize(m=2, random_seed=1)
+    assert (release.datasets[0]["x"] == 4).all()
+    guesses = {"x": br.Grid(additive=30, n=6, truth="add")}
+    risk = br.attribute_risk(fit, release, guesses=guesses, random_seed=1)
+    found = risk.records["probability_predictive"]
+    assert np.isfinite(found).all() and (found < 1).all()  # one further record may have any
 
 
 def test_multinomial_means_far_from_the_rows_of_the_fit():

@@ -10,6 +10,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.app.run.audit import tried_of
 from bayes_risk.app.study.study import parse_study
+from tests.test_messages import cells_told
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}
@@ -776,5 +777,6 @@ def files(tmp_path_factory):
 def test_what_does_not_fit_is_named(files, monkeypatch, place, said, message, others):
     monkeypatch.chdir(files)
     monkeypatch.setattr("bayes_risk.app.run.audit.fit_model", lambda *_, **__: 1 / 0)
-    with pytest.raises(br.InputError, match=message):
+    with pytest.raises(br.InputError, match=message) as caught:
         tried(study(place, said, others))
+    assert cells_told(caught.value) == []

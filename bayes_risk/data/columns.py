@@ -13,7 +13,7 @@ from bayes_risk._core.errors import InputError
 
 from .delimited import ROW_NAMES
 from .table import in_days
-from .variables import FEW, are_whole, holds_text, is_numeric
+from .variables import FEW, are_whole, check_cells, holds_text, is_numeric
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
 LONG = 60  # levels of a category, above which most have few records
@@ -79,6 +79,7 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
     """What each column is taken for; at most one labels the records."""
     found: dict[str, Kind] = {}
     for name in df.columns:
+        check_cells(df[name], name, "the table")
         kind = _kind(str(name), df[name])
         if kind.taken == "label" and any(k.taken == "label" for k in found.values()):
             kind = kind._replace(taken="out", why=f"{kind.why}, as another column has")

@@ -23,6 +23,7 @@ from bayes_risk._core.errors import InputError
 
 from .precision import CHANCE, EXACT, SAME, WHOLE, common_grid, grids_of, joined, snapped, units_of
 from .spelling import Values, missing_words, respelled, values_of
+from .variables import within_range
 
 FEW_LEVELS = 100  # of a category
 ENOUGH = 20  # records that tell whether a table has the original's values
@@ -266,7 +267,7 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
     if kind in ("numbers", "dates") and 0 < n:
         known, stored = _one_kind([_numeric(original.held), _numeric(held[there])])
         if 2 * int(times[there][~np.isin(stored, known)].sum()) > n:
-            real = known.astype(np.float64), stored.astype(np.float64)
+            real = within_range([known.astype(np.float64), stored.astype(np.float64)])
             unit = _unit(*real) or "in another unit than" * (
                 2 * new > n and _is_multiple(*real, moved=kind == "dates")
             )

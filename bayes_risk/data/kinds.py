@@ -88,16 +88,16 @@ def check_header(names: Sequence[str], file: Path) -> None:
 def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path) -> None:
     """Refuse a first line that is a record, as it seems: its fields would be names, and be told.
 
-    Numbers that count (years, 1 to 20) are names. A number or date looks like a value where its
-    column holds such, in its range; a text that stands below it twice, or whose digits stand where
-    those of all others do, unless names follow one another (c1, c2; a, b).
+    Numbers that count (years, 1 to 20) are names, unless they are years above years. A number or
+    date looks like a value where its column holds such, in its range; a text that stands below it
+    twice, or whose digits stand where those of all others do, unless names follow one another
+    (c1, c2; a, b).
     """
-    looks = [
-        _looks(name.strip(), [row[j].strip() for row in rows if j < len(row)])
-        for j, name in enumerate(header)
-    ]
-    numbers = [name for name, look in zip(header, looks, strict=True) if look == "number"]
-    if _counts([_as_number(name) for name in numbers]):
+    below = [[row[j].strip() for row in rows if j < len(row)] for j in range(len(header))]
+    looks = [_looks(name.strip(), cells) for name, cells in zip(header, below, strict=True)]
+    those = [j for j, look in enumerate(looks) if look == "number"]
+    years = all(_is_year(x) for j in those for x in (header[j], *below[j]) if x)
+    if not years and _counts([_as_number(header[j]) for j in those]):
         looks = ["" if look == "number" else look for look in looks]
     texts = [name.strip() for name, look in zip(header, looks, strict=True) if look == "text"]
     if _follow(texts):
@@ -108,7 +108,7 @@ def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path
         raise InputError(
             f"the first line of {str(file)!r} looks like a record: {alike} of its {named} fields "
             "are numbers, dates or texts as those below them; write the names of the columns "
-            "above it"
+            "above it, or give other names if these are the names (y2001)"
         )
 
 
@@ -135,6 +135,10 @@ def _is_number(text: str) -> bool:
     return bool(NUMBER.fullmatch(text.strip()))
 
 
+def _is_year(text: str) -> bool:
+    return _is_number(text) and 1800 <= (year := _as_number(text)) < 2200 and year.is_integer()
+
+
 def _as_number(text: str) -> float:
     return float(re.sub(r"\s", "", text).replace(",", "."))
 
@@ -142,7 +146,7 @@ def _as_number(text: str) -> float:
 def _counts(numbers: Sequence[float]) -> bool:
     """Whether numbers count: equal steps, where there are two from 0 or 1; or years that rise."""
     steps = [b - a for a, b in pairwise(numbers)]
-    if numbers and all(1800 <= x < 2200 and x.is_integer() for x in numbers):
+    if numbers and all(1800 <= x < 2200 and x.is_integer() for x in numbers):  # years
         return len(numbers) > 2 and min(steps) > 0 or all(0 < step <= 10 for step in steps)
     equal = all(abs(step - steps[0]) < 1e-9 * (abs(step) + 1) for step in steps)
     return equal and (len(steps) > 1 and steps[0] != 0 or steps == [1] and numbers[0] in (0, 1))

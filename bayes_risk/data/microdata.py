@@ -24,7 +24,7 @@ from bayes_risk._core.validate import known_columns, one_of
 
 from .variables import Number as Number
 from .variables import Variable as Variable
-from .variables import is_numeric
+from .variables import check_cells, is_numeric
 
 MAX_LEVELS = 1_000
 MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said
@@ -313,7 +313,7 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
 
 
 def require_columns(df: Any, columns: Sequence[Any], source: str) -> None:
-    """Check that this is a DataFrame, and that columns are there, each of them once."""
+    """Check that this is a DataFrame, that columns are there once, and cells hold one value."""
     if not isinstance(df, pd.DataFrame):
         raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
     for column in columns:
@@ -321,6 +321,7 @@ def require_columns(df: Any, columns: Sequence[Any], source: str) -> None:
             raise InputError(f"{source} lacks column {column!r}; it has {list(df.columns)}")
         if isinstance(df[column], pd.DataFrame):
             raise InputError(f"{source} has column {column!r} more than once; rename or drop one")
+        check_cells(df[column], column, source)
 
 
 def _variable(

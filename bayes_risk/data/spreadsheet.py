@@ -16,6 +16,8 @@ from .kinds import broken, check_header, check_names, check_unpacked
 from .reader import read_apart
 from .spelling import MISSING_WORDS, as_text
 
+LONGEST = 10**18 - 1  # whole numbers of more digits are text, as in CSVs
+
 
 def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Read the only sheet of a workbook that holds anything; formulas as last computed."""
@@ -46,7 +48,8 @@ def _column(cells: list[Any]) -> pd.Series:
         cell for cell in held if isinstance(cell, int | float) and not isinstance(cell, bool)
     ]
     texts = [cell for cell in held if isinstance(cell, str)]
-    if len(texts) + len(numbers) == len(held) and numbers:
+    beyond = any(isinstance(cell, int) and abs(cell) > LONGEST for cell in numbers)
+    if len(texts) + len(numbers) == len(held) and numbers and not beyond:
         if all(text.strip().lower() in MISSING_WORDS for text in texts):
             known = [None if isinstance(cell, str) else cell for cell in cells]
             if any(isinstance(cell, float) for cell in numbers):

@@ -24,6 +24,7 @@ from .variables import (
     WORDS,
     WRITTEN,
     Levels,
+    are_whole,
     checked_levels,
     declare_levels,
     declared,
@@ -195,8 +196,9 @@ def in_days(column: pd.Series, where: str) -> pd.Series:
     if pd.api.types.infer_dtype(column) == "date":  # objects, as pandas reads Parquet's dates
         column = column.astype("datetime64[s]")
     elif not pd.api.types.is_datetime64_any_dtype(column.dtype):
-        text = column.astype("Int64").astype(str) if is_numeric(column.dtype) else column
-        column = dates_in(text.where(column.notna()), where)[0]
+        if is_numeric(column.dtype) and are_whole(column):
+            column = column.astype("Int64").astype(str).where(column.notna())
+        column = dates_in(column, where)[0]
     held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
     days = pd.Series(np.nan, column.index, dtype=float)
     days[column.notna()] = held
@@ -207,7 +209,10 @@ def dates_in(texts: pd.Series, where: str) -> tuple[pd.Series, str]:
     """Dates of texts, and the form in which they are written."""
     found = {how: one for how in DATES if (one := _dates(texts, how)) is not None}
     if not found or any(not next(iter(found.values())).equals(other) for other in found.values()):
-        what = "text that is no date" if not found else "dates whose day may be their month"
+        what = "dates whose day may be their month"
+        if not found:
+            numbers = pd.to_numeric(texts.dropna(), errors="coerce").notna().all()
+            what = "numbers that are no dates" if numbers else "text that is no date"
         raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
     how, dates = next(iter(found.items()))
     if how == DATES[0]:

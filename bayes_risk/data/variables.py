@@ -1,5 +1,6 @@
 """The two kinds of variable: categories, with their levels, declared or not, and numbers."""
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -199,6 +200,26 @@ def check_magnitude(values: Array, name: str, source: str) -> None:
         )
 
 
+def within_range(parts: Sequence[Array]) -> list[Array]:
+    """Numbers of several tables; where some are above 1e30 in size, all times a power of two."""
+    size = max((float(np.abs(v[np.isfinite(v)]).max(initial=0)) for v in parts), default=0.0)
+    return [np.ldexp(v, -math.frexp(size)[1]) for v in parts] if size > LARGEST else [*parts]
+
+
+def check_cells(column: pd.Series, name: Hashable, source: str) -> None:
+    """Cells that hold several values (lists, dicts, sets, arrays) are an error."""
+    if column.dtype != object or not pd.api.types.infer_dtype(column).startswith("mixed"):
+        return
+    for row, cell in enumerate(column, start=1):
+        try:
+            hash(cell)
+        except TypeError:
+            raise InputError(
+                f"column {name!r} of {source} holds a {type(cell).__name__} in row {row}; make "
+                "each cell one text or number, or leave the column out"
+            ) from None
+
+
 def _some_real(levels: Sequence[Hashable]) -> bool:
     """Whether all levels are numbers, some of them not whole: whole ones are equal exactly."""
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels)
@@ -277,9 +298,10 @@ def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFram
             found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
         strange = column.notna().to_numpy(dtype=bool) & ~found
         if strange.any():  # what it holds is not told: it is somebody's
+            those = "the levels held" if given == HELD else f"its declared levels {known}"
             raise InputError(
                 f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
-                f"which is not among its declared levels {known} (so in {strange.sum():,} "
+                f"which is not among {those} (so in {strange.sum():,} "
                 "rows); add it to the levels, or mend the file"
             )
     return df.astype(dtypes)

@@ -14,6 +14,7 @@ from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.nearest import Index, Points, halved, index_of, two_nearest
+from bayes_risk.data.variables import within_range
 
 from . import persons
 from .links_result import ALIKE, OWN, Link
@@ -162,7 +163,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     from sklearn.tree import ExtraTreeRegressor
 
     some = np.arange(len(rows))
-    kept = [seen.values(name, 0)[rows] for name in seen.kept]
+    kept = [within_range([seen.values(name, 0)[rows]])[0] for name in seen.kept]
     made = (*seen.made, *seen.ranks)
     asked, known = _features(seen, made, files, rows, True)[1].numbers, np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)

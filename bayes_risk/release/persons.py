@@ -14,6 +14,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.nearest import Two
 from bayes_risk.data.columns import why_identifier
+from bayes_risk.data.variables import check_cells
 
 NAMES = "it names persons"
 ROUNDING = 1e-12  # relative, of sums of squares
@@ -21,6 +22,7 @@ ROUNDING = 1e-12  # relative, of sums of squares
 
 def persons_of(column: pd.Series) -> Ints:
     """Number of each row's person, from 0; each must be known."""
+    check_cells(column, str(column.name), "the original")
     if absent := int(column.isna().sum()):
         raise InputError(
             f"person={column.name!r} is missing in {absent:,} of {len(column):,} records; give "

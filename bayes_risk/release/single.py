@@ -282,6 +282,6 @@ def _roundness(values: Array) -> Ints:
     found = np.zeros(len(values), np.int64)
     for k in range(-6, 12):
         unit = 10.0**k
-        of = values[there] / unit
+        of = np.minimum(np.abs(values[there]), unit * 2.0**53) / unit  # beyond it all are multiples
         found[there] += (np.abs(of - np.round(of)) < 1e-6) & (values[there] != 0)
     return found

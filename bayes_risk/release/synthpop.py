@@ -97,7 +97,8 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
         raise InputError(f"source is a {type(source).__name__}; give a folder or a list of files")
     path = Path(source)
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.is_file())
+        named = [file for file in path.iterdir() if _suffix(file) or _is_info(file)]
+        files = sorted(checked_file(file) for file in named if not file.is_dir())
         infos = [file for file in files if _is_info(file)]
         if not infos:
             return _numbered(path, files), None

@@ -18,7 +18,7 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.columns import why_identifier
 from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
 from bayes_risk.data.microdata import Microdata, require_columns
-from bayes_risk.data.variables import FEW, is_numeric
+from bayes_risk.data.variables import FEW, check_cells, is_numeric
 
 from .alike import aligned, coded_as_in
 from .persons import first_rows, persons_of, persons_of_file, why_person
@@ -198,6 +198,7 @@ class Tables:
             elif times == 0 and l > self.m:
                 parts.append(self.frames[0][name].iloc[:0])
             elif times == 1:
+                check_cells(frame[name], name, self.places[l])
                 parts.append(frame[name])
             else:
                 raise InputError(_absent(name, frame, self.places[l], times))
@@ -246,6 +247,7 @@ class Tables:
         """Columns of the original that name or number records, and how that is seen."""
         found = {}
         for place, name in enumerate(self.names if self.categories is None else ()):
+            check_cells(self.frames[0][name], name, self.places[0])
             if why := why_identifier(self.frames[0][name], str(name), first=place == 0):
                 found[name] = why
         if self.person is not None:
@@ -303,6 +305,8 @@ def listed(releases: Any) -> list[pd.DataFrame]:
         raise InputError("releases is empty (m = 0); give at least one released file")
     for l, table in enumerate(tables, start=1):
         require_columns(table, (), place_of(l))
+        for name, column in table.items():
+            check_cells(column, name, place_of(l))
     return list(tables)
 
 

@@ -21,6 +21,7 @@ from scipy.stats import binom
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted
+from bayes_risk.data.variables import within_range
 
 from .tables import Tables
 
@@ -101,14 +102,14 @@ def kept_exactly(tables: Tables) -> KeptTotals:
 
 
 def _numbers(tables: Tables, name: str) -> list[Array]:
-    """An amount in each table at its own precision; empty: it is none."""
+    """An amount in each table at its own precision, none above 1e30; empty: it is none."""
     column = tables.column(name)
     if column.kind != "numbers" or tables.is_category(name):
         return []
     if not tables.frames:
-        return [column.values[codes] for codes in column.codes[: tables.m + 1]]
+        return within_range([column.values[codes] for codes in column.codes[: tables.m + 1]])
     try:
-        return tables.numbers(name)[: tables.m + 1]
+        return within_range(tables.numbers(name)[: tables.m + 1])
     except InputError:
         return []
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, positive
-from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.microdata import checked_table, require_columns
 
 
 def dominance(
@@ -79,6 +79,7 @@ def dominance(
     checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
     known_columns("column and by", [column, *cells], list(df.columns))
+    require_columns(df, cells, "the table")
     try:
         x = pd.Series(df[column].to_numpy(dtype=float, na_value=np.nan), df.index, name=column)
     except (TypeError, ValueError):

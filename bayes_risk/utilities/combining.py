@@ -102,7 +102,8 @@ def _by_name(fits: list[Named]) -> Brought:
         )
     if (own < 0).any():
         raise InputError(
-            f"a variance is {own.min():.4g}, below 0; give variances (squared standard errors)"
+            f"variances are below 0 in {int((own < 0).any(axis=1).sum())} of {len(own)} data sets; "
+            "give variances (squared standard errors)"
         )
     if not np.allclose(u, np.swapaxes(u, 1, 2), rtol=1e-6, equal_nan=True):
         raise InputError("a covariance matrix is not symmetric; check the order of its columns")

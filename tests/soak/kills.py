@@ -3,15 +3,25 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+from typer.testing import CliRunner
+
+from bayes_risk._core.checkpoint import Store
+from bayes_risk.app import output
+from bayes_risk.app.cli import app
+from tests.soak.choices import Choices, Drawn, pick
+from tests.soak.damaged import damaged
 
 ROOT = Path(__file__).resolve().parents[2]
 SIGNALS = {signal.SIGKILL: 3, signal.SIGINT: 1, signal.SIGTERM: 1, signal.SIGHUP: 1}  # how often
@@ -50,9 +60,7 @@ PASSING = r"br-\w+-\d+-\w+"  # and among temporary files, until the next run
 def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counter[str]:
     """Stop runs so many times, each as long as it takes to end; counts of what came of it."""
     rng, tally = np.random.default_rng(seed), Counter[str]()
-    rows = [",".join(row) for row in rng.choice(list("xyz"), (90, 3))]
-    (folder / "o.csv").write_text("\n".join(["a,b,c", *rows]))
-    (folder / "s.toml").write_text(STUDY + MODELS[model])
+    _write_study(model, rng, folder)
     (folder / "tmp").mkdir()
     began = time.monotonic()
     code, said = _run(what, folder)
@@ -85,6 +93,12 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     ]
     assert [*(folder / "tmp").iterdir()] == []
     return tally
+
+
+def _write_study(model: str, rng: np.random.Generator, folder: Path) -> None:
+    rows = [",".join(row) for row in rng.choice(list("xyz"), (90, 3))]
+    (folder / "o.csv").write_text("\n".join(["a,b,c", *rows]))
+    (folder / "s.toml").write_text(STUDY + MODELS[model])
 
 
 def _run(what: str, folder: Path, number: int = 0, after: float | None = None) -> tuple[int, str]:
@@ -125,3 +139,84 @@ def content(folder: Path) -> dict[str, Any]:
     found["manifest.json"] = {k: manifest[k] for k in manifest if k not in ("seconds", "finished")}
     del found["report.html"]
     return found
+
+
+# --- a stopped run whose working folder is damaged -----------------------------------------------
+
+
+def gone_on(what: str, model: str, seeds: range, folder: Path) -> Counter[str]:
+    """Runs that go on from a damaged folder end with the same bytes, or are refused in one line."""
+    tally = Counter[str]()
+    _write_study(model, np.random.default_rng(0), folder)
+    with chdir(folder), mock.patch.object(output, "render_study", lambda *_, **__: ""):
+        stopped, expected = _stopped(what, folder), content(folder)
+        shutil.rmtree(folder / "out")
+        for seed in seeds:
+            choices = Drawn(seed)
+            shutil.copytree(pick(choices, stopped), work := folder / ".out.work")
+            how = _damage(choices, work, stopped)
+            code, said = _here(what)
+            if code:
+                own = [line for line in said.splitlines() if line.startswith("bayes-risk: ")]
+                assert code == 2 and len(own) == 1 and "Traceback" not in said, (seed, how, said)
+                assert not (folder / "out").exists()
+            else:
+                new = content(folder)
+                assert new == expected, (
+                    seed,
+                    how,
+                    [k for k in expected if new.get(k) != expected[k]],
+                )
+                assert not os.path.lexists(work)
+            tally.update(["folders", how, "refused" if code else "went on"])
+            for path in (work, folder / "out"):
+                shutil.rmtree(path, ignore_errors=True)
+    return tally
+
+
+def _here(what: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [what, "s.toml", "--jobs", "1", "-o", "out"])
+    return done.exit_code, done.output
+
+
+def _stopped(what: str, folder: Path) -> list[Path]:
+    """Working folders of the run, stopped after each of its steps."""
+    kept, found = Store.put, list[Path]()
+
+    def put(store: Store, path: Any, value: Any) -> Any:
+        value = kept(store, path, value)
+        shutil.copytree(folder / ".out.work", found_here := folder / f"stopped-{len(found)}")
+        found.append(found_here)
+        return value
+
+    with mock.patch.object(Store, "put", put):
+        assert _here(what)[0] == 0
+    return found
+
+
+def _damage(choices: Choices, work: Path, others: list[Path]) -> str:
+    """Damage a file of a working folder, or put something else in its place; how, in a word."""
+    path = pick(choices, sorted(p for p in work.rglob("*") if p.name != "lock") + [work / "lock"])
+    how = pick(choices, ["bytes", "bytes", "bytes", "other", "gone", *PLACES])
+    if how == "bytes" and path.is_file():
+        path.write_bytes(damaged(choices, path.read_bytes()))
+    elif how == "other":  # the content of another step, or of another stop
+        every = sorted(p for w in (work, *others) for p in w.rglob("*.npz"))
+        _remove(path)
+        shutil.copy(pick(choices, every), path)
+    else:
+        _remove(path)
+        PLACES.get(how, lambda _: None)(path)
+    return how
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+PLACES = {
+    "folder": Path.mkdir,
+    "link": lambda path: path.symlink_to(path.parents[1] / "o.csv"),
+    "pipe": os.mkfifo,
+    "no rights": lambda path: (path.write_text("x"), path.chmod(0)),
+}

@@ -16,7 +16,7 @@ from tests.soak.asking import asked
 from tests.soak.choices import Drawn, Searched
 from tests.soak.further import check_further
 from tests.soak.invariance import check_invariant
-from tests.soak.kills import killed
+from tests.soak.kills import gone_on, killed
 from tests.soak.marks import check_outputs
 from tests.soak.names import check_same, renamed
 from tests.soak.orders import CLOSED, check_order
@@ -34,14 +34,14 @@ EXACT = 1e-9
 MANY = {  # examples of a block: about 20 minutes in all on two cores
     "DPMPM": 30,
     "CART": 200,
-    "Forest": 80,
-    "PMM": 120,
-    "Regression": 150,
+    "Forest": 120,
+    "PMM": 260,
+    "Regression": 110,
     "PoissonMixture": 28,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 300, "PMM": 300, "Regression": 200, "One class": 25}
-NAMED = {"DPMPM": 15, "CART": 80, "Forest": 30, "PMM": 80, "Regression": 60, "PoissonMixture": 15}
+ORDERED = {"CART": 600, "PMM": 600, "Regression": 200, "One class": 25}
+NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 200, "Regression": 60, "PoissonMixture": 15}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
@@ -193,6 +193,21 @@ def test_marks(block, tmp_path, tally):
 )
 def test_kills(what, model, kills, tmp_path, tally):
     tally.update(killed(what, model, shared(kills), SEED, tmp_path))
+
+
+@pytest.mark.parametrize("what", ["audit", "compare"])
+def test_a_few_damaged_working_folders(what, tmp_path, tally):
+    tally.update(gone_on(what, "trees", range(3), tmp_path))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("what", "model", "folders"),
+    [("audit", "trees", 120), ("audit", "classes", 120), ("compare", "trees", 60)],
+)
+def test_damaged_working_folders(what, model, folders, tmp_path, tally):
+    first = 10**6 * SEED + 100
+    tally.update(gone_on(what, model, range(first, first + shared(folders)), tmp_path))
 
 
 def test_refusals_are_noted():

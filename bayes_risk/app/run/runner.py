@@ -202,7 +202,7 @@ class Cost:
             raise InputError(
                 f"the study needs up to {in_words(self.peak)}, and max_memory is "
                 f"{in_words(bytes_of(max_memory))}; audit fewer targets, weigh fewer guesses, keep "
-                "fewer draws, make fewer releases, or raise max_memory"
+                "fewer draws, make fewer releases, run one worker (--jobs 1), or raise max_memory"
             )
 
     def __str__(self) -> str:
@@ -273,7 +273,8 @@ def _bytes(
     texts = [df[c].nunique(dropna=False) for c in df if df[c].dtype.kind not in "iuf"]
     of_level = fit.microdata.n_levels if fit else np.array(texts)
     levels = p + int(np.maximum(of_level - 2, 0).sum())
-    design = n * levels * (levels if levels < 45 else 1) if study.utility else 0  # of two columns
+    rows = _rows(df) if study.utility and study.release.files is None else n
+    design = rows * levels * (levels if levels < 45 else 1) if study.utility else 0  # of pairs
     dummies = 8 * n * levels if fit is not None else 0  # of models; distances have none
     points = 32 * n * p if study.context else 0
     tables = int(df.memory_usage(deep=True).sum()) + n * p * (20 * m + 40) + dummies + points
@@ -284,6 +285,16 @@ def _bytes(
     data = tables + held * (several + m + 1) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
     return resident() + program, data + n_jobs * each
+
+
+def _rows(df: pd.DataFrame) -> int:
+    """Half the distinct rows of a table and of its release: few have more than columns drawn apart.
+
+    Of all tables with the same columns those whose columns are independent are the most diverse.
+    """
+    rng, codes = np.random.default_rng(0), df.apply(lambda c: pd.factorize(c)[0])
+    apart = codes.apply(lambda c: rng.permutation(c))
+    return -(-(len(codes.drop_duplicates()) + len(apart.drop_duplicates())) // 2)
 
 
 def _held(value: Any) -> int:

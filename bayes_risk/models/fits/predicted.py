@@ -34,8 +34,12 @@ class Spread(NamedTuple):
         n = np.maximum(len(values) - fitted, 1)
         mean = -moved / n
         square = np.maximum(((values - at) ** 2).sum() - moved**2, 0.0) / n - mean**2
-        least = np.finfo(float).eps * max(float(np.abs(values).max()), 1.0)
-        return cls(at + mean, np.sqrt(np.maximum(square, least**2)))
+        return cls(at + mean, np.maximum(np.sqrt(square), least_sd(values)))
+
+
+def least_sd(values: Array) -> float:
+    """A deviation where all numbers are equal: of one of them, as it is stored."""
+    return float(np.finfo(float).eps * max(float(np.abs(values).max()), 1.0))
 
 
 def log_level(count: Array, total: Array | float, d: int) -> Array:

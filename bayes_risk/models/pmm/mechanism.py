@@ -29,7 +29,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.models.fits.predicted import Spread, log_level, log_number
+from bayes_risk.models.fits.predicted import Spread, least_sd, log_level, log_number
 from bayes_risk.models.fits.sampling import blocks
 
 KINDS = ("ordered", "multinomial", "gam", "linear")
@@ -356,6 +356,7 @@ class Step:
                 if isinstance(variable, Number):
                     mean = float(self.shares @ self.values)
                     sd = float(np.sqrt(self.shares @ (self.values - mean) ** 2))
+                    sd = max(sd, least_sd(self.values))
                     spread = Spread(np.full(len(at), mean), np.full(len(at), sd))
                     log_p[:] = log_number(at, donors.values[None], weights, spread)
                 else:

@@ -166,7 +166,7 @@ def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, fl
 def check(scene: AttackScenario) -> None:
     """Refuse what contradicts the data or the release, and what is not offered."""
     intruder, fit = scene.intruder, scene.fit
-    label, name = fit.microdata.index[scene.record], scene.names[scene.j]
+    name = scene.names[scene.j]
     largest = scene.own.counts[scene.record, scene.j]
     if scene.other == scene.record:
         raise InputError(f"other={intruder.other!r} is the target; name another record")
@@ -184,7 +184,7 @@ def check(scene: AttackScenario) -> None:
         )
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
-            f"target {label!r} does not have the largest {name!r}, as the intruder knows; "
+            f"a target does not have the largest {name!r}, as the intruder knows; "
             "leave targets= out to audit the record that has"
         )
     _check_totals(scene)
