@@ -63,7 +63,7 @@ def log_normal(x, mean, precision):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def tables_of(pi, phi, layout):
     """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     D, K = phi.shape
     log_pi, log_phi = np.empty(K), np.zeros((D, K))
     log_alive, at_zero = np.zeros((p, K)), np.zeros((p, K))
@@ -85,7 +85,7 @@ def tables_of(pi, phi, layout):
 def log_class_masses(data, u, phi, layout, tables, out):
     """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
     positions, (log_pi, log_phi, log_alive, at_zero) = data[0], tables
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     K, w, ones, large = out.shape[0], positions.shape[1], log_phi.shape[0] - 1, False
     for k in range(K):
         out[k] = log_pi[k]
@@ -150,7 +150,7 @@ def refine(data, u, phi, layout, tables, out):
     """Masses against the best class instead, of classes within reach of it; others none."""
     positions, counts, exposure, reals = data
     log_pi, log_phi, log_alive, _ = tables
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     b, size = 0, 0.0
     for k in range(out.shape[0]):
         if out[k] > out[b]:
@@ -223,7 +223,7 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_numbers(data, u, k, w, copies, dead, layout, M):
     """Count the numbers of copies of a unit in class k, w each; dead[c] zeros are structural."""
-    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
+    p, r, D = layout.shape.shape[0], layout.reals.shape[0], layout.starts[-1] + 1
     for c in range(data[1].shape[1]):  # arrays are not taken out first: that counts references
         e, j = data[2][u, c], c % p
         if e > 0.0:
@@ -266,7 +266,7 @@ def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, s
     """What `draw_labels` does once there is room: all of it, as calls would count references."""
     data, multiplicity = units[0], units[1]
     products, masses, copies, dead = room
-    positions, K, p, at, w = data[0], pi.shape[0], layout[2].shape[0], 0, 1.0
+    positions, K, p, at, w = data[0], pi.shape[0], layout.shape.shape[0], 0, 1.0
     for u in range(multiplicity.shape[0]):
         if len(units) == 2:
             class_masses(positions, u, pi, phi, products, masses)
@@ -287,7 +287,7 @@ def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, s
             if len(units) > 2 and data[1].shape[1] + data[3].shape[1] > 0:
                 for c in range(data[1].shape[1]):  # how many zeros are structural
                     e, j, dead[c] = data[2][u, c], c % p, 0
-                    if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
+                    if layout.inflated and e > 0.0 and data[1][u, c] == 0.0:
                         psi = phi[p + j, k]
                         q = psi / (psi + (1.0 - psi) * math.exp(-e * phi[j, k]))
                         for _ in range(left):
@@ -327,7 +327,7 @@ def fill_log_masses(data, pi, phi, layout, out):
 
     Rows with large counts, whose last digits those do not have, term by term.
     """
-    p, r, positions = layout[2].shape[0], layout[6].shape[0], data[0]
+    p, r, positions = layout.shape.shape[0], layout.reals.shape[0], data[0]
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
     products = np.empty((positions.shape[1] + 1, pi.shape[1]))
     if len(data) > 1:
@@ -361,7 +361,7 @@ def fill_log_masses(data, pi, phi, layout, out):
                 for c in range(counts.shape[1]):
                     of = phi[h, c % p, k], 0.0, 0.0, phi[h, p + c % p, k], 0.0
                     x, e = counts[u, c], exposure[u, c]
-                    terms[k] += log_number(x, e, of, False, layout[4], 1.0, (0.0, 0.0))
+                    terms[k] += log_number(x, e, of, False, layout.inflated, 1.0, (0.0, 0.0))
                 for c in range(reals.shape[1]):
                     mean, precision = phi[h, 2 * p + c % r, k], phi[h, 2 * p + r + c % r, k]
                     of = mean, 0.0, precision, 0.0, 0.0
@@ -389,13 +389,15 @@ def real_given(n, total, squares, prior):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_parameters(rng, M, layout, phi):
     """All of phi given sums: counts, reals, levels."""
-    starts, level, shape, rate, inflated, beta, reals = layout
+    starts, shape, rate, beta, reals = (
+        layout.starts, layout.shape, layout.rate, layout.beta, layout.reals,
+    )  # fmt: skip
     p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
     for v in range(p):
         for k in range(phi.shape[1]):
             g = rng.standard_gamma(shape[v] + M[v, k])
             phi[v, k] = max(g / (rate[v] + M[D + v, k]), TINY)
-            if inflated:
+            if layout.inflated:
                 x = log_gamma_draw(rng, beta[0] + M[p + v, k])
                 y = log_gamma_draw(rng, beta[1] + M[D + p + v, k])
                 top = max(x, y)
@@ -414,7 +416,7 @@ def draw_parameters(rng, M, layout, phi):
         total[:] = 0.0
         for row in range(starts[q], starts[q + 1]):
             for k in range(phi.shape[1]):
-                g = max(rng.standard_gamma(level + M[row, k]), TINY)
+                g = max(rng.standard_gamma(layout.level + M[row, k]), TINY)
                 phi[row, k] = g
                 total[k] += g
         for row in range(starts[q], starts[q + 1]):
@@ -451,7 +453,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     = 0: mean and precision.
     ``gone[i]``: weight, value, exposure, whether a structural zero.
     """
-    _, _, shape, rate, inflated, beta, reals = layout
+    shape, rate, beta, reals = layout.shape, layout.rate, layout.beta, layout.reals
     p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
     if v < p:
         out[2] = 0.0
@@ -470,7 +472,9 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
         else:
             out[0], out[1] = shape[v] + max(total, 0.0), rate[v] + max(exposure, 0.0)
         out[2] = stirling_error(out[0])
-        out[3] = (beta[0] + zeros) / (beta[0] + zeros + beta[1] + values) if inflated else 0.0
+        out[3] = 0.0
+        if layout.inflated:
+            out[3] = (beta[0] + zeros) / (beta[0] + zeros + beta[1] + values)
         return
     j = v - p
     if fixed:
@@ -528,12 +532,13 @@ def log_marginal(M, layout, k, seen):
 
     Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
     rate, x (log(x / e) - 1), with more digits than the rest at large sums, whatever was seen. Left
-    out are factors e^x / x! of records, the same in any class. Of levels alone: ``layout[:2]``.
+    out are factors e^x / x! of records, the same in any class. Of levels alone: a
+    `LevelLayout`.
     """
-    starts, level, total = layout[0], layout[1], 0.0
+    starts, level, total = layout.starts, layout.level, 0.0
     if len(layout) > 2:
-        _, _, shape, _, inflated, beta, reals = layout
-        p, r, D = shape.shape[0], reals.shape[0], starts[-1] + 1
+        beta, D = layout.beta, starts[-1] + 1
+        p, r = layout.shape.shape[0], layout.reals.shape[0]
         of, nothing = np.empty(PARAMETERS), np.zeros((0, 4))
         for v in range(p + r):
             number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
@@ -542,7 +547,7 @@ def log_marginal(M, layout, k, seen):
                 of_count = 0.0
                 if e > 0.0:
                     of_count += log_negative_binomial(x, of[0], of[1], e, 0.0, of[2])
-                if inflated:
+                if layout.inflated:
                     a, b = beta[0] + M[p + v, seen], beta[1] + M[D + p + v, seen]
                     rise = log_rise(a, zeros) + log_rise(b, values)
                     of_count += rise - log_rise(a + b, zeros + values)

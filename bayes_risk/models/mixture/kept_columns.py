@@ -65,14 +65,14 @@ def part_masses(parts, phi, layout):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def rows_of(layout, v):
     """First and last row of phi, and further rows, of a number."""
-    p, r = layout[2].shape[0], layout[6].shape[0]
+    p, r = layout.shape.shape[0], layout.reals.shape[0]
     return (v, p + v) if v < p else (p + v, p + r + v)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
-    p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
+    p, D, (here, also) = layout.shape.shape[0], phi.shape[0], rows_of(layout, v)
     now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
     if v >= p:  # mean, and psi the precision
         n, total, squares = M[D + here, k], M[here, k], M[also, k]
@@ -86,12 +86,12 @@ def number_factors(M, new, phi, parts, layout, v, k, more):
         return gain
     step, alive = then - now, 0.0
     gain = M[v, k] * math.log(then / now) - M[D + v, k] * step
-    if layout[4]:
+    if layout.inflated:
         alive = math.log1p(-psi_new) - math.log1p(-psi)
         gain += M[also, k] * math.log(psi_new / psi) + M[D + also, k] * alive
     for i in range(more.shape[0]):
         x, e, change = parts[1][i, v], parts[2][i, v], 0.0
-        if e > 0.0 and layout[4] and x == 0.0:
+        if e > 0.0 and layout.inflated and x == 0.0:
             change = log_add(math.log(psi_new), math.log1p(-psi_new) - e * then)
             change -= log_add(math.log(psi), math.log1p(-psi) - e * now)
         elif e > 0.0:
@@ -108,14 +108,14 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     class k: differences of sums would lose the small terms that decide when a class's own term
     falls far below rounding.
     """
-    V, p_r = c.shape[0], layout[2].shape[0] + layout[6].shape[0]
+    V, p_r = c.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
     R = np.zeros(g.shape)
     for k in range(g.shape[0] - 2, -1, -1):  # R[k, v] = sum_{l>k} pi_l g[l, v]
         for i in range(V):
             R[k, i] = R[k + 1, i] + pi[k + 1] * g[k + 1, i]
     head, S_new, more = np.zeros(V), np.empty(V), np.empty(V)
-    begin, end = (0, 0) if v < p_r else (layout[0][v - p_r], layout[0][v - p_r + 1])
+    begin, end = (0, 0) if v < p_r else (layout.starts[v - p_r], layout.starts[v - p_r + 1])
     ratio = np.empty(end - begin)
     for k in range(pi.shape[0]):
         if len(parts) > 1 and v < p_r:
@@ -154,7 +154,7 @@ def update_given(rng, parts, given, layout, prior, alpha, log_left, pi, phi, sum
     """
     c, us, us_columns = given
     (n, M), (n_z, M_z) = sums, sums_z
-    p, r, starts = layout[2].shape[0], layout[6].shape[0], layout[0]
+    p, r, starts = layout.shape.shape[0], layout.reals.shape[0], layout.starts
     K, T = n.shape[0], np.empty((n.shape[0] - 1, c.shape[0]))
     for k in range(K - 2, -1, -1):
         if k == K - 2:

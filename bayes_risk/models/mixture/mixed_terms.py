@@ -97,7 +97,8 @@ def fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T):
     ``nothing`` (0, 4) is taken out; ``S`` (4, K): room.
     """
     (variables, values, constants), last = numbers, -1
-    starts, p, p_r = layout[0], layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    starts, p = layout.starts, layout.shape.shape[0]
+    p_r = p + layout.reals.shape[0]
     D, K = phi.shape
     for v in range(p_r):
         for k in range(K):
@@ -106,17 +107,17 @@ def fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T):
         for k in range(K):
             total = 0.0
             for row in range(starts[q], starts[q + 1]):
-                total += M[row, k] + layout[1] if not fixed[p_r + q] else phi[row, k]
+                total += M[row, k] + layout.level if not fixed[p_r + q] else phi[row, k]
             P[p_r + q, k, 0] = total
             for row in range(starts[q], starts[q + 1]):
-                here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout[1]
+                here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout.level
                 T[row, k] = math.log(max(here, TINY) / total)
     for i in range(variables.shape[0]):
         v, x, e = variables[i], values[i, 0], values[i, 1]
         if v < p or fixed[v] or x - x != 0.0:
             for k in range(K):
                 of = P[v, k]
-                T[D + i, k] = log_number(x, e, of, v >= p, layout[4], 1.0, constants[i])
+                T[D + i, k] = log_number(x, e, of, v >= p, layout.inflated, 1.0, constants[i])
             continue
         if v != last:
             last = v
@@ -159,14 +160,14 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
     ``gone[i]``: weight and value taken out, and of counts exposure and kind of zero.
     """
-    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     if v >= p_r:
         row = int(x)
         if w == 1.0 and not changed:
             return T[row, k]
         if fixed:
             return w * math.log(max(phi[row, k], TINY))
-        here, total = M[row, k] + layout[1], P[v, k, 0]
+        here, total = M[row, k] + layout.level, P[v, k, 0]
         for i in range(gone.shape[0]):
             if gone[i, 0] != 0.0:
                 total -= gone[i, 0]
@@ -177,9 +178,9 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
             return math.log(here / total)
         return log_rise(here, w) - log_rise(total, w)
     if not changed or fixed:
-        return log_number(x, e, P[v, k], v >= p, layout[4], w, constants)
+        return log_number(x, e, P[v, k], v >= p, layout.inflated, w, constants)
     number_parameters(M, phi, layout, False, v, k, gone, of)
-    return log_number(x, e, of, v >= p, layout[4], w, constants)
+    return log_number(x, e, of, v >= p, layout.inflated, w, constants)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -245,8 +246,8 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     given, given_z, power, constants, z_constants, rows = targets[6:12]
     n, alpha, pi, order, M, phi, P, T, weights = draw
     guessed, gone, of, every = room
-    k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
-    p_r = p + layout[6].shape[0]
+    k0, p, w = label[h, u], layout.shape.shape[0], 1.0 if which == 2 else power[u]
+    p_r = p + layout.reals.shape[0]
     if w == 1.0:
         for k in range(out.shape[0]):
             out[k] = weights[k0, k]
@@ -264,7 +265,7 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
                 M, phi, P, T, layout, fixed[v], v, told, k0, z, int(z) if v >= p_r else -1, False,
                 1.0, z_constants[u, v], gone, of[0], out,
             )  # fmt: skip
-        if take and take_z and layout[4] and v < p and z == 0.0 and not fixed[v]:
+        if take and take_z and layout.inflated and v < p and z == 0.0 and not fixed[v]:
             for k in range(out.shape[0]):
                 share = both_kinds(M, phi, layout, told, v, k, k == k0, gone, of)
                 out[k] += log_of_both(share, x, told[3], of, w, constants[u, v])
@@ -283,7 +284,8 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
     label, flags, _, exposure, linked, held = targets[:6]
     _, _, _, _, M, phi, P, T, _ = draw
     _, gone, of, _ = room
-    power, p, r, k0, K = targets[8], layout[2].shape[0], layout[6].shape[0], label[h, u], L.shape[2]
+    power, k0, K = targets[8], label[h, u], L.shape[2]
+    p, r = layout.shape.shape[0], layout.reals.shape[0]
     for i in range(columns.shape[0]):
         v, some = columns[i], n_points[u, i]
         told = told_of(held, linked, exposure, flags, power, h, u, v, p)
@@ -299,7 +301,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
             own = k == k0
             changed, share = set_gone(told, own, True, gone), -1.0
             plain = v >= p + r or fixed[v] or not changed
-            if not plain and layout[4] and v < p and z == 0.0:
+            if not plain and layout.inflated and v < p and z == 0.0:
                 share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
             elif not plain:
                 number_parameters(M, phi, layout, False, v, k, gone, of[0])
@@ -312,7 +314,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
                 elif share >= 0.0:
                     L[i, c, k] = log_of_both(share, x, e, of, w, of_x)
                 else:
-                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout[4], w, of_x)
+                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout.inflated, w, of_x)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)

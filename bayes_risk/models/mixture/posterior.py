@@ -20,6 +20,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns
 from .families import fill_log_masses
+from .kernel_arguments import GuessLayout, TermLayout
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
@@ -149,7 +150,7 @@ class LatentPredictive:
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
             (self.sums.M, self.tau, self.weights),
-            (self.sums.fixed, place, begin),
+            TermLayout(self.sums.fixed, place, begin),
             (self.label[:, u].astype(np.int64), *of_target),
             draws,
             factor,
@@ -186,15 +187,15 @@ class LatentPredictive:
                 return log_truth, wide.swapaxes(1, 2)
         sums = np.zeros((self.n_batches, *guesses.shape[:2]))
         of_draws = weights, self.batch, log_truth, sums
+        layout = GuessLayout(fixed, columns, cases.prior.starts)
         if self.plain and not several:
             place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
             place = np.where(changes[0] > 0, place, cases.prior.width - 1)
-            layout = fixed, columns, cases.prior.starts
             predict_one_change(tables, layout, (label, truth, place), *of_draws)
         else:
             given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
             of_targets = (*of_targets, *given, guesses, changes)
-            predict(tables, (fixed, columns), of_targets, *of_draws)
+            predict(tables, layout, of_targets, *of_draws)
         return log_truth, sums.swapaxes(1, 2)
 
 

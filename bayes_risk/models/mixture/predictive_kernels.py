@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Ints
+from bayes_risk.models.mixture.kernel_arguments import WideLayout
 from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY
 
 LEAST = 1e-30  # probability of a level in single precision
@@ -160,7 +161,7 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
     Else add the weighted p_h(y*) / p_h(y_i) to the sums of their batch, shape (B, U, G).
     """
     all_Q, all_tau, weights_of = tables
-    fixed, columns = layout
+    fixed, columns = layout.fixed, layout.columns
     label, truth, linked, held, observed, conditioned, guesses, changes = targets
     H, _, K = all_Q.shape
     U, G, q = truth.shape[0], guesses.shape[1], columns.shape[0]
@@ -206,7 +207,8 @@ def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums)
     right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1).
     """
     all_Q, all_tau, weights_of = tables
-    (fixed, columns, starts), (label, truth, places) = layout, targets
+    fixed, columns, starts = layout.fixed, layout.columns, layout.starts
+    label, truth, places = targets
     (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * (all_Q.shape[2] + 8)
     single, asked, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
     P, tau, base, masses = np.ones((D, X)), np.ones((p, X)), np.ones((K + 1, X)), np.zeros((U, D))
@@ -301,13 +303,11 @@ STRIP = 16  # places that are added side by side
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_ratios(
-    Q, tau, fixed, columns, truth, linked, held, u, k0, levels, inverse, low, offset, V,
-):  # fmt: skip
+def fill_ratios(Q, tau, layout, truth, linked, held, u, k0, levels, inverse, V):
     """V[k, place] = what changing to a level multiplies the truth's mass by in class k."""
-    K = Q.shape[1]
-    for j in range(columns.shape[0]):
-        c = columns[j]
+    K, fixed, low, offset = Q.shape[1], layout.fixed, layout.low, layout.offset
+    for j in range(layout.columns.shape[0]):
+        c = layout.columns[j]
         y, z = truth[u, c], linked[u, c]
         shift, end = low[j] - offset[j], offset[j + 1]
         first, last = np.uint64(offset[j]), np.uint64(end)
@@ -386,7 +386,6 @@ def add_more(V, terms, places, u, product, by_level, out):
 def predict_wide(tables, layout, targets, weights, batch, sums):
     """Add the weighted p_h(y*) / p_h(y_i) of every guess to the sums of its batch, (B, U, G)."""
     all_Q, all_tau, weights_of = tables
-    fixed, columns, low, offset, later = layout
     label, truth, linked, held, places, own_place = targets
     H, D, K = all_Q.shape
     U, width = truth.shape[0], own_place.shape[1]
@@ -410,7 +409,7 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
             for h in range(first, last):
                 c, k0 = h - first, label[h, u]
                 own, _ = truth_terms(
-                    all_Q[h], all_tau[h], fixed, truth, linked, held, u, k0, weights_of[h],
+                    all_Q[h], all_tau[h], layout.fixed, truth, linked, held, u, k0, weights_of[h],
                     terms[:K],
                 )  # fmt: skip
                 if k0 < K:
@@ -418,10 +417,10 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
                 terms *= weights[h, u] / max(terms.sum(), TINY)
                 V[:, width - 1] = 1.0
                 fill_ratios(
-                    all_Q[h], all_tau[h], fixed, columns, truth, linked, held, u, k0, levels[c],
-                    inverse[c], low, offset, V,
+                    all_Q[h], all_tau[h], layout, truth, linked, held, u, k0, levels[c],
+                    inverse[c], V,
                 )  # fmt: skip
-                add_pairs(V, terms, later, own_place, u, pairs)
+                add_pairs(V, terms, layout.later, own_place, u, pairs)
                 if places.shape[2] > 2:
                     add_more(V, terms, places, u, product, by_level, out)
         if last == H or batch[last] != batch[first]:
@@ -466,7 +465,8 @@ def wide_sums(
     np.put_along_axis(own, truth - low + offset[:-1], True, axis=1)
     sums = np.zeros((int(batch.max()) + 1, *guesses.shape[:2]))
     of_targets = *targets, np.ascontiguousarray(places[:, :, :most]), own
-    predict_wide(tables, (fixed, columns, low, offset, later), of_targets, weights, batch, sums)
+    layout = WideLayout(fixed, columns, low, offset, later)
+    predict_wide(tables, layout, of_targets, weights, batch, sums)
     return sums
 
 
@@ -478,7 +478,7 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
     ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
     """
     Q, tau, weights = tables
-    fixed, place, starts = layout  # place[j]: first place of a guessed variable, else -1
+    fixed, place, starts = layout.fixed, layout.place, layout.starts
     label, truth, linked, held = target
     t = 0
     for i in range(draws.shape[0]):

@@ -25,6 +25,7 @@ from bayes_risk._core.parallel import Ticks, in_order
 
 from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
+from .kernel_arguments import SweepLayout
 from .split_merge import individuals, split_merge
 from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
 from .sweep import TINY, class_weights, draw_alpha, draw_sticks, swap_neighbours
@@ -63,13 +64,12 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
 
     ``given``: synthetic rows, unsynthesised parts, how often each divides, their rows of levels and
     which columns those are; ``zero``: structural zeros; None of either: nothing is compiled for
-    them. ``layout``: the families', how many rows are normalised, and how many splits or merges a
-    sweep tries: none where rows are drawn given others, whose divisors the moves do not know, and
-    none with boxes of structural zeros, whose records have classes but no labels.
+    them. Nothing is split or merged where rows are drawn given others, whose divisors the moves do
+    not know, nor with boxes of structural zeros, whose records have classes but no labels.
     """
-    families, N, splits = layout
+    families, N, splits = layout.families, layout.n_normalised, layout.splits
     alpha, log_left, pi, phi = state
-    K, extra = pi.shape[0], 2 * families[2].shape[0] + families[6].shape[0]
+    K, extra = pi.shape[0], 2 * families.shape.shape[0] + families.reals.shape[0]
     n, M = sums = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
     sums_z = np.zeros(K), np.zeros(M.shape)
     label, flags = np.zeros(units[1].shape[0], np.int16), np.zeros((0, 0), np.bool_)
@@ -115,15 +115,14 @@ def collapse_draws(rng, units, given, zero, layout, theta, wanted, out):
     ``wanted`` lists units; synthetic rows that were drawn given others, and records that fell into
     structural zeros, are among the sums, but for weights. ``out[4]``: how many records fell.
     """
-    families, N = layout
     all_pi, all_phi = theta
     all_n, all_M, all_label, all_flags, fallen = out
     U, sums_z = units[1].shape[0], (np.zeros(all_pi.shape[1]), np.zeros(all_M.shape[1:]))
     label, flags = np.zeros(U, np.int16), np.zeros((U, all_flags.shape[2]), np.bool_)
     for h in range(all_pi.shape[0]):
         fallen[h] = sums_of(
-            rng, units, given, zero, families, N, all_pi[h], all_phi[h], (all_n[h], all_M[h]),
-            sums_z, label, flags,
+            rng, units, given, zero, layout.families, layout.n_normalised, all_pi[h], all_phi[h],
+            (all_n[h], all_M[h]), sums_z, label, flags,
         )[0]  # fmt: skip
         if given is not None:
             for row in range(all_M.shape[1]):
@@ -237,7 +236,7 @@ def collapse(
     collapse_draws(
         rng,
         *sampled(units, prior),
-        (prior.layout, n_normalised(units)),
+        SweepLayout(prior.layout, n_normalised(units), 0),
         (draws.pi, draws.phi),
         kept,
         (n, M, label, flags, fallen),
@@ -399,7 +398,7 @@ def run_chain(
     K, D = prior.n_classes, prior.width
     of_chain = (getattr(start, name)[0].copy() for name in DRAWN[1:-1])
     state = start.alpha[:1].copy(), *of_chain
-    layout = prior.layout, n_normalised(units), prior.splits
+    layout = SweepLayout(prior.layout, n_normalised(units), prior.splits)
     fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
     run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)

@@ -24,6 +24,7 @@ import numba
 import numpy as np
 
 from .families import add_numbers, log_marginal, log_sum_of, real_given
+from .kernel_arguments import LevelLayout
 from .sweep import TINY, cumulate, draw_class, log_order
 
 NOBODY = 2  # the empty column of sums
@@ -38,7 +39,7 @@ def individuals(units, layout, wanted):
 
     Of each row of phi the variable is told, p of the padding row.
     """
-    multiplicity, starts = units[1], layout[0]
+    multiplicity, starts = units[1], layout.starts
     variable = np.empty(starts[-1] + 1, np.uint64)
     for j in range(starts.shape[0] - 1):
         variable[starts[j] : starts[j + 1]] = j
@@ -48,7 +49,7 @@ def individuals(units, layout, wanted):
     for u in range(multiplicity.shape[0] if wanted else 0):
         owner[at : at + multiplicity[u]] = u
         at += multiplicity[u]
-    p, r, z = layout[2].shape[0], layout[6].shape[0], np.zeros(at, np.int16)
+    p, r, z = layout.shape.shape[0], layout.reals.shape[0], np.zeros(at, np.int16)
     S, T = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), np.empty((2, starts.shape[0]))
     sides = S, np.empty(2), np.empty(2, np.int64), T
     if len(units) == 2:
@@ -78,12 +79,12 @@ def gather(z, k, members, count):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def renew(S, layout, s, P):
     """Parameters of the numbers of a side, at their means given its sums."""
-    _, _, shape, rate, inflated, beta, reals = layout
-    p, r, D = shape.shape[0], reals.shape[0], layout[0][-1] + 1
+    shape, rate, beta, reals = layout.shape, layout.rate, layout.beta, layout.reals
+    p, r, D = shape.shape[0], reals.shape[0], layout.starts[-1] + 1
     for v in range(p):
         mean = (shape[v] + S[v, s]) / (rate[v] + S[D + v, s])
         P[s, v, 0], P[s, v, 1] = mean, math.log(mean)
-        if inflated:
+        if layout.inflated:
             both = beta[0] + S[p + v, s] + beta[1] + S[D + p + v, s]
             P[s, v, 2] = math.log((beta[0] + S[p + v, s]) / both)
             P[s, v, 3] = math.log((beta[1] + S[D + p + v, s]) / both)
@@ -98,11 +99,11 @@ def renew(S, layout, s, P):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_odds_of_numbers(data, u, flags, i, layout, P):
     """log p(numbers | B) / p(numbers | A), held in range; flags[i, c]: a structural zero."""
-    p, r, total = layout[2].shape[0], layout[6].shape[0], 0.0
+    p, r, total = layout.shape.shape[0], layout.reals.shape[0], 0.0
     for c in range(data[1].shape[1]):
         x, e, v = data[1][u, c], data[2][u, c], c % p
         if e > 0.0:
-            if layout[4]:
+            if layout.inflated:
                 kind = 2 if flags[i, c] else 3
                 total += P[1, v, kind] - P[0, v, kind]
             if not flags[i, c]:
@@ -125,7 +126,7 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     """
     data, power, owner, flags, variable = rows
     S, n2, size2, T = sides[:4]
-    positions, starts, a = data[0], layout[0], layout[1]
+    positions, starts, a = data[0], layout.starts, layout.level
     S[:] = 0.0
     n2[:] = 0.0
     size2[:] = 0
@@ -205,7 +206,8 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """
     S, n2, size2 = sides[:3]
     n, size, _ = classes
-    gain, families = 0.0, layout if len(sides) > 4 else layout[:2]
+    families = layout if len(sides) > 4 else LevelLayout(layout.starts, layout.level)
+    gain = 0.0
     for seen in range(0, NOBODY + 1, NOBODY):  # one call: a constant would compile it twice
         gain = log_marginal(S, families, 1, seen) - gain
     after, now = 0, 0.0  # log p(z | alpha) up to a constant

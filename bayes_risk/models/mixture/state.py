@@ -11,6 +11,8 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import distinct_rows
 
+from .kernel_arguments import FamilyLayout
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroLayout:
@@ -104,11 +106,11 @@ class Prior:
         return self.width + 2 * self.n_counts + self.n_reals
 
     @property
-    def layout(self) -> tuple[Any, ...]:
-        """What compiled loops of numbers take of it; see `families.py`."""
+    def layout(self) -> FamilyLayout:
+        """What compiled loops take of it."""
         beta = np.array(self.inflation or (1.0, 1.0))
-        inflated = self.inflation is not None
-        return self.starts, self.level, self.shape, self.rate, inflated, beta, self.reals
+        inflated, shape, rate = self.inflation is not None, self.shape, self.rate
+        return FamilyLayout(self.starts, self.level, shape, rate, inflated, beta, self.reals)
 
 
 class Rows(NamedTuple):

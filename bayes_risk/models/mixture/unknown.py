@@ -31,6 +31,7 @@ from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
 from .families import PARAMETERS, log_add, log_sum_of
+from .kernel_arguments import ImputingLayout, LevelLogs
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
@@ -99,12 +100,12 @@ class UnknownRecords:
         return np.stack([conditional, np.zeros_like(conditional)])
 
     @property
-    def layout(self) -> tuple[Any, ...]:
-        """Families, and by i log(i), log(i + a) and the sum of log(i + d_j a)."""
+    def layout(self) -> ImputingLayout:
+        """What compiled loops take of the model."""
         prior, i = self.prior, np.arange(len(self.known) + 2.0)
         divisors = i[:, None] + np.diff(prior.starts) * prior.level
         logs = np.log(np.maximum(i, 1.0)), np.log(i + prior.level), np.log(divisors).sum(axis=1)
-        return prior.layout, logs
+        return ImputingLayout(prior.layout, LevelLogs(*logs))
 
     def data(self) -> tuple[Any, ...]:
         """The units as the kernels take them; a chain writes its unknown rows into them."""
@@ -210,7 +211,7 @@ def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Genera
         np.zeros((W, len(y)), np.int64),
         np.zeros((W, len(y), prior.n_counts), np.bool_),
     )
-    m, families = len(problem.hows), problem.layout[0]
+    m, families = len(problem.hows), problem.layout.families
     table, (_, _, pi, phi, n, M, label, flags) = block(problem.data()[0], m), state
     write_rows(table[0], problem.rows(), families, y)
     for b in range(W):  # labels and sums of the base chains, given their parameters
@@ -324,7 +325,7 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
         targets[2], targets[4], targets[7], targets[8], targets[12], targets[13],
     )  # fmt: skip
     all_n, all_M, all_alpha, all_pi, fixed, m = tables
-    (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
+    (H, B, K), p, r = all_n.shape, layout.shape.shape[0], layout.reals.shape[0]
     D, elsewhere = all_M.shape[2] - 2 * p - r, np.full(rows.shape, -1)
     P, S = np.empty((B, fixed.shape[1], K, PARAMETERS)), np.empty((4, K))
     T = np.zeros((B, D + numbers[0].shape[0], K))

@@ -31,6 +31,7 @@ from .families import (
     number_parameters,
 )
 from .kept_columns import rows_of
+from .kernel_arguments import SweepLayout
 from .masses import count_constant
 from .mixed_terms import fill_draw
 from .sampler import collapse_draws, run
@@ -121,20 +122,20 @@ def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_weights(n, logs, log_alpha, falls, out):
+def log_weights(n, logs, log_alpha, out):
     """Log weights of classes, sticks integrated out, less log divisors of levels; by tables.
 
-    ``logs``, ``log_alpha`` and ``falls``: log(i), log(alpha + i), sum of log(i + d_j a).
+    ``log_alpha``: log(alpha + i).
     """
     K, after, rest = out.shape[0], 0, 0.0
     for k in range(K):
         after += int(n[k])
     for k in range(K - 1):
         here, total = int(n[k]), log_alpha[after + 1]
-        out[k] = rest + logs[here + 1] - total - falls[here]
+        out[k] = rest + logs.counts[here + 1] - total - logs.divisors[here]
         after -= here
         rest += log_alpha[after] - total
-    out[K - 1] = rest - falls[int(n[K - 1])]
+    out[K - 1] = rest - logs.divisors[int(n[K - 1])]
 
 
 # --- unknown rows -----------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def log_weights(n, logs, log_alpha, falls, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_values(rng, e, free, absent, phi, layout, k, out):
     """Values of the imputed variables from class k; NaN where a number is drawn to be missing."""
-    starts, p, r = layout[0], layout[2].shape[0], layout[6].shape[0]
+    starts, p, r = layout.starts, layout.shape.shape[0], layout.reals.shape[0]
     for c in range(free.shape[0]):
         v = free[c]
         if v >= p + r:
@@ -158,7 +159,7 @@ def draw_values(rng, e, free, absent, phi, layout, k, out):
             out[c] = phi[p + v, k] + sd * rng.standard_normal()
         else:
             out[c] = rng.poisson(e[c] * phi[v, k])
-            if layout[4] and rng.random() < phi[p + v, k]:
+            if layout.inflated and rng.random() < phi[p + v, k]:
                 out[c] = 0.0
     for c in range(free.shape[0]):
         if absent[c, 0] >= 0 and out[absent[c, 0]] == absent[c, 1]:
@@ -209,9 +210,9 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
     free, all_e, absent, kinds, n_own, shown, shown_e = rows
     _, _, _, phi, n, M, label, flags = state
     log_pi, all_P, all_T, log_alpha = tables
-    log_counts, level_logs, falls = logs
+    level_logs = logs.levels
     (m, K), W, own_kinds = log_pi.shape, n.shape[0], kinds[:n_own]
-    sizes = layout[2].shape[0], layout[6].shape[0], layout[4]
+    sizes = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     given, start, everybody = np.empty((m, K)), np.empty(K), np.ones(K)
     masses, before, after = np.empty(K), np.empty((W, K)), np.empty((W, K))
     new, change = np.empty(free.shape[0]), np.empty(W)
@@ -242,7 +243,7 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
             zeros = flags[b, j]
             move(own_x, own_e, own_kinds, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
             move(old, e, free, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
-            log_weights(n_b, log_counts, log_alpha[b], falls, start)
+            log_weights(n_b, logs, log_alpha[b], start)
             add_terms(own_x, own_e, own_kinds, n_b, P, T, sizes, own, start)
             change[b] = log_mass(new, e, free, start, n_b, P, T, sizes, own, after[b])
             change[b] -= log_mass(old, e, free, start, n_b, P, T, sizes, own, before[b])
@@ -289,7 +290,7 @@ def part_of(data, l):
 def write_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
     free, e = rows[0], rows[1]
-    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     R = y.shape[0]
     for i in range(R):
         u = data[0].shape[0] - R + i
@@ -323,7 +324,7 @@ def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
     for k in range(M.shape[1]):
         for v in range(P.shape[0]):
             number_parameters(M, T, layout, False, v, k, np.zeros((0, 4)), P[v, k])
-        for row in range(layout[0][0], layout[0][-1]):
+        for row in range(layout.starts[0], layout.starts[-1]):
             T[row, k] = level_logs[int(M[row, k])]
     for i in range(log_alpha.shape[0]):
         log_alpha[i] = math.log(alpha + i)
@@ -332,10 +333,10 @@ def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     """Sweeps of the whole."""
-    families, logs = layout
+    families, logs = layout.families, layout.logs
     alpha, log_left, pi, phi, n, M, label, flags = state
-    (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
-    m, V = B - W, families[2].shape[0] + families[6].shape[0] + starts.shape[0] - 1
+    (B, D, K), (W, R), starts = phi.shape, label.shape, families.starts
+    m, V = B - W, families.shape.shape[0] + families.reals.shape[0] + starts.shape[0] - 1
     P, T, log_pi = np.empty((B, V, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
     fixed, nothing, S = np.ones(V, np.bool_), np.zeros((0, 4)), np.empty((4, K))
     numbers = np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2))
@@ -343,15 +344,15 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
         np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
         np.empty(1, np.int64),
     )  # fmt: skip
-    table, log_alpha = block(data[0], m), np.empty((W, logs[0].shape[0]))
+    table, log_alpha = block(data[0], m), np.empty((W, logs.counts.shape[0]))
     for b in range(W):
-        fill_base(M[b], alpha[m + b], families, logs[1], P[m + b], T[m + b], log_alpha[b])
+        fill_base(M[b], alpha[m + b], families, logs.levels, P[m + b], T[m + b], log_alpha[b])
     for _ in range(n_sweeps):
         for l in range(m):
             (units, given), s = part_of(data, l), slice(l, l + 1)
             write_rows(units[0], rows, families, y)
             run(
-                rng, units, given, None, (families, 0, 0), concentration,
+                rng, units, given, None, SweepLayout(families, 0, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
             fill_draw(M[0], phi[l], families, fixed, nothing, numbers, S, P[l], T[l])
@@ -366,7 +367,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
             alpha[at] = draw_alpha(rng, K - 1, log_rest, concentration)
             write_rows(table[0], rows, families, y)
             label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
-            fill_base(M[b], alpha[at], families, logs[1], P[at], T[at], log_alpha[b])
+            fill_base(M[b], alpha[at], families, logs.levels, P[at], T[at], log_alpha[b])
             impute_rows(
                 rng, families, logs, rows, state, (log_pi, P, T, log_alpha), y,
                 b * R // W, (b + 1) * R // W,
@@ -380,11 +381,11 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
     ``wanted[m + 1, .]``: units of which labels and structural zeros are kept. Of ``fixed``
     variables of the releases M holds the drawn parameters.
     """
-    families = layout[0]
+    families = layout.families
     alpha, log_left, pi, phi, n, M = state[:6]
     all_n, all_M, all_alpha, all_pi, all_label, all_flags, all_rows = out
-    B, W, starts = phi.shape[0], n.shape[0], families[0]
-    m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
+    B, W, starts = phi.shape[0], n.shape[0], families.starts
+    m, p_r = B - W, families.shape.shape[0] + families.reals.shape[0]
     fallen = np.zeros(1, np.int64)
     for b in range(B):
         l, s = min(b, m), slice(b, b + 1)
@@ -394,7 +395,7 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
         units, given = part_of(data, l)
         write_rows(units[0], rows, families, y)
         collapse_draws(
-            rng, units, given, None, (families, 0), (pi[s], phi[s]), wanted[l],
+            rng, units, given, None, SweepLayout(families, 0, 0), (pi[s], phi[s]), wanted[l],
             (all_n[h, s], all_M[h, s], all_label[h, s], all_flags[h, s], fallen),
         )  # fmt: skip
         all_alpha[h, b], all_pi[h, b] = alpha[b], pi[b]
