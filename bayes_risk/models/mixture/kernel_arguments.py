@@ -5,9 +5,15 @@ are levels alone. How many fields an argument has is known when a loop is compil
 such as ``if len(layout) > 2`` costs nothing, and what the simpler case lacks is not compiled.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+
+Labels: TypeAlias = npt.NDArray[np.int16]
+Places: TypeAlias = npt.NDArray[np.int32]
 
 
 class LevelLayout(NamedTuple):
@@ -103,3 +109,214 @@ class TermLayout(NamedTuple):
     fixed: Flags
     place: Ints
     starts: Ints
+
+
+class CaseArrays(NamedTuple):
+    """Targets as the predictives of any families see them; U in a block, variables as in `Cases`.
+
+    ``label (H, U)``: their classes, one more than there are where nothing is to be taken out;
+    ``flags (H, U, 2 p)``: which of their counts, own and synthetic, are structural zeros; then as
+    in `Cases`: ``values``, ``exposure``, ``linked``, ``held``, ``given``, ``given_linked (U, V)``;
+    ``power (U,)``: record weights; ``constants``, ``linked_constants (U, V, 2)`` of values and of
+    synthetic values, see `log_number`; ``rows (U, V)``: rows of T that own values of numbers have,
+    or -1.
+    """
+
+    label: Labels
+    flags: Flags
+    values: Array
+    exposure: Array
+    linked: Array
+    held: Array
+    given: Flags
+    given_linked: Flags
+    power: Array
+    constants: Array
+    linked_constants: Array
+    rows: Ints
+
+
+class PointArrays(NamedTuple):
+    """The guesses of a block of targets, as points in each of q guessed columns.
+
+    ``columns (q,)``: the guessed variables; ``values (U, q, C)``: distinct values, ``n_points (U,
+    q)`` of them, with ``constants (U, q, C, 2)``; which of these the truth and the guesses have,
+    ``truth (U, 1, q)`` and ``cells (U, G, q)``; ``first (U, G)``: the first column in which a guess
+    is not as the one before; ``rows (U, q, C)``: rows of T that values of numbers have.
+    """
+
+    columns: Ints
+    values: Array
+    constants: Array
+    n_points: Ints
+    truth: Places
+    cells: Places
+    first: Ints
+    rows: Ints
+
+
+class NumberValues(NamedTuple):
+    """N distinct values of numbers in a block of targets.
+
+    ``variables (N,)``, ``values (N, 2)`` with the exposure, ``constants (N, 2)``.
+    """
+
+    variables: Ints
+    values: Array
+    constants: Array
+
+
+class PredictiveDraws(NamedTuple):
+    """Sums and draws that predictives are read from, H in all.
+
+    ``n (H, K)``, ``alpha (H,)``, ``pi (H, K)`` of all classes; of the S classes of each draw that
+    `sampler.occupied` leaves ``order (H, S)``, which they are, ``M (H, D + 2 p + r, S)``, ``phi (H,
+    D, S)`` and ``log_weights (H, S + 1, S)`` without a record of each, or of nobody. Whether the
+    weights of classes are ``integrated`` out.
+    """
+
+    n: Array
+    alpha: Array
+    pi: Array
+    order: Ints
+    M: Array
+    phi: Array
+    log_weights: Array
+    integrated: bool
+
+
+class PredictiveDraw(NamedTuple):
+    """One draw, shapes as in `PredictiveDraws` without H; no ``pi`` where it is integrated out.
+
+    ``P (V, S, 5)``: parameters of numbers and totals of levels; ``T (D + N, S)``: logs of levels
+    and of distinct values of numbers, nobody taken out.
+    """
+
+    n: Array
+    alpha: float
+    pi: Array
+    order: Ints
+    M: Array
+    phi: Array
+    P: Array
+    T: Array
+    log_weights: Array
+
+
+class DrawRoom(NamedTuple):
+    """Room for what `fill_draw` finds: ``nothing (0, 4)``, ``S (4, K)``, P and T of a draw."""
+
+    nothing: Array
+    S: Array
+    P: Array
+    T: Array
+
+
+class TermRoom(NamedTuple):
+    """Room for `rest_terms`: which variables are ``guessed (V,)``, and ``gone``, ``of``, ``every``.
+
+    ``gone (3, 4)``: what is taken out of sums, see `number_parameters`; ``of (2, 5)``: parameters;
+    ``every (K,)`` of all classes.
+    """
+
+    guessed: Flags
+    gone: Array
+    of: Array
+    every: Array
+
+
+class GuessRoom(NamedTuple):
+    """Room for `points_of` and what is found by it, class by class.
+
+    ``terms``, ``rest (K,)``; ``L``, ``R (q, C, K)``: log masses of points, and masses over the
+    likeliest; ``products (q, K)``; ``masses (G,)``.
+    """
+
+    spare: TermRoom
+    terms: Array
+    rest: Array
+    L: Array
+    R: Array
+    products: Array
+    masses: Array
+
+
+class RunningSums(NamedTuple):
+    """Sums over draws ``(U, B, G)``, and the logs that they are ``relative`` to, (U, B)."""
+
+    sums: Array
+    relative: Array
+
+
+class ImputedCases(NamedTuple):
+    """Targets beside imputed records: as `CaseArrays`, of B sets of sums and m data sets.
+
+    ``label (H, B, U)``, ``flags (H, B, U, 2 p)``; ``linked (m + 1, U, V)`` and
+    ``linked_constants``: synthetic values of each data set, then of none; ``known (U,)``: whose
+    values the intruder sees; ``imputed (H, U, F)``: imputed values of the variables ``free (F,)``.
+    """
+
+    label: Labels
+    flags: Flags
+    values: Array
+    exposure: Array
+    constants: Array
+    linked: Array
+    linked_constants: Array
+    known: Flags
+    imputed: Array
+    given: Flags
+    given_linked: Flags
+    power: Array
+    free: Ints
+    rows: Ints
+
+
+class LevelTables(NamedTuple):
+    """Of tables of levels alone: ``Q (H, D, K)``, ``tau (H, p, K)`` and ``weights (H, K + 1, K)``.
+
+    Probability of a level in a class; class totals plus prior mass; weights of classes without a
+    member of each, or of nobody.
+    """
+
+    Q: Array
+    tau: Array
+    weights: Array
+
+
+class LevelTargets(NamedTuple):
+    """Targets of tables of levels alone, by rows of phi, -1 where there is none; U in a block.
+
+    ``label (H, U)``; ``truth``, ``linked``, ``held (U, p)``: own values, own synthetic ones, own
+    ones that the data hold; ``given``, ``given_linked (U, p)``: of own and synthetic values those
+    that are conditioned on.
+    """
+
+    label: Labels
+    truth: Ints
+    linked: Ints
+    held: Ints
+    given: Ints
+    given_linked: Ints
+
+
+class LevelGuesses(NamedTuple):
+    """Guesses as rows of phi, ``levels (U, G, q)``.
+
+    ``changes``, ``first (U, G)``: how many variables each changes, and the first of these.
+    """
+
+    levels: Ints
+    changes: Ints
+    first: Ints
+
+
+class WidePlaces(NamedTuple):
+    """Where in the row of a `WideLayout` the changed levels of guesses stand.
+
+    ``guesses (U, G, most)``, in order, filled up with the place of "no change"; ``own (U, width)``:
+    which places are those of the target's own levels.
+    """
+
+    guesses: Places
+    own: Flags

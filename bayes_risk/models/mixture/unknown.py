@@ -6,13 +6,6 @@ tables with the target in them: as it is, where the intruder would know the reco
 the target, else as imputed, r. With it taken out of all B = m + W sets of sums h(y) is left, the
 joint density of its values given all else; `docs/weaker-knowledge.md` has it, and its normaliser
 where the row was imputed.
-
-``tables``: n (H, B, K), M (H, B, ., K), alpha (H, B), pi (H, B, K), fixed variables with a release
-and before (2, V), m. ``targets``: labels (H, B, U), structural zeros (H, B, U, 2 p), values (U, V),
-exposures (U, V), constants (U, V, 2), synthetic values (m + 1, U, V) and their constants, who is
-known (U,), imputed values (H, U, F), what is given of own and synthetic values (U, V), weights
-(U,), the imputed variables (F,), and rows of T that own numbers have (U, V), as ``numbers`` in
-`mixed_terms.py`; imputed ones have none.
 """
 
 import math
@@ -31,7 +24,15 @@ from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
 from .families import PARAMETERS, log_add, log_sum_of
-from .kernel_arguments import ImputingLayout, LevelLogs
+from .kernel_arguments import (
+    CaseArrays,
+    DrawRoom,
+    ImputedCases,
+    ImputingLayout,
+    LevelLogs,
+    PointArrays,
+    PredictiveDraw,
+)
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
@@ -300,11 +301,10 @@ class Imputed:
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def case_of(targets, x, constants, held, rows, h, b):
     """Targets of one set with these values; ``held`` stands in the tables."""
-    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _, _ = targets
-    v = min(b, linked.shape[0] - 1)
-    return (
-        label[h], flags[h], x, exposure, linked[v], held, given, given_z, w, constants,
-        z_constants[v], rows,
+    t, v = targets, min(b, targets.linked.shape[0] - 1)
+    return CaseArrays(
+        t.label[h], t.flags[h], x, t.exposure, t.linked[v], held, t.given, t.given_linked, t.power,
+        constants, t.linked_constants[v], rows,
     )  # fmt: skip
 
 
@@ -315,24 +315,24 @@ def log_joint(log_p, tilt, m):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def densities(tables, layout, numbers, targets, guesses, log_weights, batch, found, out):
+def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch, found, out):
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
-    stands in the tables is ``held``: the truth, or an imputed row.
+    stands in the tables is ``held``: the truth, or an imputed row. ``fixed (2, V)``: variables that
+    stay at their drawn parameters with a data set, and before.
     """
-    truth, constants, known, imputed, free, rows = (
-        targets[2], targets[4], targets[7], targets[8], targets[12], targets[13],
-    )  # fmt: skip
-    all_n, all_M, all_alpha, all_pi, fixed, m = tables
+    truth, constants, known, free = targets.values, targets.constants, targets.known, targets.free
+    all_n, all_M, all_alpha, all_pi = kept.n, kept.M, kept.alpha, kept.pi
     (H, B, K), p, r = all_n.shape, layout.shape.shape[0], layout.reals.shape[0]
+    m, rows = targets.linked.shape[0] - 1, targets.rows
     D, elsewhere = all_M.shape[2] - 2 * p - r, np.full(rows.shape, -1)
     P, S = np.empty((B, fixed.shape[1], K, PARAMETERS)), np.empty((4, K))
-    T = np.zeros((B, D + numbers[0].shape[0], K))
+    T = np.zeros((B, D + numbers.variables.shape[0], K))
     weights, order = np.empty((B, K + 1, K)), np.arange(B * K).reshape(B, K) % K
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
-    room, terms, rest, L, _, _, masses = found
+    room, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
     for h in range(H):
         for before in range(2):
@@ -343,16 +343,16 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
         for b in range(B):
             here = fixed[int(b >= m)]
             M = all_M[h, b]
-            fill_draw(M, M[:D], layout, here, nothing, numbers, S, P[b], T[b])
+            fill_draw(M, M[:D], layout, here, numbers, DrawRoom(nothing, S, P[b], T[b]))
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
-                    held[u, free[c]] = imputed[h, u, c]
+                    held[u, free[c]] = targets.imputed[h, u, c]
                 count_constants(held[u, :p], 1.0, of_held[u, :p])
             for b in range(B):
                 here, M = fixed[int(b >= m)], all_M[h, b]
                 pi = all_pi[h, b, : K if here.any() else 0]
-                draw = (
+                draw = PredictiveDraw(
                     all_n[h, b], all_alpha[h, b], pi, order[b], M, M[:D], P[b], T[b], weights[b],
                 )  # fmt: skip
                 case = case_of(targets, truth, constants, held, rows, h, b)
@@ -365,7 +365,7 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
                         if masses[g] > SMALL:
                             of_guesses[g, b] = math.log(masses[g]) + top
                         else:
-                            of_guesses[g, b] = log_guess(rest, L, guesses[5], u, g, terms)
+                            of_guesses[g, b] = log_guess(rest, L, guesses.cells, u, g, terms)
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
                     case = case_of(targets, held, of_held, held, elsewhere, h, b)
@@ -434,43 +434,45 @@ class UnknownRecordsPredictive:
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h h(y*) / h(y_i): (B, G, block)."""
         guesses = self.cases[0].points(block)
-        shape = int(self.batch.max()) + 1, guesses[5].shape[1], len(self.column[block])
+        shape = int(self.batch.max()) + 1, guesses.cells.shape[1], len(self.column[block])
         out, weights = np.full(shape, -np.inf), np.ascontiguousarray(log_weights)
         return self._filled(block, guesses, weights, out)
 
-    def _filled(self, block: slice, guesses: Any, log_weights: Array | None, out: Array) -> Array:
+    def _filled(
+        self, block: slice, guesses: PointArrays | None, log_weights: Array | None, out: Array
+    ) -> Array:
         kept, problem, prior = self.kept, self.problem, self.problem.prior
-        numbers, rows, at = self.cases[0].numbers(block, prior.width, guesses)
-        targets, guesses = self._targets(block, rows), guesses and (*guesses, at)
-        tables = kept.n, kept.M, kept.alpha, kept.pi, problem.fixed, len(problem.hows)
-        room = room_of(guesses, targets[2].shape[1], *kept.pi.shape[2:] * 2)
-        given = tables, prior.layout, numbers, targets, guesses, log_weights, self.batch
-        densities(*given, room, out)
+        numbers, rows = self.cases[0].numbers(block, prior.width, guesses)
+        targets = self._targets(block, rows)
+        room = room_of(guesses, targets.values.shape[1], *kept.pi.shape[2:] * 2)
+        given = kept, problem.fixed, prior.layout, numbers, targets, guesses, log_weights
+        densities(*given, self.batch, room, out)
         return out
 
-    def _targets(self, block: slice, rows: Ints) -> tuple[npt.NDArray[Any], ...]:
+    def _targets(self, block: slice, rows: Ints) -> ImputedCases:
         """What the kernels take of the targets."""
         kept, p, column = self.kept, self.problem.prior.n_counts, self.column[block]
-        N = int(self.problem.known.sum())
-        arrays = [case.arrays(block) for case in self.cases]
-        values, exposure, _, _, given, _, power, constants, _ = arrays[0]
-        flags = np.zeros((*kept.alpha.shape, len(column), 2 * p), np.bool_)
+        N, shape = int(self.problem.known.sum()), (*kept.alpha.shape, len(column), 2 * p)
+        label, flags = np.ascontiguousarray(kept.label[:, :, column]), np.zeros(shape, np.bool_)
         flags[..., : kept.flags.shape[3]] = kept.flags[:, :, column]
-        return (
-            np.ascontiguousarray(kept.label[:, :, column]),
-            flags,
-            values,
-            exposure,
-            constants,
-            np.stack([a[2] for a in arrays]),
-            np.stack([a[8] for a in arrays]),
-            self.known[block],
-            np.ascontiguousarray(kept.rows[:, np.maximum(column - N, 0)])
-            if kept.rows.shape[1]
-            else np.zeros((len(kept.alpha), len(column), kept.rows.shape[2])),
-            given,
-            np.ones_like(given),
-            power,
-            self.problem.free,
-            rows,
+        imputed = np.zeros((len(flags), len(column), kept.rows.shape[2]))
+        if kept.rows.shape[1]:
+            imputed = np.ascontiguousarray(kept.rows[:, np.maximum(column - N, 0)])
+        cases = [case.arrays(block, label, flags, rows) for case in self.cases]
+        first = cases[0]
+        return ImputedCases(
+            label=label,
+            flags=flags,
+            values=first.values,
+            exposure=first.exposure,
+            constants=first.constants,
+            linked=np.stack([case.linked for case in cases]),
+            linked_constants=np.stack([case.linked_constants for case in cases]),
+            known=self.known[block],
+            imputed=imputed,
+            given=first.given,
+            given_linked=np.ones_like(first.given),
+            power=first.power,
+            free=self.problem.free,
+            rows=rows,
         )

@@ -31,7 +31,7 @@ from .families import (
     number_parameters,
 )
 from .kept_columns import rows_of
-from .kernel_arguments import SweepLayout
+from .kernel_arguments import DrawRoom, NumberValues, SweepLayout
 from .masses import count_constant
 from .mixed_terms import fill_draw
 from .sampler import collapse_draws, run
@@ -339,7 +339,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     m, V = B - W, families.shape.shape[0] + families.reals.shape[0] + starts.shape[0] - 1
     P, T, log_pi = np.empty((B, V, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
     fixed, nothing, S = np.ones(V, np.bool_), np.zeros((0, 4)), np.empty((4, K))
-    numbers = np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2))
+    numbers = NumberValues(np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2)))
     out = (
         np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
         np.empty(1, np.int64),
@@ -355,7 +355,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
                 rng, units, given, None, SweepLayout(families, 0, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
-            fill_draw(M[0], phi[l], families, fixed, nothing, numbers, S, P[l], T[l])
+            fill_draw(M[0], phi[l], families, fixed, numbers, DrawRoom(nothing, S, P[l], T[l]))
             for k in range(K):
                 log_pi[l, k] = math.log(max(pi[l, k], TINY))
         for b in range(W):
