@@ -320,3 +320,158 @@ class WidePlaces(NamedTuple):
 
     guesses: Places
     own: Flags
+
+
+class LogTables(NamedTuple):
+    """Logs of weights (K,), of phi (D, K), of 1 - psi and of a zero at exposure 1, (p, K)."""
+
+    log_pi: Array
+    log_phi: Array
+    log_alive: Array
+    at_zero: Array
+
+
+class LabelRoom(NamedTuple):
+    """Room for a unit: ``products (w + 1, K)``, ``masses (K,)``; whole numbers, all 0.
+
+    ``copies (K,)``: individuals by class; ``dead (c,)``: how many zeros are structural.
+    """
+
+    products: Array
+    masses: Array
+    copies: Ints
+    dead: Ints
+
+
+class LabelSums(NamedTuple):
+    """Weighted counts ``n (K,)`` of classes and sums ``M``, see `families.py`."""
+
+    n: Array
+    M: Array
+
+
+class ChainPoint(NamedTuple):
+    """Where a chain is: ``alpha (1,)``, ``log_left (K - 1,)``, ``pi (K,)``, ``phi (D, K)``."""
+
+    alpha: Array
+    log_left: Array
+    pi: Array
+    phi: Array
+
+
+class DrawArrays(NamedTuple):
+    """Draws of one chain as loops write them, shapes as in `Draws`."""
+
+    alpha: Array
+    log_left: Array
+    pi: Array
+    phi: Array
+    n_occupied: Ints
+
+
+class CollapsedDraws(NamedTuple):
+    """Sums by class of H draws: ``n (H, K)``, ``M (H, ., K)``, ``fallen (H,)`` into zeros.
+
+    Of wanted units ``label (H, N)`` and structural zeros ``flags (H, N, c)``.
+    """
+
+    n: Array
+    M: Array
+    label: Labels
+    flags: Flags
+    fallen: Ints
+
+
+class ClassSums(NamedTuple):
+    """Classes of all individuals: weighted counts ``n``, individuals ``size (K,)``, sums ``M``."""
+
+    n: Array
+    size: Ints
+    M: Array
+
+
+class LevelSides(NamedTuple):
+    """The two sides of a split, of levels alone.
+
+    ``S``: sums as ``M``, a column a side and a third of nobody; weighted counts ``n`` and
+    individuals ``size (2,)``; ``T (2, q + 1)``: totals of columns of levels and prior mass, the
+    last for padding, whose only level is sure.
+    """
+
+    S: Array
+    n: Array
+    size: Ints
+    T: Array
+
+
+class NumberSides(NamedTuple):
+    """The same where there may be numbers, with their parameters ``P (2, p + r, 4)``.
+
+    Counts: rate and its log, logs of the chance of a structural zero and of none; reals: mean,
+    precision, half its log.
+    """
+
+    S: Array
+    n: Array
+    size: Ints
+    T: Array
+    P: Array
+
+
+class NumberSizes(NamedTuple):
+    """Numbers p of counts and r of reals; whether there are structural zeros."""
+
+    p: int
+    r: int
+    inflated: bool
+
+
+class UnknownArrays(NamedTuple):
+    """R unknown rows: what is imputed of them, and what each of m data sets shows.
+
+    ``free (F,)``: imputed variables, with ``exposure (R, F)``; ``absent (F, 2)``: which of them,
+    with which value, says that a number is missing, -1: none does. What is shown: variables ``kinds
+    (s,)``, of which the first ``n_own`` are the rows' own, values ``shown (m, R, s)`` and
+    ``shown_exposure (R, s)``.
+    """
+
+    free: Ints
+    exposure: Array
+    absent: Ints
+    kinds: Ints
+    n_own: int
+    shown: Array
+    shown_exposure: Array
+
+
+class ImputingState(NamedTuple):
+    """Where a chain over unknown rows is; loops write into it.
+
+    B = m + W sets of parameters, those of the releases and then those of the base chains: ``alpha
+    (B,)``, ``log_left (B, K - 1)``, ``pi (B, K)``, ``phi (B, D, K)``; of base chains also sums ``n
+    (W, K)`` and ``M (W, ., K)``, and labels ``(W, R)`` and structural zeros ``flags (W, R, p)`` of
+    the unknown rows; their values ``y (R, F)``, NaN where a number is missing.
+    """
+
+    alpha: Array
+    log_left: Array
+    pi: Array
+    phi: Array
+    n: Array
+    M: Array
+    label: Ints
+    flags: Flags
+    y: Array
+
+
+class ImputingTables(NamedTuple):
+    """What is looked up of all B sets: ``log_pi (m, K)``, ``P (B, V, K, 5)``, ``T (B, D, K)``.
+
+    Parameters of numbers and logs of levels, as in `PredictiveDraw`; of the base chains T lacks the
+    divisors, which stand with the weights, and ``log_alpha (W, .)`` is log(alpha + i).
+    """
+
+    log_pi: Array
+    P: Array
+    T: Array
+    log_alpha: Array

@@ -29,9 +29,11 @@ from .kernel_arguments import (
     DrawRoom,
     ImputedCases,
     ImputingLayout,
+    ImputingState,
     LevelLogs,
     PointArrays,
     PredictiveDraw,
+    UnknownArrays,
 )
 from .masses import count_constants
 from .mechanism import Mechanism
@@ -39,7 +41,17 @@ from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights
 from .state import Draws, Given, Prior, Rows, Units
-from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
+from .unknown_kernels import (
+    ReleaseData,
+    StackedLevels,
+    StackedRows,
+    block,
+    keep,
+    label_base,
+    log_power_of_mean,
+    sweeps,
+    write_rows,
+)
 
 BASE_CHAINS = 8
 SWEEPS_A_CALL = 20
@@ -108,23 +120,20 @@ class UnknownRecords:
         logs = np.log(np.maximum(i, 1.0)), np.log(i + prior.level), np.log(divisors).sum(axis=1)
         return ImputingLayout(prior.layout, LevelLogs(*logs))
 
-    def data(self) -> tuple[Any, ...]:
-        """The units as the kernels take them; a chain writes its unknown rows into them."""
+    def data(self) -> ReleaseData:
+        """What the kernels take of the table and the releases."""
         units = [
-            (
-                *(np.concatenate(x) for x in zip(u.data.arrays, rows.arrays, strict=True)),
-                np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)),
-            )
+            (*u.data.below(rows).arrays, np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)))
             for u, rows in self.parts
         ]
         none = self.parts[0][0].only(np.arange(0))
         nothing = Given(rows=none, parts=none, columns=np.arange(0))
         every = [(u.given or nothing).arrays for u, _ in self.parts]
-        given = [(*one[0][0], one[0][1]) for one in every]
+        given = [(*one.rows.data, one.rows.multiplicity) for one in every]
         given[-1] = tuple(x[:0] for x in given[0])
-        return stacked(units), stacked(given), *every[0][1:]
+        return ReleaseData(stacked(units), stacked(given), *every[0][1:])
 
-    def rows(self) -> tuple[Any, ...]:
+    def rows(self) -> UnknownArrays:
         """What the kernels take of the unknown rows."""
         unknown, made, own = ~self.known, self.hows[0].synthesized, self.hows[0].own
         kept, e = np.flatnonzero(~made), self.exposures
@@ -139,7 +148,7 @@ class UnknownRecords:
             level = len(columns.levels) + i
             place = int(np.searchsorted(self.free, prior.n_numbers + level))
             absent[number] = place, prior.starts[level] + 1
-        return (
+        return UnknownArrays(
             self.free,
             np.ascontiguousarray(e[:, self.free]),
             absent[self.free],
@@ -150,10 +159,12 @@ class UnknownRecords:
         )
 
 
-def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> tuple[npt.NDArray[Any], ...]:
+def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> StackedLevels | StackedRows:
     """Arrays of all blocks below one another, and where each block begins."""
     ends = np.cumsum([0, *(len(block[-1]) for block in blocks)])
-    return *(np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True)), ends
+    arrays: Any = (np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True))
+    kind: Any = StackedLevels if len(blocks[0]) == 2 else StackedRows
+    return kind(*arrays, ends)  # type: ignore[no-any-return]
 
 
 class Kept(NamedTuple):
@@ -194,45 +205,46 @@ class Kept(NamedTuple):
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-Chain = tuple[npt.NDArray[Any], ...]
-"""Where a chain is, as in `unknown_kernels.py`, imputed values last; kernels write into these."""
-
-
-def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator) -> Chain:
+def started(
+    problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator
+) -> ImputingState:
     """Parameters from draws far apart, unknown rows as data set l shows some."""
     prior, W, z = problem.prior, BASE_CHAINS, problem.hows[l].z.values
     rows = np.resize(np.arange(len(z)), len(problem.known))[~problem.known]
     y = np.ascontiguousarray(z[rows][:, problem.free])
     far = np.linspace(0, len(draws) - 1, len(problem.hows) + W).astype(int)
     some = draws.take(rng.permutation(far), 1)
-    state = (
+    state = ImputingState(
         *(some.alpha, some.log_left, some.pi, some.phi),
         np.zeros((W, prior.n_classes)),
         np.zeros((W, prior.n_sums, prior.n_classes)),
         np.zeros((W, len(y)), np.int64),
         np.zeros((W, len(y), prior.n_counts), np.bool_),
+        y,
     )
     m, families = len(problem.hows), problem.layout.families
-    table, (_, _, pi, phi, n, M, label, flags) = block(problem.data()[0], m), state
-    write_rows(table[0], problem.rows(), families, y)
+    table = block(problem.data().units, m)
+    write_rows(table.data, problem.rows(), families, y)
     for b in range(W):  # labels and sums of the base chains, given their parameters
-        base = n[b], M[b], label[b], flags[b]
-        label_base(rng, table, families, pi[m + b], phi[m + b], *base)
-    return *state, y
+        base = state.n[b], state.M[b], state.label[b], state.flags[b]
+        label_base(rng, table, families, state.pi[m + b], state.phi[m + b], *base)
+    return state
 
 
 def run_chain(
     problem: UnknownRecords,
-    start: Chain,
+    start: ImputingState,
     *,
     draws: int,
     tune: int,
     thin: int,
     rng: np.random.Generator,
     tick: Callable[[int], None] = lambda done: None,
-) -> tuple[Kept, Chain]:
+) -> tuple[Kept, ImputingState]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
-    chain, kept, prior = tuple(x.copy() for x in start), Kept.room(problem, draws), problem.prior
+    arrays: Any = (x.copy() for x in start)
+    chain, kept = ImputingState(*arrays), Kept.room(problem, draws)
+    prior = problem.prior
     data, layout, rows = problem.data(), problem.layout, problem.rows()
     wanted, tracked, fixed = problem.wanted, problem.tracked, problem.fixed[0]
     concentration = np.array(prior.concentration)
@@ -240,12 +252,12 @@ def run_chain(
     def advance(n: int) -> None:
         for first in range(0, n, SWEEPS_A_CALL):  # so that Ctrl-C is heard
             more = min(SWEEPS_A_CALL, n - first)
-            sweeps(rng, data, layout, concentration, prior.swaps, rows, chain[:-1], chain[-1], more)
+            sweeps(rng, data, layout, concentration, prior.swaps, rows, chain, more)
 
     advance(tune)
     for h in range(draws):
         advance(thin)
-        keep(rng, data, layout, fixed, rows, chain[:-1], chain[-1], wanted, tracked, tuple(kept), h)
+        keep(rng, data, layout, fixed, rows, chain, wanted, tracked, kept, h)
         tick(1)
     return kept, chain
 
@@ -259,7 +271,7 @@ class Imputed:
 
     problem: UnknownRecords
     kept: Kept
-    chains: Sequence[Chain]
+    chains: Sequence[ImputingState]
     thin: int
 
     @classmethod
