@@ -475,3 +475,17 @@ class ImputingTables(NamedTuple):
     P: Array
     T: Array
     log_alpha: Array
+
+
+class HeldValue(NamedTuple):
+    """What the data hold of one variable of a target, NaN where nothing.
+
+    Weight, ``own`` and synthetic value, exposure, which of the two are structural zeros (1 or 0).
+    """
+
+    power: float
+    own: float
+    linked: float
+    exposure: float
+    flag: float
+    linked_flag: float

@@ -27,6 +27,7 @@ from .families import (
     log_sum_of,
     number_parameters,
 )
+from .kernel_arguments import HeldValue
 from .sweep import TINY
 
 SMALL = 1e-200  # of the likeliest guess; the exponentials go far below
@@ -121,31 +122,28 @@ def fill_draw(M, phi, layout, fixed, numbers, room):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def told_of(targets, h, u, v, p):
-    """What the data hold of variable v of a target.
-
-    Weight and own value, synthetic value, exposure, which of the two are structural zeros.
-    """
+def value_held(targets, h, u, v, p):
+    """What the data hold of variable v of a target."""
     flag, of_z = 0.0, 0.0
     if v < p:
         flag, of_z = 1.0 * targets.flags[h, u, v], 1.0 * targets.flags[h, u, p + v]
     y, z, e = targets.held[u, v], targets.linked[u, v], targets.exposure[u, v]
-    return targets.power[u], y, z, e, flag, of_z
+    return HeldValue(targets.power[u], y, z, e, flag, of_z)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def set_gone(told, own, given_z, gone):
+def set_gone(held, own, given_z, gone):
     """What is taken out of the sums of a class before a value of a variable is looked at.
 
     ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
     """
-    w, y, z, e, flag, of_z = told
+    y, z, e = held.own, held.linked, held.exposure
     gone[:, 0] = 0.0
     if own and y == y:
-        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = w, y, e, flag
+        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = held.power, y, e, held.flag
     if z == z and own != given_z:
         gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, e
-        gone[1, 3] = of_z if own else 0.0
+        gone[1, 3] = held.linked_flag if own else 0.0
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
@@ -180,14 +178,14 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_value(
-    M, phi, P, T, layout, fixed, v, told, k0, x, row, given_z, w, constants, gone, of, out
+    M, phi, P, T, layout, fixed, v, held, k0, x, row, given_z, w, constants, gone, of, out
 ):
     """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target.
 
     ``row``: where it stands in T, or -1.
     """
-    e, K = told[3], out.shape[0]
-    changed = set_gone(told, False, given_z, gone)
+    e, K = held.exposure, out.shape[0]
+    changed = set_gone(held, False, given_z, gone)
     mine = out[k0] if k0 < K else 0.0
     if row >= 0 and w == 1.0 and not changed:
         for k in range(K):
@@ -199,20 +197,20 @@ def add_value(
                     M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
                 )
     if k0 < K:
-        changed = set_gone(told, True, given_z, gone)
+        changed = set_gone(held, True, given_z, gone)
         out[k0] = mine + log_value(
             M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
         )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def both_kinds(M, phi, layout, told, v, k, own, gone, of):
+def both_kinds(M, phi, layout, held, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
     A zero of either kind may be conditioned on: a count is then a mixture of two.
     """
-    e = told[3]
-    set_gone(told, own, False, gone)
+    e = held.exposure
+    set_gone(held, own, False, gone)
     if not own:
         gone[1, 0] = 0.0
     number_parameters(M, phi, layout, False, v, k, gone, of[0])
@@ -247,22 +245,22 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
         class_powers(draw.n, draw.alpha, draw.pi, draw.order, k0, w, room.every, out)
     anything = False
     for v in range(targets.values.shape[1]):
-        told, x, z = told_of(targets, h, u, v, p), targets.values[u, v], targets.linked[u, v]
+        held, x, z = value_held(targets, h, u, v, p), targets.values[u, v], targets.linked[u, v]
         wanted = targets.given[u, v] if which == 2 else not (which == 1 and room.guessed[v])
         take, take_z = x == x and wanted, z == z and (which != 2 or targets.given_linked[u, v])
         anything |= take or take_z
         if take_z:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, z, int(z) if v >= p_r else -1, False,
+                M, phi, P, T, layout, fixed[v], v, held, k0, z, int(z) if v >= p_r else -1, False,
                 1.0, targets.linked_constants[u, v], gone, of[0], out,
             )  # fmt: skip
         if take and take_z and layout.inflated and v < p and z == 0.0 and not fixed[v]:
             for k in range(out.shape[0]):
-                share = both_kinds(M, phi, layout, told, v, k, k == k0, gone, of)
-                out[k] += log_of_both(share, x, told[3], of, w, targets.constants[u, v])
+                share = both_kinds(M, phi, layout, held, v, k, k == k0, gone, of)
+                out[k] += log_of_both(share, x, held.exposure, of, w, targets.constants[u, v])
         elif take:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, x,
+                M, phi, P, T, layout, fixed[v], v, held, k0, x,
                 int(x) if v >= p_r else targets.rows[u, v], take_z, w, targets.constants[u, v],
                 gone, of[0], out,
             )  # fmt: skip
@@ -277,10 +275,10 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
     p, r = layout.shape.shape[0], layout.reals.shape[0]
     for i in range(guesses.columns.shape[0]):
         v, some = guesses.columns[i], guesses.n_points[u, i]
-        told = told_of(targets, h, u, v, p)
-        w, _, z, e, _, _ = told
+        held = value_held(targets, h, u, v, p)
+        w, z, e = held.power, held.linked, held.exposure
         first, last = k0, min(k0 + 1, K)
-        if w != 1.0 or set_gone(told, False, True, gone):
+        if w != 1.0 or set_gone(held, False, True, gone):
             first, last = 0, K
         for c in range(some):
             row = int(guesses.values[u, i, c]) if v >= p + r else guesses.rows[u, i, c]
@@ -288,10 +286,10 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
                 L[i, c, k] = T[row, k]
         for k in range(first, last):
             own = k == k0
-            changed, share = set_gone(told, own, True, gone), -1.0
+            changed, share = set_gone(held, own, True, gone), -1.0
             plain = v >= p + r or fixed[v] or not changed
             if not plain and layout.inflated and v < p and z == 0.0:
-                share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
+                share = both_kinds(M, phi, layout, held, v, k, own, gone, of)
             elif not plain:
                 number_parameters(M, phi, layout, False, v, k, gone, of[0])
             for c in range(some):
