@@ -416,7 +416,7 @@ def test_the_audit_s_own_fits_take_the_moves():
         drawn = []
         for splits in (0, 4):
             prior = replace(start.prior, splits=splits)
-            units = Mechanism.of(encoded(fits[0], release), 0, fits[0].columns, prior).units()
+            units = Mechanism.of(encoded(fits[0], release), fits[0].columns, prior)[0].units()
             drawn.append(
                 run_chains(
                     prior, units, [start.draws.last(0)], draws=5, tune=5, thin=1,

@@ -370,8 +370,7 @@ class MixturePosterior:
     def tables(self, release: EncodedRelease, *, together: bool = False) -> list[Scored]:
         """What `log_tables` takes of each data set, or of all together: once for all draws."""
         rows, synthesized = list[list[Rows]](), release.columns[self.columns.order]
-        for l in range(release.m):
-            how = Mechanism.of(release, l, self.columns, self.prior)
+        for how in Mechanism.of(release, self.columns, self.prior):
             y, z = how.y.take(how.replaced), how.z.take(how.rows)
             if how.own:
                 hidden = z.without(~synthesized, how.padding)
