@@ -48,7 +48,7 @@ def test_class_masses_of_rows_in_any_order_are_those_of_rows_alone(levels, n_cla
     y[rng.random(y.shape) < 0.1] = starts[-1]  # the padding row
     y[20:40] = y[:20]
     y[40:, : len(levels) // 2] = y[0, : len(levels) // 2]
-    for rows in (y, y[np.lexsort(y.T[::-1])], rows_of(y).units().arrays[0][0]):
+    for rows in (y, y[np.lexsort(y.T[::-1])], rows_of(y).units().arrays.data.positions):
         shared = np.empty((len(levels) + 1, n_classes))
         for u in range(len(rows)):
             alone, masses, again = np.empty_like(shared), np.empty(n_classes), np.empty(n_classes)
@@ -66,7 +66,7 @@ def test_units_are_rows_sorted_by_the_columns_with_fewest_levels_first():
     units = rows_of(y).units(left_out=3)
     assert units.unit[3] == -1 and units.multiplicity.sum() == 499
     assert (np.delete(units.data.positions[units.unit] == y, 3, axis=0)).all()
-    positions = units.arrays[0][0]
+    positions = units.arrays.data.positions
     assert (positions == units.data.positions[:, [1, 2, 0]]).all()
     assert (np.lexsort(positions.T[::-1]) == np.arange(len(positions))).all()
 

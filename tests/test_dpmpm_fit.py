@@ -243,7 +243,7 @@ def test_log_release_is_the_density_of_what_was_drawn(fit):
 def test_what_the_sampler_sees_of_a_release(fit):
     release = fit.synthesize(2, ["x0", "x2"], np.arange(60) % 2 > 0, random_seed=3)
     prior = fit.posterior.prior
-    how = Mechanism.of(encoded(fit, release), 1, fit.columns, prior)
+    how = Mechanism.of(encoded(fit, release), fit.columns, prior)[1]
     assert how.conditional.tolist() == [False, True, False] and how.linked is None
     units = how.units()
     assert units.multiplicity.sum() == 60

@@ -13,6 +13,7 @@ from scipy.stats import chi2, nbinom
 from scipy.stats import t as student
 
 from bayes_risk.models.mixture.families import draw_labels, draw_parameters, log_marginal
+from bayes_risk.models.mixture.kernel_arguments import ClassSums
 from bayes_risk.models.mixture.sampler import (
     at_means,
     collapse,
@@ -104,7 +105,7 @@ class Table:
         self.units = units_of(rows, power=power, numbers=numbers)
         found = individuals(self.units.arrays, self.prior.layout, True)
         self.rows, self.z, self.sides = found
-        owner = self.rows[2]
+        owner = self.rows.owner
         self.weights = np.ones(n) if power is None else self.units.power[owner]
         self.values = [x[owner] for x in self.units.data]
         may = (self.values[1] == 0) & (self.values[2] > 0) & case.inflated
@@ -133,7 +134,7 @@ class Table:
                 np.add.at(M[:, k], [at, at + r, D + at], w * np.array([x, x * x, 1.0]))
             np.add.at(M[:, k], positions[i], w)
         n = np.bincount(z, weights=self.weights, minlength=K)
-        return n, np.bincount(z, minlength=K).astype(np.int64), M
+        return ClassSums(n, np.bincount(z, minlength=K).astype(np.int64), M)
 
     @cache  # noqa: B019  # a few tables live as long as the module
     def log_class(self, members, which):
@@ -294,7 +295,7 @@ def test_the_ratio_of_a_split_is_that_of_its_definition(name):
     """Joint densities, chances of every choice on the way there and on the way back."""
     table, rng = table_of(name), np.random.default_rng(1)
     K, which = 3, len(table.flags) - 1
-    table.rows[3][:] = table.flags[which]
+    table.rows.flags[:] = table.flags[which]
     z, count = np.zeros(table.n, np.int16), table.n - 1
     z[-1] = 1
     members = np.append(rng.permutation(count), 0).astype(np.int32)
@@ -332,14 +333,14 @@ def exact(name, which=-1):
 def moved(rng, moves, rows, layout, z, n, size, M, sides, tally):
     """`moves` proposals from every row of z, in place."""
     for i in range(z.shape[0]):
-        classes = n[i], size[i], M[i]
+        classes = ClassSums(n[i], size[i], M[i])
         split_merge(rng, moves, rows, layout, ALPHA, classes, z[i], sides, tally)
 
 
 def after(name, z, flags, moves, rng):
     """Labels, and counts, sums and tally, after so many proposals from each row of z."""
     table = table_of(name)
-    table.rows[3][:] = flags
+    table.rows.flags[:] = flags
     kinds, found = np.unique(z, axis=0, return_inverse=True)
     of_kinds = [table.classes(row, flags) for row in kinds]
     classes = [np.array([one[s] for one in of_kinds])[found.ravel()] for s in range(3)]
@@ -444,9 +445,9 @@ def test_chains_have_the_posterior_of_partitions(name, splits):
     z = np.zeros((len(found), table.n), np.int16)
     classes = np.zeros(K), np.zeros(K, np.int64), np.zeros((prior.n_sums, K))
     units = table.units.arrays
-    labels_given(rng, units, found.pi, found.phi, prior.layout, classes, z, table.rows[3])
-    for u in range(len(units[1])):  # equal records have their labels in the order of classes
-        z[:, table.rows[2] == u] = rng.permuted(z[:, table.rows[2] == u], axis=1)
+    labels_given(rng, units, found.pi, found.phi, prior.layout, classes, z, table.rows.flags)
+    for u in range(len(units.multiplicity)):  # equal records: in the order of classes
+        z[:, table.rows.owner == u] = rng.permuted(z[:, table.rows.owner == u], axis=1)
     kinds, which = np.unique(z, axis=0, return_inverse=True)
     seen = np.array([partition(row) for row in kinds])[which.ravel()]
     likely = [one for one in expected if expected[one] > 0.01]

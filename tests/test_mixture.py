@@ -9,6 +9,8 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk.models.mixture.families import fill_log_masses
+from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
+from bayes_risk.models.mixture.state import Rows
 
 from .mixture_oracle import given_kept, log_evidence, log_marginal_of, log_predictive
 
@@ -307,9 +309,9 @@ def test_log_masses_of_rows_are_those_of_scipy(q, p, r, inflated):
     counts = np.where(exposure > 0, rng.choice([0.0, 3.0, 20.0, 2.0**22], (U, p)), 0.0)
     reals = np.where(rng.random((U, r)) < 0.8, rng.normal(size=(U, r)), np.nan)
     starts = 2 * p + 2 * r + d * np.arange(q + 1)
-    layout = starts, 1.0, np.ones(p), np.ones(p), inflated, np.ones(2), np.ones((r, 4))
+    layout = FamilyLayout(starts, 1.0, *np.ones((2, p)), inflated, np.ones(2), np.ones((r, 4)))
     out, terms = np.empty((1, U)), np.log(pi) * np.ones((U, 1))
-    fill_log_masses((positions, counts, exposure, reals), pi[None], phi[None], layout, out)
+    fill_log_masses(Rows(positions, counts, exposure, reals), pi[None], phi[None], layout, out)
     for j in range(p):
         e, x = exposure[:, j, None], counts[:, j, None]
         mass = (1 - phi[p + j]) * stats.poisson.pmf(x, e * phi[j]) + phi[p + j] * (x == 0)

@@ -18,7 +18,7 @@ from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.mixed_terms import fill_reals
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
-from bayes_risk.models.mixture.state import Rows
+from bayes_risk.models.mixture.state import NumberUnits, Rows
 from tests import exact_counts
 from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta
 
@@ -38,15 +38,15 @@ def masses(x, e, rows, pi, phi, prior):
 
 def data_of(x, e, rows):
     """What the kernels take of units: levels, counts, exposures, reals."""
-    return rows, np.asarray(x, float), np.asarray(e, float), np.empty((len(x), 0))
+    return Rows(rows, np.asarray(x, float), np.asarray(e, float), np.empty((len(x), 0)))
 
 
 def units_of(x, e, rows, **how):
-    return Rows(*data_of(x, e, rows)).units(**how)
+    return data_of(x, e, rows).units(**how)
 
 
 def labels_drawn(rng, data, multiplicity, pi, phi, prior, n, M, label):
-    units, flags = (data, multiplicity, np.empty(0)), np.zeros((0, 0), bool)
+    units, flags = NumberUnits(data, multiplicity, np.empty(0)), np.zeros((0, 0), bool)
     draw_labels(rng, units, pi, phi, prior.layout, n, M, label, flags, np.empty(0, np.int64))
 
 

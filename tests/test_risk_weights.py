@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.mixture import mixed_terms
+from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
 from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.glm import build as build_regression
@@ -127,7 +128,7 @@ def class_powers(n, removed, w):
 def level_powers(M, w, gone=(0.0, 0)):
     """E[phi^w] of the levels of one column in every class, a weight of a level less."""
     d, K = M.shape
-    layout = (np.array([0, d]), 0.8, *NO_NUMBERS)
+    layout = FamilyLayout(np.array([0, d]), 0.8, *NO_NUMBERS)
     taken = np.array([[gone[0], gone[1], 0.0, 0.0]])
     total = np.zeros((1, K, 5))
     total[0, :, 0] = (M + 0.8).sum(axis=0)

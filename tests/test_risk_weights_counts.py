@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk.models.mixture.families import cumulated_masses, log_number, tables_of
 from bayes_risk.models.mixture.masses import count_constants, stirling_error
 from bayes_risk.models.mixture.pymc_mixture import build
-from bayes_risk.models.mixture.state import Prior
+from bayes_risk.models.mixture.state import Prior, Rows
 from tests.exact_counts import log_gamma
 from tests.oracle import log_label_prior
 
@@ -147,7 +147,7 @@ def test_labels_of_large_counts_keep_their_classes():
         shape=np.ones(2),
         rate=np.ones(2),
     ).layout
-    data = np.empty((1, 0), np.int32), x[None], ones, np.empty((1, 0))
+    data = Rows(np.empty((1, 0), np.int32), x[None], ones, np.empty((1, 0)))
     cumulated_masses(data, np.array([w]), 0, phi, layout, tables_of(pi, phi, layout), out)
     out = np.diff(out, prepend=0.0)
     logs = [

@@ -15,6 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
 from bayes_risk.models.mixture.families import draw_labels, draw_parameters
+from bayes_risk.models.mixture.kernel_arguments import ClassSums
 from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
@@ -82,7 +83,7 @@ class Table:
         self.units = units_of(cells)
         self.of_kernel = self.prior.layout
         self.individuals, _, self.sides = individuals(self.units.arrays, self.of_kernel, True)
-        self.owner = self.individuals[2]
+        self.owner = self.individuals.owner
         order = [int(np.flatnonzero(self.units.unit == u)[0]) for u in self.owner]
         self.rows = [rows[i] for i in order]  # in the kernel's order
 
@@ -91,7 +92,7 @@ class Table:
         M = np.zeros((self.prior.width, self.K))
         for i, k in enumerate(z):
             np.add.at(M, (self.units.data.positions[self.owner[i]], k), 1)
-        return size.astype(float), size, M
+        return ClassSums(size.astype(float), size, M)
 
     @property
     def n(self):
@@ -143,7 +144,7 @@ def place(z, K):
 def moved(rng, moves, rows, layout, alpha, z, n, size, M, sides, tally):
     """`moves` proposals from every row of z, in place."""
     for i in range(z.shape[0]):
-        classes = n[i], size[i], M[i]
+        classes = ClassSums(n[i], size[i], M[i])
         split_merge(rng, moves, rows, layout, alpha, classes, z[i], sides, tally)
 
 
@@ -352,7 +353,7 @@ def test_moves_and_new_tables_keep_the_prior():
             units = units_of(y)
             units = units.only(units.unit)
             rows, _, sides = individuals(units.arrays, of_kernel, True)
-            classes, tally = (N.astype(float), N, M), np.zeros((2, 2), np.int64)
+            classes, tally = ClassSums(N.astype(float), N, M), np.zeros((2, 2), np.int64)
             split_merge(rng, 3, rows, of_kernel, ALPHA, classes, z, sides, tally)
         occupied[1, i], largest[1, i] = (N > 0).sum(), N.max()
     for x in (occupied, largest):
@@ -374,7 +375,7 @@ def test_labels_are_drawn_from_the_stream_of_the_plain_sweep():
     rows, z, _ = individuals(units.arrays, prior.layout, True)
     again, size, sums = np.zeros(3), np.zeros(3, np.int64), np.zeros((prior.width, 3))
     of_units = (np.random.default_rng(7), *of_units[1:])
-    draw_labels(*of_units, again, sums, z, rows[3], size)
+    draw_labels(*of_units, again, sums, z, rows.flags, size)
     assert (np.bincount(z, minlength=3) == n).all()
     assert (again == n).all() and (size == n).all() and (sums == M).all()
 
@@ -415,7 +416,7 @@ def test_the_audit_s_own_fits_take_the_moves():
         drawn = []
         for splits in (0, 4):
             prior = replace(start.prior, splits=splits)
-            units = Mechanism.of(encoded(fits[0], release), 0, fits[0].columns, prior).units()
+            units = Mechanism.of(encoded(fits[0], release), fits[0].columns, prior)[0].units()
             drawn.append(
                 run_chains(
                     prior, units, [start.draws.last(0)], draws=5, tune=5, thin=1,

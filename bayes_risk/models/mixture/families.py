@@ -8,11 +8,8 @@ zeros, of reals and of their squares, of levels; then of exposures and of values
 structural zeros, and the number of reals. A unit may hold several values of a column (its own and
 its synthetic ones): column j of ``counts`` is of count ``j % p``, of ``reals`` of real ``j % r``.
 
-``data``: positions (U, w) of levels, counts (U, c) and exposures, 0 where a unit says nothing of a
-count, reals (U, v), NaN where it says nothing of one; of levels alone positions, and nothing is
-compiled for numbers, as lengths of tuples that are arguments are known then. ``layout``: starts,
-prior of levels, shape and rate of rates, whether there are structural zeros, their prior, and m,
-kappa, a, b of each real: ``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
+``data`` are `Rows`, exposure 0 where a unit says nothing of a count, NaN where it says nothing of a
+real; of levels alone `LevelRows`, and nothing is compiled for numbers.
 
 A mass of a count is ``x log(lambda) - e lambda``, a product of precomputed rows. At counts of 1e9
 that is 2e10 and its last digit 4e-6, so large counts get a second pass: ``x log(lambda_k /
@@ -24,6 +21,7 @@ import math
 import numba
 import numpy as np
 
+from .kernel_arguments import LabelRoom, LogTables
 from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
 from .sweep import (
     RESCALE_EVERY,
@@ -63,7 +61,7 @@ def log_normal(x, mean, precision):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def tables_of(pi, phi, layout):
     """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     D, K = phi.shape
     log_pi, log_phi = np.empty(K), np.zeros((D, K))
     log_alive, at_zero = np.zeros((p, K)), np.zeros((p, K))
@@ -78,17 +76,17 @@ def tables_of(pi, phi, layout):
             for k in range(K):
                 log_alive[j, k] = math.log1p(-phi[p + j, k])
                 at_zero[j, k] = log_add(log_phi[p + j, k], log_alive[j, k] - phi[j, k])
-    return log_pi, log_phi, log_alive, at_zero
+    return LogTables(log_pi, log_phi, log_alive, at_zero)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)
 def log_class_masses(data, u, phi, layout, tables, out):
     """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
-    positions, (log_pi, log_phi, log_alive, at_zero) = data[0], tables
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    positions, log_phi, log_alive = data.positions, tables.log_phi, tables.log_alive
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     K, w, ones, large = out.shape[0], positions.shape[1], log_phi.shape[0] - 1, False
     for k in range(K):
-        out[k] = log_pi[k]
+        out[k] = tables.log_pi[k]
     for i in range(0, w, 4):  # several columns a pass: a quarter of the traffic
         a, b = positions[u, i], positions[u, i + 1] if i + 1 < w else ones
         c = positions[u, i + 2] if i + 2 < w else ones
@@ -97,7 +95,7 @@ def log_class_masses(data, u, phi, layout, tables, out):
             out[k] += (log_phi[a, k] + log_phi[b, k]) + (log_phi[c, k] + log_phi[d, k])
     if len(data) == 1:
         return largest(out)
-    _, counts, exposure, reals = data
+    counts, exposure, reals = data.counts, data.exposure, data.reals
     n, step = counts.shape[1], 1 if inflated else 2
     for i in range(0, n, step):
         x, e, j = counts[u, i], exposure[u, i], i % p
@@ -108,7 +106,7 @@ def log_class_masses(data, u, phi, layout, tables, out):
                     out[k] += x * log_phi[j, k] - e * phi[j, k] + log_alive[j, k]
             elif e == 1.0:
                 for k in range(K):
-                    out[k] += at_zero[j, k]
+                    out[k] += tables.at_zero[j, k]
             else:
                 for k in range(K):
                     out[k] += log_add(log_phi[p + j, k], log_alive[j, k] - e * phi[j, k])
@@ -148,9 +146,9 @@ def largest(out):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def refine(data, u, phi, layout, tables, out):
     """Masses against the best class instead, of classes within reach of it; others none."""
-    positions, counts, exposure, reals = data
-    log_pi, log_phi, log_alive, _ = tables
-    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    positions, counts, exposure, reals = data.positions, data.counts, data.exposure, data.reals
+    log_pi, log_phi, log_alive = tables.log_pi, tables.log_phi, tables.log_alive
+    p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     b, size = 0, 0.0
     for k in range(out.shape[0]):
         if out[k] > out[b]:
@@ -223,17 +221,17 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_numbers(data, u, k, w, copies, dead, layout, M):
     """Count the numbers of copies of a unit in class k, w each; dead[c] zeros are structural."""
-    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
-    for c in range(data[1].shape[1]):  # arrays are not taken out first: that counts references
-        e, j = data[2][u, c], c % p
+    p, r, D = layout.shape.shape[0], layout.reals.shape[0], layout.starts[-1] + 1
+    for c in range(data.counts.shape[1]):  # arrays are not taken out first: that counts references
+        e, j = data.exposure[u, c], c % p
         if e > 0.0:
             alive = copies - dead[c]
-            M[j, k] += w * copies * data[1][u, c]
+            M[j, k] += w * copies * data.counts[u, c]
             M[p + j, k] += w * dead[c]
             M[D + j, k] += w * alive * e
             M[D + p + j, k] += w * alive
-    for c in range(data[3].shape[1]):
-        x, j = data[3][u, c], c % r
+    for c in range(data.reals.shape[1]):
+        x, j = data.reals[u, c], c % r
         if x == x:
             M[2 * p + j, k] += w * copies * x
             M[2 * p + r + j, k] += w * copies * x * x
@@ -244,35 +242,37 @@ def add_numbers(data, u, k, w, copies, dead, layout, M):
 def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
 
-    ``units``: data, multiplicities, powers (none: all 1). ``label[u]`` keeps the label of one
+    ``label[u]`` keeps the label of one
     individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural. With
     ``size`` (K,), not empty, how many individuals a class has, both are kept of all, unit after
     unit: of equal ones those of a class together. Where M has no rows only ``label`` is drawn.
     """
-    products, masses = np.empty((units[0][0].shape[1] + 1, pi.shape[0])), np.empty(pi.shape[0])
+    width = units.data.positions.shape[1] + 1
+    products, masses = np.empty((width, pi.shape[0])), np.empty(pi.shape[0])
     copies, tables = np.zeros(pi.shape[0], np.int64), None
     dead = copies
     if len(units) > 2:  # levels that count in full need no logs
-        tables, dead = tables_of(pi, phi, layout), np.zeros(units[0][1].shape[1], np.int64)
+        tables = tables_of(pi, phi, layout)
+        dead = np.zeros(units.data.counts.shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
     size[:] = 0
-    room = products, masses, copies, dead
+    room = LabelRoom(products, masses, copies, dead)
     label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size):
     """What `draw_labels` does once there is room: all of it, as calls would count references."""
-    data, multiplicity = units[0], units[1]
-    products, masses, copies, dead = room
-    positions, K, p, at, w = data[0], pi.shape[0], layout[2].shape[0], 0, 1.0
+    data, multiplicity, masses = units.data, units.multiplicity, room.masses
+    copies, dead = room.copies, room.dead
+    positions, K, p, at, w = data.positions, pi.shape[0], layout.shape.shape[0], 0, 1.0
     for u in range(multiplicity.shape[0]):
         if len(units) == 2:
-            class_masses(positions, u, pi, phi, products, masses)
+            class_masses(positions, u, pi, phi, room.products, masses)
         else:
-            cumulated_masses(data, units[2], u, phi, layout, tables, masses)
-            w = units[2][u] if units[2].shape[0] > 0 else 1.0
+            cumulated_masses(data, units.power, u, phi, layout, tables, masses)
+            w = units.power[u] if units.power.shape[0] > 0 else 1.0
         one = draw_class(rng, masses)
         if M.shape[0] == 0:
             label[u] = one
@@ -284,10 +284,10 @@ def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, s
             left, copies[k] = copies[k], 0
             if left == 0:
                 continue
-            if len(units) > 2 and data[1].shape[1] + data[3].shape[1] > 0:
-                for c in range(data[1].shape[1]):  # how many zeros are structural
-                    e, j, dead[c] = data[2][u, c], c % p, 0
-                    if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
+            if len(units) > 2 and data.counts.shape[1] + data.reals.shape[1] > 0:
+                for c in range(data.counts.shape[1]):  # how many zeros are structural
+                    e, j, dead[c] = data.exposure[u, c], c % p, 0
+                    if layout.inflated and e > 0.0 and data.counts[u, c] == 0.0:
                         psi = phi[p + j, k]
                         q = psi / (psi + (1.0 - psi) * math.exp(-e * phi[j, k]))
                         for _ in range(left):
@@ -327,11 +327,11 @@ def fill_log_masses(data, pi, phi, layout, out):
 
     Rows with large counts, whose last digits those do not have, term by term.
     """
-    p, r, positions = layout[2].shape[0], layout[6].shape[0], data[0]
+    p, r, positions = layout.shape.shape[0], layout.reals.shape[0], data.positions
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
     products = np.empty((positions.shape[1] + 1, pi.shape[1]))
     if len(data) > 1:
-        _, counts, exposure, reals = data
+        counts, exposure, reals = data.counts, data.exposure, data.reals
         for u in range(out.shape[1]):
             for c in range(counts.shape[1]):
                 x, e = counts[u, c], exposure[u, c]
@@ -361,7 +361,7 @@ def fill_log_masses(data, pi, phi, layout, out):
                 for c in range(counts.shape[1]):
                     of = phi[h, c % p, k], 0.0, 0.0, phi[h, p + c % p, k], 0.0
                     x, e = counts[u, c], exposure[u, c]
-                    terms[k] += log_number(x, e, of, False, layout[4], 1.0, (0.0, 0.0))
+                    terms[k] += log_number(x, e, of, False, layout.inflated, 1.0, (0.0, 0.0))
                 for c in range(reals.shape[1]):
                     mean, precision = phi[h, 2 * p + c % r, k], phi[h, 2 * p + r + c % r, k]
                     of = mean, 0.0, precision, 0.0, 0.0
@@ -389,13 +389,15 @@ def real_given(n, total, squares, prior):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_parameters(rng, M, layout, phi):
     """All of phi given sums: counts, reals, levels."""
-    starts, level, shape, rate, inflated, beta, reals = layout
+    starts, shape, rate, beta, reals = (
+        layout.starts, layout.shape, layout.rate, layout.beta, layout.reals,
+    )  # fmt: skip
     p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
     for v in range(p):
         for k in range(phi.shape[1]):
             g = rng.standard_gamma(shape[v] + M[v, k])
             phi[v, k] = max(g / (rate[v] + M[D + v, k]), TINY)
-            if inflated:
+            if layout.inflated:
                 x = log_gamma_draw(rng, beta[0] + M[p + v, k])
                 y = log_gamma_draw(rng, beta[1] + M[D + p + v, k])
                 top = max(x, y)
@@ -414,7 +416,7 @@ def draw_parameters(rng, M, layout, phi):
         total[:] = 0.0
         for row in range(starts[q], starts[q + 1]):
             for k in range(phi.shape[1]):
-                g = max(rng.standard_gamma(level + M[row, k]), TINY)
+                g = max(rng.standard_gamma(layout.level + M[row, k]), TINY)
                 phi[row, k] = g
                 total[k] += g
         for row in range(starts[q], starts[q + 1]):
@@ -451,7 +453,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     = 0: mean and precision.
     ``gone[i]``: weight, value, exposure, whether a structural zero.
     """
-    _, _, shape, rate, inflated, beta, reals = layout
+    shape, rate, beta, reals = layout.shape, layout.rate, layout.beta, layout.reals
     p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
     if v < p:
         out[2] = 0.0
@@ -470,7 +472,9 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
         else:
             out[0], out[1] = shape[v] + max(total, 0.0), rate[v] + max(exposure, 0.0)
         out[2] = stirling_error(out[0])
-        out[3] = (beta[0] + zeros) / (beta[0] + zeros + beta[1] + values) if inflated else 0.0
+        out[3] = 0.0
+        if layout.inflated:
+            out[3] = (beta[0] + zeros) / (beta[0] + zeros + beta[1] + values)
         return
     j = v - p
     if fixed:
@@ -528,12 +532,13 @@ def log_marginal(M, layout, k, seen):
 
     Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
     rate, x (log(x / e) - 1), with more digits than the rest at large sums, whatever was seen. Left
-    out are factors e^x / x! of records, the same in any class. Of levels alone: ``layout[:2]``.
+    out are factors e^x / x! of records, the same in any class. Of levels alone: a
+    `LevelLayout`.
     """
-    starts, level, total = layout[0], layout[1], 0.0
+    starts, level, total = layout.starts, layout.level, 0.0
     if len(layout) > 2:
-        _, _, shape, _, inflated, beta, reals = layout
-        p, r, D = shape.shape[0], reals.shape[0], starts[-1] + 1
+        beta, D = layout.beta, starts[-1] + 1
+        p, r = layout.shape.shape[0], layout.reals.shape[0]
         of, nothing = np.empty(PARAMETERS), np.zeros((0, 4))
         for v in range(p + r):
             number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
@@ -542,7 +547,7 @@ def log_marginal(M, layout, k, seen):
                 of_count = 0.0
                 if e > 0.0:
                     of_count += log_negative_binomial(x, of[0], of[1], e, 0.0, of[2])
-                if inflated:
+                if layout.inflated:
                     a, b = beta[0] + M[p + v, seen], beta[1] + M[D + p + v, seen]
                     rise = log_rise(a, zeros) + log_rise(b, values)
                     of_count += rise - log_rise(a + b, zeros + values)

@@ -402,7 +402,7 @@ class MixtureFit(Fitted):
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)): half the fit's draws, half its sweeps."""
         start, size = self.whole or self.posterior, self.n_draws // self.n_chains
         known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
-        hows = [Mechanism.of(release, l, start.columns, start.prior) for l in range(release.m)]
+        hows = Mechanism.of(release, start.columns, start.prior)
         draws = max(size // IMPUTED_SHARE, 4)
         return Imputed.sampled(
             UnknownRecords(prior=start.prior, columns=start.columns, hows=hows, known=known),
@@ -437,8 +437,10 @@ class MixtureFit(Fitted):
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
-        linked = None if l is None else Mechanism.of(release, l, self.columns, self.prior).linked
-        return self.posterior.at_theta(targets, linked)
+        if l is None:
+            return self.posterior.at_theta(targets, None)
+        (drawn_by,) = Mechanism.of(release, self.columns, self.prior, [l])
+        return self.posterior.at_theta(targets, drawn_by.linked)
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None

@@ -46,13 +46,13 @@ def log_ratio(S_new, inverse, c):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def part_masses(parts, phi, layout):
     """g[k, v] = p(v-th unsynthesised part | k), with numbers relative to its likeliest class."""
-    K, V = phi.shape[1], parts[0].shape[0]
+    K, V = phi.shape[1], parts.positions.shape[0]
     g, terms, even = np.ones((K, V)), np.empty(K), np.ones(K)
     if len(parts) == 1:
-        for j in range(parts[0].shape[1]):
+        for j in range(parts.positions.shape[1]):
             for k in range(K):
                 for v in range(V):
-                    g[k, v] *= phi[parts[0][v, j], k]
+                    g[k, v] *= phi[parts.positions[v, j], k]
         return g
     tables = tables_of(even, phi, layout)
     for v in range(V):
@@ -65,14 +65,14 @@ def part_masses(parts, phi, layout):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def rows_of(layout, v):
     """First and last row of phi, and further rows, of a number."""
-    p, r = layout[2].shape[0], layout[6].shape[0]
+    p, r = layout.shape.shape[0], layout.reals.shape[0]
     return (v, p + v) if v < p else (p + v, p + r + v)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
-    p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
+    p, D, (here, also) = layout.shape.shape[0], phi.shape[0], rows_of(layout, v)
     now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
     if v >= p:  # mean, and psi the precision
         n, total, squares = M[D + here, k], M[here, k], M[also, k]
@@ -80,18 +80,18 @@ def number_factors(M, new, phi, parts, layout, v, k, more):
         gain -= 0.5 * psi_new * (squares - 2.0 * then * total + n * then**2)
         gain += 0.5 * psi * (squares - 2.0 * now * total + n * now**2)
         for i in range(more.shape[0]):
-            x = parts[3][i, v - p]
+            x = parts.reals[i, v - p]
             gap = psi_new * (x - then) ** 2 - psi * (x - now) ** 2
             more[i] = math.exp(0.5 * (math.log(psi_new / psi) - gap)) if x == x else 1.0
         return gain
     step, alive = then - now, 0.0
     gain = M[v, k] * math.log(then / now) - M[D + v, k] * step
-    if layout[4]:
+    if layout.inflated:
         alive = math.log1p(-psi_new) - math.log1p(-psi)
         gain += M[also, k] * math.log(psi_new / psi) + M[D + also, k] * alive
     for i in range(more.shape[0]):
-        x, e, change = parts[1][i, v], parts[2][i, v], 0.0
-        if e > 0.0 and layout[4] and x == 0.0:
+        x, e, change = parts.counts[i, v], parts.exposure[i, v], 0.0
+        if e > 0.0 and layout.inflated and x == 0.0:
             change = log_add(math.log(psi_new), math.log1p(-psi_new) - e * then)
             change -= log_add(math.log(psi), math.log1p(-psi) - e * now)
         elif e > 0.0:
@@ -108,14 +108,14 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     class k: differences of sums would lose the small terms that decide when a class's own term
     falls far below rounding.
     """
-    V, p_r = c.shape[0], layout[2].shape[0] + layout[6].shape[0]
+    V, p_r = c.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
     R = np.zeros(g.shape)
     for k in range(g.shape[0] - 2, -1, -1):  # R[k, v] = sum_{l>k} pi_l g[l, v]
         for i in range(V):
             R[k, i] = R[k + 1, i] + pi[k + 1] * g[k + 1, i]
     head, S_new, more = np.zeros(V), np.empty(V), np.empty(V)
-    begin, end = (0, 0) if v < p_r else (layout[0][v - p_r], layout[0][v - p_r + 1])
+    begin, end = (0, 0) if v < p_r else (layout.starts[v - p_r], layout.starts[v - p_r + 1])
     ratio = np.empty(end - begin)
     for k in range(pi.shape[0]):
         if len(parts) > 1 and v < p_r:
@@ -144,17 +144,16 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_given(rng, parts, given, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
+def update_given(rng, parts, given, c, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
     """Weights and parameters from the sums of confidential and synthetic rows; returns alpha.
 
-    ``given``: how often each of the unsynthesised parts divides, their rows of levels (w, V) and
-    which columns those are. ``sums`` become those of both. V_k is proposed from Beta(1 + n_k,
-    alpha + n_{>k}), T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j) by recursion from the
-    last class, never by subtraction: 1 - V_k may be far below rounding.
+    ``c``: how often each of the unsynthesised parts divides. ``sums`` become those of both. V_k is
+    proposed from Beta(1 + n_k, alpha + n_{>k}), T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 -
+    V_j) by recursion from the last class, never by subtraction: 1 - V_k may be far below rounding.
     """
-    c, us, us_columns = given
-    (n, M), (n_z, M_z) = sums, sums_z
-    p, r, starts = layout[2].shape[0], layout[6].shape[0], layout[0]
+    us, us_columns = given.levels, given.columns
+    n, M, n_z, M_z = sums.n, sums.M, sums_z.n, sums_z.M
+    p, r, starts = layout.shape.shape[0], layout.reals.shape[0], layout.starts
     K, T = n.shape[0], np.empty((n.shape[0] - 1, c.shape[0]))
     for k in range(K - 2, -1, -1):
         if k == K - 2:
@@ -194,7 +193,7 @@ def update_given(rng, parts, given, layout, prior, alpha, log_left, pi, phi, sum
         kept[v] = True
     if len(parts) > 1:
         for v in range(p + r):
-            x = parts[2][:, v] if v < p else parts[3][:, v - p]
+            x = parts.exposure[:, v] if v < p else parts.reals[:, v - p]
             if (x > 0.0).any() if v < p else (x == x).any():
                 update_variable(rng, parts, c, us, 0, v, proposal, M_z, layout, pi, phi, g)
                 kept[v] = True

@@ -113,7 +113,7 @@ def led_by(
     go on y alone, and the release chooses among them. This finds modes, and no number comes from
     it. Where draw ``h`` made the first data set, others of its mode are starts too, the last.
     """
-    hows = [Mechanism.of(release, l, base.columns, base.prior) for l in range(release.m)]
+    hows = Mechanism.of(release, base.columns, base.prior)
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())
     steps = Lengths.of(base, len(release.by_draw), moves=whole)
     if whole:

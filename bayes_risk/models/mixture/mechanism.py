@@ -1,5 +1,6 @@
 """How one data set of a release was drawn from a mixture, and what the sampler sees of it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,22 +38,32 @@ class Mechanism:
         cls, release: EncodedRelease, l: int, columns: Columns, prior: Prior
     ) -> "Mechanism":
         """Read all data sets of draw l of Theta."""
-        first, *others = (cls.of(release, k, columns, prior) for k in release.by_draw[l])
+        first, *others = cls.of(release, columns, prior, release.by_draw[l])
         return replace(first, others=tuple(how.z for how in others))
 
     @classmethod
-    def of(cls, release: EncodedRelease, l: int, columns: Columns, prior: Prior) -> "Mechanism":
-        """Read data set l of a release against the confidential table."""
-        return cls(
-            y=columns.rows(release.microdata.codes, prior),
-            z=columns.rows(release.codes[l], prior),
+    def of(
+        cls,
+        release: EncodedRelease,
+        columns: Columns,
+        prior: Prior,
+        which: Iterable[int] | None = None,
+    ) -> "list[Mechanism]":
+        """Read data sets of a release, by default all, against the confidential table."""
+        codes = release.microdata.codes
+        y, exposure = columns.rows(codes, prior), columns.exposures(codes)
+        first = cls(
+            y=y,
+            z=y,
             synthesized=release.columns[columns.order],
             replaced=release.replaced,
             rows=release.rows,
             own=release.classes == "own",
             padding=prior.width - 1,
-            exposure=columns.exposures(release.microdata.codes),
+            exposure=exposure,
         )
+        which = range(release.m) if which is None else which
+        return [replace(first, z=columns.rows(release.codes[l], prior)) for l in which]
 
     @property
     def conditional(self) -> Flags:

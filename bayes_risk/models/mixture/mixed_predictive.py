@@ -6,7 +6,7 @@ predictive; of a record of weight w it is E[(pi_k f_k(y*))^w]. The derivation st
 `docs/mixtures.md`. Columns can instead be *fixed* at their drawn parameters: all of them for the
 published importance sampler, the unsynthesised ones where the release was drawn given them.
 
-Targets, guesses and draws are told to compiled loops as in `mixed_terms.py`.
+Compiled loops take targets, guesses and draws as in `kernel_arguments.py`.
 """
 
 import math
@@ -23,6 +23,18 @@ from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
 from .families import PARAMETERS, log_add, log_sum_of
+from .kernel_arguments import (
+    CaseArrays,
+    DrawRoom,
+    GuessRoom,
+    Labels,
+    NumberValues,
+    PointArrays,
+    PredictiveDraw,
+    PredictiveDraws,
+    RunningSums,
+    TermRoom,
+)
 from .masses import count_constants
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, put_aside, rest_terms
 from .sampler import Sums, occupied
@@ -33,21 +45,25 @@ STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums, out):
+def fill(
+    draws, layout, fixed, targets, numbers, guesses, log_weights, batch, room, found, running, out
+):
     """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
 
     With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i);
-    ``sums``: room of the same shape, 0, and what these are relative to, minus infinity as ``out``.
+    ``running``: 0, relative to minus infinity, as ``out`` is.
     """
-    all_n, all_alpha, all_pi, order, all_M, all_phi, all_weights, integrated = tables
-    (nothing, numbers, S, P, T), found = room
-    spare, terms, rest, L, _, _, masses = found
-    any_given = targets[6].any() or targets[7].any()
-    for h in range(all_n.shape[0]):
-        M, phi, pi = all_M[h], all_phi[h], all_pi[h, : 0 if integrated else all_n.shape[1]]
-        fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T)
-        draw = all_n[h], all_alpha[h], pi, order[h], M, phi, P, T, all_weights[h]
-        for u in range(targets[0].shape[1]):
+    spare, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
+    any_given = targets.given.any() or targets.given_linked.any()
+    for h in range(draws.n.shape[0]):
+        M, phi = draws.M[h], draws.phi[h]
+        pi = draws.pi[h, : 0 if draws.integrated else draws.n.shape[1]]
+        fill_draw(M, phi, layout, fixed, numbers, room)
+        draw = PredictiveDraw(
+            draws.n[h], draws.alpha[h], pi, draws.order[h], M, phi, room.P, room.T,
+            draws.log_weights[h],
+        )  # fmt: skip
+        for u in range(targets.label.shape[1]):
             if guesses is None:
                 rest_terms(draw, layout, fixed, targets, h, u, 0, spare, terms)
                 log_p = log_sum_of(terms)
@@ -55,7 +71,7 @@ def fill(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums
                     log_p -= log_sum_of(terms)
                 out[h, u] = log_p
             else:
-                (of_sums, relative), b = sums, batch[h]
+                of_sums, relative, b = running.sums, running.relative, batch[h]
                 top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
                 log_v = log_weights[h, u] - log_truth
                 if log_v + top == -math.inf:
@@ -69,23 +85,25 @@ def fill(tables, layout, fixed, targets, guesses, log_weights, batch, room, sums
                     if masses[g] > least:
                         of_sums[u, b, g] += masses[g] * factor
                     else:
-                        of_guess = log_v + log_guess(rest, L, guesses[5], u, g, terms)
+                        of_guess = log_v + log_guess(rest, L, guesses.cells, u, g, terms)
                         out[u, b, g] = log_add(out[u, b, g], of_guess)
     if guesses is not None:
         for u in range(out.shape[0]):
             for b in range(out.shape[1]):
-                put_aside(sums[0][u, b], sums[1][u, b], out[u, b])
+                put_aside(running.sums[u, b], running.relative[u, b], out[u, b])
 
 
-def room_of(guesses: tuple[Any, ...] | None, V: int, K: int, every: int) -> tuple[Any, ...]:
-    """Room for `rest_terms`, and for `points_of` and what is found by it; for K of all classes."""
-    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS)), np.empty(every)
+def room_of(guesses: PointArrays | None, V: int, K: int, every: int) -> GuessRoom:
+    """Room for `rest_terms` and `points_of`; for K of all classes."""
+    room = TermRoom(
+        np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS)), np.empty(every)
+    )
     q, C, G = 0, 0, 0
     if guesses is not None:
-        (_, q, C), G = guesses[1].shape, guesses[5].shape[1]
-        room[0][guesses[0]] = True
+        (_, q, C), G = guesses.values.shape, guesses.cells.shape[1]
+        room.guessed[guesses.columns] = True
     L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
-    return room, np.empty(K), np.empty(K), L, R, products, np.empty(G)
+    return GuessRoom(room, np.empty(K), np.empty(K), L, R, products, np.empty(G))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,8 +168,8 @@ class Cases:
         p, r = self.prior.n_counts, self.prior.n_reals
         return self.table.log_volume(x, v - p) if p <= v < p + r else np.zeros(x.shape)
 
-    def arrays(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
-        """What the kernels take after labels and structural zeros, but for rows of T."""
+    def arrays(self, block: slice, label: Labels, flags: Flags, rows: Ints) -> CaseArrays:
+        """What the kernels take."""
         x, z, w = self.values[block], self.linked[block], self.targets.weight[block]
         p, constants, of_z = self.prior.n_counts, *(np.zeros((*x.shape, 2)) for _ in range(2))
         for u in range(len(x)):
@@ -160,10 +178,12 @@ class Cases:
         for v in self.columns[self.columns >= p].tolist():
             constants[:, v, 0] = self.log_volume(x[:, v], v)
         some = (self.exposure, self.linked, self.held, self.given, self.given_linked)
-        return (x, *(np.ascontiguousarray(y[block]) for y in some), w, constants, of_z)
+        blocks: Any = [np.ascontiguousarray(y[block]) for y in some]
+        arrays = label, flags, x, *blocks, w, constants, of_z, rows
+        return CaseArrays(*arrays)
 
-    def points(self, block: slice) -> tuple[Any, ...]:
-        """Guessed variables, their distinct values, and which each guess and the truth has."""
+    def points(self, block: slice) -> PointArrays:
+        """Distinct values of guessed variables; their rows of T are filled by `numbers`."""
         columns, w, targets = self.columns, self.targets.weight[block], self.targets
         own, guessed = self.values[block][:, columns], targets.guesses.codes[:, block]
         every = np.concatenate([self.table.points(guessed, targets.columns, self.prior), own[None]])
@@ -189,37 +209,37 @@ class Cases:
         first = np.zeros((U, G), np.int64)  # the first column in which a guess is not as the last
         changed = chosen[:, 1:, : q - 1] != chosen[:, :-1, : q - 1]
         first[:, 1:] = np.where(changed.any(axis=2), changed.argmax(axis=2), q - 1) if q > 1 else 0
-        return columns, values, constants, n_points, true, chosen, first
+        rows = np.zeros(values.shape, np.int64)
+        return PointArrays(columns, values, constants, n_points, true, chosen, first, rows)
 
     def numbers(
-        self, block: slice, D: int, guesses: tuple[Any, ...] | None
-    ) -> tuple[tuple[npt.NDArray[Any], ...], Ints, Ints]:
+        self, block: slice, D: int, guesses: PointArrays | None
+    ) -> tuple[NumberValues, Ints]:
         """Distinct values of numbers; rows of T, of which D are levels', of own values and points.
 
-        Of the values: variable, value and exposure, constants.
+        Those of points are written into ``guesses``.
         """
         x, e, p = self.values[block], self.exposure[block], self.prior.n_counts
-        asked = self.columns.tolist() if guesses else []
+        asked = self.columns.tolist() if guesses is not None else []
         rows = np.zeros(x.shape, np.int64)
-        at = np.zeros(guesses[1].shape if guesses else (0, 0, 0), np.int64)
         found = [(np.zeros(0, np.int64), np.zeros((0, 2)), np.zeros((0, 2)))]
         for v in range(self.prior.n_numbers):
             every = x[:, v, None]
-            if guesses and v in asked:
-                every = np.concatenate([every, guesses[1][:, asked.index(v)]], axis=1)
+            if guesses is not None and v in asked:
+                every = np.concatenate([every, guesses.values[:, asked.index(v)]], axis=1)
             both = np.column_stack([every.ravel(), np.repeat(e[:, v], every.shape[1])])
             first, cell, _ = distinct_rows(both)
             both, place = both[first], cell.reshape(every.shape) + D
             rows[:, v], constants = place[:, 0], np.zeros((len(both), 2))
-            if v in asked:
-                at[:, asked.index(v)] = place[:, 1:]
+            if guesses is not None and v in asked:
+                guesses.rows[:, asked.index(v)] = place[:, 1:]
             if v < p:
                 count_constants(both[:, 0], 1.0, constants)
             elif v in self.columns:
                 constants[:, 0] = self.log_volume(both[:, 0], v)
             found.append((np.full(len(both), v), both, constants))
             D += len(both)
-        return tuple(np.concatenate(part) for part in zip(*found, strict=True)), rows, at
+        return NumberValues(*(np.concatenate(part) for part in zip(*found, strict=True))), rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -256,23 +276,29 @@ class MixedPredictive:
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         guesses = self.cases.points(block)
-        shape = self.label[:, block].shape[1], int(self.batch.max()) + 1, guesses[5].shape[1]
-        sums, out = (np.zeros(shape), np.full(shape[:2], -np.inf)), np.full(shape, -np.inf)
-        self._filled(block, guesses, np.ascontiguousarray(log_weights), sums, out)
+        shape = self.label[:, block].shape[1], int(self.batch.max()) + 1, guesses.cells.shape[1]
+        running = RunningSums(np.zeros(shape), np.full(shape[:2], -np.inf))
+        out = np.full(shape, -np.inf)
+        self._filled(block, guesses, np.ascontiguousarray(log_weights), running, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
 
-    def _filled(self, block: slice, guesses: Any, log_weights: Any, sums: Any, out: Array) -> Array:
+    def _filled(
+        self, block: slice, guesses: PointArrays | None, log_weights: Any, running: Any, out: Array
+    ) -> Array:
         """``out``, with room for a draw and a target made here: the kernels allocate nothing."""
         s, d, cases = self.sums, self.sums.draws, self.cases
+        assert s.order is not None
         (D, S), V = d.phi.shape[1:], cases.values.shape[1]
-        numbers, rows, at = cases.numbers(block, D, guesses)
-        T = np.zeros((D + len(numbers[0]), S))
-        of_draw = np.zeros((0, 4)), numbers, np.empty((4, S)), np.empty((V, S, PARAMETERS)), T
-        room = of_draw, room_of(guesses, V, S, s.n.shape[1])
-        tables = s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
-        own = (np.ascontiguousarray(x[:, block]) for x in (self.label, self.structural))
-        guesses = None if guesses is None else (*guesses, at)
-        targets = *own, *cases.arrays(block), rows
-        given = tables, cases.prior.layout, s.fixed, targets, guesses
-        fill(*given, log_weights, self.batch, room, sums, out)
+        numbers, rows = cases.numbers(block, D, guesses)
+        P, T = np.empty((V, S, PARAMETERS)), np.zeros((D + len(numbers.variables), S))
+        room = DrawRoom(np.zeros((0, 4)), np.empty((4, S)), P, T)
+        found = room_of(guesses, V, S, s.n.shape[1])
+        draws = PredictiveDraws(
+            s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
+        )
+        label = np.ascontiguousarray(self.label[:, block])
+        flags = np.ascontiguousarray(self.structural[:, block])
+        targets = cases.arrays(block, label, flags, rows)
+        given = draws, cases.prior.layout, s.fixed, targets, numbers, guesses, log_weights
+        fill(*given, self.batch, room, found, running, out)
         return out

@@ -9,15 +9,9 @@ as (sum, what it is relative to, log of what is too small for it). Kernels with 
 allocate nothing, and do not count references to arrays at each call: that took three quarters of
 the time.
 
-Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha
-and pi of all classes; and of those that `sampler.occupied` leaves, K in number, which they are, M,
-phi, P (V, K, 5), parameters of numbers and totals of levels, T (D + N, K), logs of levels and of
-distinct values, nobody taken out, and log weights of classes without a record of each (K + 1, K).
-``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
-exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
-there are none, which values are given (own, synthetic), weights (U,), constants (U, V, 2) of
-values and of synthetic values, and rows of T (U, V) that own values of numbers have, or -1.
-``numbers``: of distinct values the variable (N,), value and exposure (N, 2), constants (N, 2).
+Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw`` is a
+`PredictiveDraw`, ``targets`` are `CaseArrays`, ``guesses`` `PointArrays`, ``numbers``
+`NumberValues`.
 """
 
 import math
@@ -33,6 +27,7 @@ from .families import (
     log_sum_of,
     number_parameters,
 )
+from .kernel_arguments import HeldValue
 from .sweep import TINY
 
 SMALL = 1e-200  # of the likeliest guess; the exponentials go far below
@@ -91,32 +86,31 @@ def fill_reals(x, constant, S, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T):
-    """Parameters of all numbers, logs of all levels and of distinct values of numbers.
-
-    ``nothing`` (0, 4) is taken out; ``S`` (4, K): room.
-    """
-    (variables, values, constants), last = numbers, -1
-    starts, p, p_r = layout[0], layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+def fill_draw(M, phi, layout, fixed, numbers, room):
+    """Parameters of all numbers, logs of all levels and of distinct values of numbers."""
+    S, P, T, last = room.S, room.P, room.T, -1
+    starts, p = layout.starts, layout.shape.shape[0]
+    p_r = p + layout.reals.shape[0]
     D, K = phi.shape
     for v in range(p_r):
         for k in range(K):
-            number_parameters(M, phi, layout, fixed[v], v, k, nothing, P[v, k])
+            number_parameters(M, phi, layout, fixed[v], v, k, room.nothing, P[v, k])
     for q in range(starts.shape[0] - 1):
         for k in range(K):
             total = 0.0
             for row in range(starts[q], starts[q + 1]):
-                total += M[row, k] + layout[1] if not fixed[p_r + q] else phi[row, k]
+                total += M[row, k] + layout.level if not fixed[p_r + q] else phi[row, k]
             P[p_r + q, k, 0] = total
             for row in range(starts[q], starts[q + 1]):
-                here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout[1]
+                here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout.level
                 T[row, k] = math.log(max(here, TINY) / total)
-    for i in range(variables.shape[0]):
-        v, x, e = variables[i], values[i, 0], values[i, 1]
+    for i in range(numbers.variables.shape[0]):
+        v, x, e = numbers.variables[i], numbers.values[i, 0], numbers.values[i, 1]
         if v < p or fixed[v] or x - x != 0.0:
             for k in range(K):
                 of = P[v, k]
-                T[D + i, k] = log_number(x, e, of, v >= p, layout[4], 1.0, constants[i])
+                of_x = numbers.constants[i]
+                T[D + i, k] = log_number(x, e, of, v >= p, layout.inflated, 1.0, of_x)
             continue
         if v != last:
             last = v
@@ -124,32 +118,32 @@ def fill_draw(M, phi, layout, fixed, nothing, numbers, S, P, T):
                 kappa = P[v, k, 1]
                 S[0, k] = 0.5 * kappa / ((kappa + 1.0) * P[v, k, 3])
                 S[1, k], S[2, k], S[3, k] = P[v, k, 0], P[v, k, 4], P[v, k, 2] + 0.5
-        fill_reals(x, constants[i, 0], S, T[D + i])
+        fill_reals(x, numbers.constants[i, 0], S, T[D + i])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def told_of(held, linked, exposure, flags, power, h, u, v, p):
-    """What the data hold of variable v of a target.
-
-    Weight and own value, synthetic value, exposure, which of the two are structural zeros.
-    """
-    flag, of_z = (1.0 * flags[h, u, v], 1.0 * flags[h, u, p + v]) if v < p else (0.0, 0.0)
-    return power[u], held[u, v], linked[u, v], exposure[u, v], flag, of_z
+def value_held(targets, h, u, v, p):
+    """What the data hold of variable v of a target."""
+    flag, of_z = 0.0, 0.0
+    if v < p:
+        flag, of_z = 1.0 * targets.flags[h, u, v], 1.0 * targets.flags[h, u, p + v]
+    y, z, e = targets.held[u, v], targets.linked[u, v], targets.exposure[u, v]
+    return HeldValue(targets.power[u], y, z, e, flag, of_z)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def set_gone(told, own, given_z, gone):
+def set_gone(held, own, given_z, gone):
     """What is taken out of the sums of a class before a value of a variable is looked at.
 
     ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
     """
-    w, y, z, e, flag, of_z = told
+    y, z, e = held.own, held.linked, held.exposure
     gone[:, 0] = 0.0
     if own and y == y:
-        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = w, y, e, flag
+        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = held.power, y, e, held.flag
     if z == z and own != given_z:
         gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, e
-        gone[1, 3] = of_z if own else 0.0
+        gone[1, 3] = held.linked_flag if own else 0.0
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
@@ -159,14 +153,14 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
     ``gone[i]``: weight and value taken out, and of counts exposure and kind of zero.
     """
-    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     if v >= p_r:
         row = int(x)
         if w == 1.0 and not changed:
             return T[row, k]
         if fixed:
             return w * math.log(max(phi[row, k], TINY))
-        here, total = M[row, k] + layout[1], P[v, k, 0]
+        here, total = M[row, k] + layout.level, P[v, k, 0]
         for i in range(gone.shape[0]):
             if gone[i, 0] != 0.0:
                 total -= gone[i, 0]
@@ -177,21 +171,21 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
             return math.log(here / total)
         return log_rise(here, w) - log_rise(total, w)
     if not changed or fixed:
-        return log_number(x, e, P[v, k], v >= p, layout[4], w, constants)
+        return log_number(x, e, P[v, k], v >= p, layout.inflated, w, constants)
     number_parameters(M, phi, layout, False, v, k, gone, of)
-    return log_number(x, e, of, v >= p, layout[4], w, constants)
+    return log_number(x, e, of, v >= p, layout.inflated, w, constants)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_value(
-    M, phi, P, T, layout, fixed, v, told, k0, x, row, given_z, w, constants, gone, of, out
+    M, phi, P, T, layout, fixed, v, held, k0, x, row, given_z, w, constants, gone, of, out
 ):
     """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target.
 
     ``row``: where it stands in T, or -1.
     """
-    e, K = told[3], out.shape[0]
-    changed = set_gone(told, False, given_z, gone)
+    e, K = held.exposure, out.shape[0]
+    changed = set_gone(held, False, given_z, gone)
     mine = out[k0] if k0 < K else 0.0
     if row >= 0 and w == 1.0 and not changed:
         for k in range(K):
@@ -203,20 +197,20 @@ def add_value(
                     M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
                 )
     if k0 < K:
-        changed = set_gone(told, True, given_z, gone)
+        changed = set_gone(held, True, given_z, gone)
         out[k0] = mine + log_value(
             M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
         )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def both_kinds(M, phi, layout, told, v, k, own, gone, of):
+def both_kinds(M, phi, layout, held, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
     A zero of either kind may be conditioned on: a count is then a mixture of two.
     """
-    e = told[3]
-    set_gone(told, own, False, gone)
+    e = held.exposure
+    set_gone(held, own, False, gone)
     if not own:
         gone[1, 0] = 0.0
     number_parameters(M, phi, layout, False, v, k, gone, of[0])
@@ -241,37 +235,34 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
 
     ``which``: 0 all values, 1 all but those of variables that are guessed, 2 those that are given.
     """
-    label, flags, values, exposure, linked, held = targets[:6]
-    given, given_z, power, constants, z_constants, rows = targets[6:12]
-    n, alpha, pi, order, M, phi, P, T, weights = draw
-    guessed, gone, of, every = room
-    k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
-    p_r = p + layout[6].shape[0]
+    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, room.gone, room.of
+    k0, p, w = targets.label[h, u], layout.shape.shape[0], 1.0 if which == 2 else targets.power[u]
+    p_r = p + layout.reals.shape[0]
     if w == 1.0:
         for k in range(out.shape[0]):
-            out[k] = weights[k0, k]
+            out[k] = draw.log_weights[k0, k]
     else:
-        class_powers(n, alpha, pi, order, k0, w, every, out)
+        class_powers(draw.n, draw.alpha, draw.pi, draw.order, k0, w, room.every, out)
     anything = False
-    for v in range(values.shape[1]):
-        told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
-        z = linked[u, v]
-        take = x == x and (given[u, v] if which == 2 else not (which == 1 and guessed[v]))
-        take_z = z == z and (which != 2 or given_z[u, v])
+    for v in range(targets.values.shape[1]):
+        held, x, z = value_held(targets, h, u, v, p), targets.values[u, v], targets.linked[u, v]
+        wanted = targets.given[u, v] if which == 2 else not (which == 1 and room.guessed[v])
+        take, take_z = x == x and wanted, z == z and (which != 2 or targets.given_linked[u, v])
         anything |= take or take_z
         if take_z:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, z, int(z) if v >= p_r else -1, False,
-                1.0, z_constants[u, v], gone, of[0], out,
+                M, phi, P, T, layout, fixed[v], v, held, k0, z, int(z) if v >= p_r else -1, False,
+                1.0, targets.linked_constants[u, v], gone, of[0], out,
             )  # fmt: skip
-        if take and take_z and layout[4] and v < p and z == 0.0 and not fixed[v]:
+        if take and take_z and layout.inflated and v < p and z == 0.0 and not fixed[v]:
             for k in range(out.shape[0]):
-                share = both_kinds(M, phi, layout, told, v, k, k == k0, gone, of)
-                out[k] += log_of_both(share, x, told[3], of, w, constants[u, v])
+                share = both_kinds(M, phi, layout, held, v, k, k == k0, gone, of)
+                out[k] += log_of_both(share, x, held.exposure, of, w, targets.constants[u, v])
         elif take:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, told, k0, x,
-                int(x) if v >= p_r else rows[u, v], take_z, w, constants[u, v], gone, of[0], out,
+                M, phi, P, T, layout, fixed[v], v, held, k0, x,
+                int(x) if v >= p_r else targets.rows[u, v], take_z, w, targets.constants[u, v],
+                gone, of[0], out,
             )  # fmt: skip
     return anything
 
@@ -279,32 +270,30 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
     """L[i, c, k]: log masses of the points that guesses have in each guessed variable."""
-    columns, points, constants, n_points, _, _, _, rows = guesses
-    label, flags, _, exposure, linked, held = targets[:6]
-    _, _, _, _, M, phi, P, T, _ = draw
-    _, gone, of, _ = room
-    power, p, r, k0, K = targets[8], layout[2].shape[0], layout[6].shape[0], label[h, u], L.shape[2]
-    for i in range(columns.shape[0]):
-        v, some = columns[i], n_points[u, i]
-        told = told_of(held, linked, exposure, flags, power, h, u, v, p)
-        w, _, z, e, _, _ = told
+    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, room.gone, room.of
+    k0, K = targets.label[h, u], L.shape[2]
+    p, r = layout.shape.shape[0], layout.reals.shape[0]
+    for i in range(guesses.columns.shape[0]):
+        v, some = guesses.columns[i], guesses.n_points[u, i]
+        held = value_held(targets, h, u, v, p)
+        w, z, e = held.power, held.linked, held.exposure
         first, last = k0, min(k0 + 1, K)
-        if w != 1.0 or set_gone(told, False, True, gone):
+        if w != 1.0 or set_gone(held, False, True, gone):
             first, last = 0, K
         for c in range(some):
-            row = int(points[u, i, c]) if v >= p + r else rows[u, i, c]
+            row = int(guesses.values[u, i, c]) if v >= p + r else guesses.rows[u, i, c]
             for k in range(K):
                 L[i, c, k] = T[row, k]
         for k in range(first, last):
             own = k == k0
-            changed, share = set_gone(told, own, True, gone), -1.0
+            changed, share = set_gone(held, own, True, gone), -1.0
             plain = v >= p + r or fixed[v] or not changed
-            if not plain and layout[4] and v < p and z == 0.0:
-                share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
+            if not plain and layout.inflated and v < p and z == 0.0:
+                share = both_kinds(M, phi, layout, held, v, k, own, gone, of)
             elif not plain:
                 number_parameters(M, phi, layout, False, v, k, gone, of[0])
             for c in range(some):
-                x, of_x = points[u, i, c], constants[u, i, c]
+                x, of_x = guesses.values[u, i, c], guesses.constants[u, i, c]
                 if plain:
                     L[i, c, k] = log_value(
                         M, phi, P, T, layout, fixed[v], v, k, x, e, changed, gone, w, of_x, of[0]
@@ -312,7 +301,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
                 elif share >= 0.0:
                     L[i, c, k] = log_of_both(share, x, e, of, w, of_x)
                 else:
-                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout[4], w, of_x)
+                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout.inflated, w, of_x)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -363,15 +352,13 @@ def points_of(draw, layout, fixed, targets, guesses, h, u, found):
     variable in the class, and of ``products[0, k]``, the likeliest guess of the class over that of
     all.
     """
-    room, terms, rest, L, R, products, masses = found
-    _, _, _, n_points, truth_at, cells, first, _ = guesses
-    rest_terms(draw, layout, fixed, targets, h, u, 1, room, rest)
-    point_terms(draw, layout, fixed, targets, guesses, h, u, room, L)
-    most = products[0]
+    terms, rest, L, R, most = found.terms, found.rest, found.L, found.R, found.products[0]
+    rest_terms(draw, layout, fixed, targets, h, u, 1, found.spare, rest)
+    point_terms(draw, layout, fixed, targets, guesses, h, u, found.spare, L)
     for k in range(rest.shape[0]):
         most[k] = rest[k]
     for i in range(L.shape[0]):
-        some = n_points[u, i]
+        some = guesses.n_points[u, i]
         for k in range(rest.shape[0]):
             terms[k] = L[i, 0, k]
         for c in range(1, some):
@@ -386,5 +373,5 @@ def points_of(draw, layout, fixed, targets, guesses, h, u, found):
             exponentials(0.0, R[i, c])
     top = largest(most)
     exponentials(top, most)
-    guess_masses(R, cells, u, first, products, masses)
-    return top, log_guess(rest, L, truth_at, u, 0, terms)
+    guess_masses(R, guesses.cells, u, guesses.first, found.products, found.masses)
+    return top, log_guess(rest, L, guesses.truth, u, 0, terms)

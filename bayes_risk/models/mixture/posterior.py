@@ -20,6 +20,13 @@ from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns
 from .families import fill_log_masses
+from .kernel_arguments import (
+    GuessLayout,
+    LevelGuesses,
+    LevelTables,
+    LevelTargets,
+    TermLayout,
+)
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
@@ -143,14 +150,13 @@ class LatentPredictive:
         start = np.concatenate([[0], np.cumsum(n_levels[targets.columns])]).astype(np.int64)
         place = np.full(len(begin) - 1, -1, np.int64)
         place[columns] = start[:-1]
-        of_target = (rows_of(x[u]) for x in (self.cases.values, self.cases.linked, self.cases.held))
         size = len(draws) * self.n_classes
         factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
         log_base, log_truth = np.empty(size), np.empty(size)
         T = fill_terms(
-            (self.sums.M, self.tau, self.weights),
-            (self.sums.fixed, place, begin),
-            (self.label[:, u].astype(np.int64), *of_target),
+            self._tables,
+            TermLayout(self.sums.fixed, place, begin),
+            self._targets(slice(u, u + 1)),
             draws,
             factor,
             log_base,
@@ -167,34 +173,40 @@ class LatentPredictive:
             batch=self.batch[draws][draw_of],
         )
 
+    @property
+    def _tables(self) -> LevelTables:
+        return LevelTables(self.sums.M, self.tau, self.weights)
+
+    def _targets(self, block: slice) -> LevelTargets:
+        """What the kernels take of some targets."""
+        cases, label = self.cases, np.ascontiguousarray(self.label[:, block])
+        values, linked = cases.values[block], cases.linked[block]
+        own = rows_of(values), rows_of(linked), rows_of(cases.held[block])
+        given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
+        return LevelTargets(label, *own, *given)
+
     def _pass(self, block: slice, weights: Array) -> tuple[Array, Array]:
         cases, fixed, columns = self.cases, self.sums.fixed, self.cases.columns
-        tables = self.sums.M, self.tau, self.weights
-        label, codes = np.ascontiguousarray(self.label[:, block]), cases.targets.guesses.codes
+        tables, targets, codes = self._tables, self._targets(block), cases.targets.guesses.codes
         codes = codes[: None if len(weights) else 0, block].swapaxes(0, 1)  # shape (U, G, q)
         guesses = np.add(codes, cases.prior.starts[columns], order="C", dtype=np.int64)
-        log_truth = np.empty(label.shape)
-        values, linked = cases.values[block], cases.linked[block]
-        truth, held = rows_of(values), rows_of(cases.held[block])
-        of_targets: tuple[Any, ...] = label, truth, rows_of(linked), held
-        changed = guesses != truth[:, None, columns]
-        changes = changed.sum(axis=2), changed.argmax(axis=2)
-        several = changes[0].max(initial=0) > 1
+        log_truth = np.empty(targets.label.shape)
+        changed = guesses != targets.truth[:, None, columns]
+        changes, first = changed.sum(axis=2), changed.argmax(axis=2)
+        several = changes.max(initial=0) > 1
         if several:
-            wide = wide_sums(tables, fixed, columns, of_targets, guesses, weights, self.batch)
+            wide = wide_sums(tables, fixed, columns, targets, guesses, weights, self.batch)
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
         sums = np.zeros((self.n_batches, *guesses.shape[:2]))
         of_draws = weights, self.batch, log_truth, sums
+        layout = GuessLayout(fixed, columns, cases.prior.starts)
         if self.plain and not several:
-            place = np.take_along_axis(guesses, changes[1][:, :, None], axis=2)[:, :, 0]
-            place = np.where(changes[0] > 0, place, cases.prior.width - 1)
-            layout = fixed, columns, cases.prior.starts
-            predict_one_change(tables, layout, (label, truth, place), *of_draws)
+            place = np.take_along_axis(guesses, first[:, :, None], axis=2)[:, :, 0]
+            place = np.where(changes > 0, place, cases.prior.width - 1)
+            predict_one_change(tables, layout, targets, place, *of_draws)
         else:
-            given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
-            of_targets = (*of_targets, *given, guesses, changes)
-            predict(tables, (fixed, columns), of_targets, *of_draws)
+            predict(tables, layout, targets, LevelGuesses(guesses, changes, first), *of_draws)
         return log_truth, sums.swapaxes(1, 2)
 
 
@@ -358,8 +370,7 @@ class MixturePosterior:
     def tables(self, release: EncodedRelease, *, together: bool = False) -> list[Scored]:
         """What `log_tables` takes of each data set, or of all together: once for all draws."""
         rows, synthesized = list[list[Rows]](), release.columns[self.columns.order]
-        for l in range(release.m):
-            how = Mechanism.of(release, l, self.columns, self.prior)
+        for how in Mechanism.of(release, self.columns, self.prior):
             y, z = how.y.take(how.replaced), how.z.take(how.rows)
             if how.own:
                 hidden = z.without(~synthesized, how.padding)

@@ -1,11 +1,10 @@
 """Compiled loops of the collapsed predictive: counts from draws, masses of targets and guesses.
 
-Shapes: ``Q[D, K]`` probability of a level in a class, ``tau[p, K]`` class totals plus prior mass,
-``terms[K]`` mass of the target's values class by class. The target's own class ``k0`` is reckoned
-apart, with what the data hold of the target taken out: ``held[U, p]`` of its own values (-1: none)
-and ``linked[U, p]`` of its synthetic ones; ``k0 = K`` means that there is nothing to take out.
-``observed[U, p]`` and ``conditioned[U, p]`` are own and synthetic values that it is conditional
-on. Loops index whole arrays instead of passing slices: a slice costs a reference count, and threads
+``tables`` are `LevelTables`, ``Q`` and ``tau`` those of a draw, ``targets`` `LevelTargets`,
+``guesses`` `LevelGuesses`; ``terms[K]`` mass of the target's values class by class. The target's
+own class ``k0`` is reckoned apart, with what the data hold of the target taken out: ``held`` of its
+own values and ``linked`` of its synthetic ones; ``k0 = K`` means that there is nothing to take out.
+Loops index whole arrays instead of passing slices: a slice costs a reference count, and threads
 share it.
 
 A guess that changes two variables has, class by class, the truth's mass times two ratios, so all
@@ -22,14 +21,18 @@ every cell: the weight of the class, and the variables that are not guessed.
 """
 
 import math
-from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 
+from .kernel_arguments import (
+    LevelTables,
+    LevelTargets,
+    WideLayout,
+    WidePlaces,
+)
 from .sweep import RESCALE_EVERY, TINY
 
 LEAST = 1e-30  # probability of a level in single precision
@@ -98,17 +101,16 @@ def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def guess_masses(
-    Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
-    changes, terms, W, own_level, product, v, out,
+    Q, inverse, tau, layout, targets, guesses, u, k0, own, total, terms, W, own_level, product, v,
+    out,
 ):  # fmt: skip
     """Add v times the mass of every guess to out[u].
 
-    ``changes`` (U, G): how many variables each guess changes, and which is the first. ``W[j, 0]``:
-    terms divided by the factor of the true level of guessed variable j, ``W[j, 1]``: the same where
-    a guess changes the factor of the linked level.
+    ``W[j, 0]``: terms divided by the factor of the true level of guessed variable j, ``W[j, 1]``:
+    the same where a guess changes the factor of the linked level.
     """
-    count, first = changes
-    K = terms.shape[0]
+    fixed, columns, truth, linked = layout.fixed, layout.columns, targets.truth, targets.linked
+    held, levels, K = targets.held, guesses.levels, terms.shape[0]
     for j in range(columns.shape[0]):
         c = columns[j]
         y, z = truth[u, c], linked[u, c]
@@ -120,13 +122,13 @@ def guess_masses(
                 W[j, 1, k] = W[j, 0, k] * then / linked_factor(Q, tau, fixed, c, z, y == z, k)
         if k0 < K:
             own_level[j] = 1.0 / own_class(Q, tau, fixed, c, held[u, c], z, k0, y)
-    for g in range(guesses.shape[1]):
+    for g in range(levels.shape[1]):
         mass = 0.0
-        if count[u, g] == 0:
+        if guesses.changes[u, g] == 0:
             mass = total
-        elif count[u, g] == 1:
-            j = first[u, g]
-            c, r = columns[j], guesses[u, g, j]
+        elif guesses.changes[u, g] == 1:
+            j = guesses.first[u, g]
+            c, r = columns[j], levels[u, g, j]
             y, z = truth[u, c], linked[u, c]
             e = int(z >= 0 and (r == z) != (y == z))
             for k in range(K):
@@ -138,7 +140,7 @@ def guess_masses(
                 product[k] = terms[k]
             mine = own if k0 < K else 0.0
             for j in range(columns.shape[0]):
-                c, r = columns[j], guesses[u, g, j]
+                c, r = columns[j], levels[u, g, j]
                 y, z = truth[u, c], linked[u, c]
                 if r == y:
                     continue
@@ -155,42 +157,40 @@ def guess_masses(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def predict(tables, layout, targets, weights, batch, log_truth, sums):
+def predict(tables, layout, targets, guesses, weights, batch, log_truth, sums):
     """Fill log p_h(y_i), shape (H, U), if there are no guesses (G = 0).
 
     Else add the weighted p_h(y*) / p_h(y_i) to the sums of their batch, shape (B, U, G).
     """
-    all_Q, all_tau, weights_of = tables
-    fixed, columns = layout
-    label, truth, linked, held, observed, conditioned, guesses, changes = targets
-    H, _, K = all_Q.shape
-    U, G, q = truth.shape[0], guesses.shape[1], columns.shape[0]
-    inverse = np.empty(all_Q.shape[1:])
+    fixed, truth, held, given_z = layout.fixed, targets.truth, targets.held, targets.given_linked
+    H, D, K = tables.Q.shape
+    U, G, q = truth.shape[0], guesses.levels.shape[1], layout.columns.shape[0]
+    inverse = np.empty((D, K))
     terms, product = np.empty(K), np.empty(K)
     W, own_level = np.empty((q, 2, K)), np.ones(q)
     given = np.zeros(U, np.bool_)
     for u in range(U):
-        given[u] = (observed[u] >= 0).any() or (conditioned[u] >= 0).any()
+        given[u] = (targets.given[u] >= 0).any() or (given_z[u] >= 0).any()
     for h in range(H):
-        Q, tau, base, out = all_Q[h], all_tau[h], weights_of[h], sums[batch[h]]
+        Q, tau, base, out = tables.Q[h], tables.tau[h], tables.weights[h], sums[batch[h]]
         for row in range(Q.shape[0] if G > 0 else 0):
             for k in range(K):
                 inverse[row, k] = 1.0 / max(Q[row, k], TINY)
         for u in range(U):
-            k0 = label[h, u]
-            own, scale = truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms)
+            k0 = targets.label[h, u]
+            own, scale = truth_terms(Q, tau, fixed, truth, targets.linked, held, u, k0, base, terms)
             total = max(own + terms.sum(), TINY)
             if G == 0:
                 log_truth[h, u] = math.log(total) + scale
                 if given[u]:
                     own, scale = truth_terms(
-                        Q, tau, fixed, observed, conditioned, held, u, k0, base, product
+                        Q, tau, fixed, targets.given, given_z, held, u, k0, base, product
                     )
                     log_truth[h, u] -= math.log(max(own + product.sum(), TINY)) + scale
             else:
                 guess_masses(
-                    Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own,
-                    total, changes, terms, W, own_level, product, weights[h, u] / total, out,
+                    Q, inverse, tau, layout, targets, guesses, u, k0, own, total, terms, W,
+                    own_level, product, weights[h, u] / total, out,
                 )  # fmt: skip
 
 
@@ -198,16 +198,18 @@ ABREAST = 16  # draws whose classes, and targets whose masses, stand side by sid
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})
-def predict_one_change(tables, layout, targets, weights, batch, log_truth, sums):
+def predict_one_change(tables, layout, targets, places, weights, batch, log_truth, sums):
     """As `predict`, of guesses that change one variable: matrix products in single precision.
 
     Class by class a guess has the truth's mass times Q[level] / Q[true level], also in the target's
     own class, but for another Q of the true level there. So all guesses of a variable are a row of
     (draws x classes) times a matrix of (draws x classes, levels). No term is negative: a sum is
-    right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1).
+    right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1). ``places (U, G)``: row of
+    phi of the changed level, the last one where nothing changes.
     """
-    all_Q, all_tau, weights_of = tables
-    (fixed, columns, starts), (label, truth, places) = layout, targets
+    all_Q, all_tau, weights_of = tables.Q, tables.tau, tables.weights
+    fixed, columns, starts = layout.fixed, layout.columns, layout.starts
+    label, truth = targets.label, targets.truth
     (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * (all_Q.shape[2] + 8)
     single, asked, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
     P, tau, base, masses = np.ones((D, X)), np.ones((p, X)), np.ones((K + 1, X)), np.zeros((U, D))
@@ -302,13 +304,12 @@ STRIP = 16  # places that are added side by side
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_ratios(
-    Q, tau, fixed, columns, truth, linked, held, u, k0, levels, inverse, low, offset, V,
-):  # fmt: skip
+def fill_ratios(Q, tau, layout, targets, u, k0, levels, inverse, V):
     """V[k, place] = what changing to a level multiplies the truth's mass by in class k."""
-    K = Q.shape[1]
-    for j in range(columns.shape[0]):
-        c = columns[j]
+    K, fixed, low, offset = Q.shape[1], layout.fixed, layout.low, layout.offset
+    truth, linked, held = targets.truth, targets.linked, targets.held
+    for j in range(layout.columns.shape[0]):
+        c = layout.columns[j]
         y, z = truth[u, c], linked[u, c]
         shift, end = low[j] - offset[j], offset[j + 1]
         first, last = np.uint64(offset[j]), np.uint64(end)
@@ -384,13 +385,11 @@ def add_more(V, terms, places, u, product, by_level, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def predict_wide(tables, layout, targets, weights, batch, sums):
+def predict_wide(tables, layout, targets, places, weights, batch, sums):
     """Add the weighted p_h(y*) / p_h(y_i) of every guess to the sums of its batch, (B, U, G)."""
-    all_Q, all_tau, weights_of = tables
-    fixed, columns, low, offset, later = layout
-    label, truth, linked, held, places, own_place = targets
+    all_Q, all_tau, guesses = tables.Q, tables.tau, places.guesses
     H, D, K = all_Q.shape
-    U, width = truth.shape[0], own_place.shape[1]
+    U, width = places.own.shape
     levels, inverse = np.zeros((CHUNK, K, D)), np.zeros((CHUNK, K, D))
     whole, padded = (K + 3) // 4 * 4, (width + STRIP - 1) // STRIP * STRIP
     terms, product = np.zeros(whole), np.empty(K)
@@ -409,27 +408,24 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
         out = sums[batch[first]]
         for u in range(U):
             for h in range(first, last):
-                c, k0 = h - first, label[h, u]
+                c, k0 = h - first, targets.label[h, u]
                 own, _ = truth_terms(
-                    all_Q[h], all_tau[h], fixed, truth, linked, held, u, k0, weights_of[h],
-                    terms[:K],
+                    all_Q[h], all_tau[h], layout.fixed, targets.truth, targets.linked, targets.held,
+                    u, k0, tables.weights[h], terms[:K],
                 )  # fmt: skip
                 if k0 < K:
                     terms[k0] = own
                 terms *= weights[h, u] / max(terms.sum(), TINY)
                 V[:, width - 1] = 1.0
-                fill_ratios(
-                    all_Q[h], all_tau[h], fixed, columns, truth, linked, held, u, k0, levels[c],
-                    inverse[c], low, offset, V,
-                )  # fmt: skip
-                add_pairs(V, terms, later, own_place, u, pairs)
-                if places.shape[2] > 2:
-                    add_more(V, terms, places, u, product, by_level, out)
+                fill_ratios(all_Q[h], all_tau[h], layout, targets, u, k0, levels[c], inverse[c], V)
+                add_pairs(V, terms, layout.later, places.own, u, pairs)
+                if guesses.shape[2] > 2:
+                    add_more(V, terms, guesses, u, product, by_level, out)
         if last == H or batch[last] != batch[first]:
             for u in range(U):  # guesses with at most two changes
-                for g in range(places.shape[1]):
-                    if places.shape[2] == 2 or places[u, g, 2] == width - 1:
-                        out[u, g] += pairs[u, places[u, g, 0], places[u, g, 1]]
+                for g in range(guesses.shape[1]):
+                    if guesses.shape[2] == 2 or guesses[u, g, 2] == width - 1:
+                        out[u, g] += pairs[u, guesses[u, g, 0], guesses[u, g, 1]]
             pairs[:] = 0.0
         first = last
 
@@ -438,20 +434,19 @@ CROWDED = 8  # places squared for each guess, above which pairs are too thinly u
 
 
 def wide_sums(
-    tables: tuple[npt.NDArray[np.generic] | bool, ...],
-    fixed: npt.NDArray[np.bool_],
+    tables: LevelTables,
+    fixed: Flags,
     columns: Ints,
-    targets: tuple[Any, ...],
+    targets: LevelTargets,
     guesses: Ints,
     weights: Array,
     batch: Ints,
 ) -> Array | None:
     """Weighted p_h(y*) / p_h(y_i) summed over each batch, (B, U, G), of guesses (U, G, q).
 
-    ``targets``: labels (H, U), rows of own, linked and held levels (U, p). None: hardly any guess
-    changes two variables, or so few of the pairs are asked for that one by one is faster.
+    None: so few of the pairs are asked for that one by one is faster.
     """
-    truth = targets[1][:, columns]
+    truth = targets.truth[:, columns]
     changed = guesses != truth[:, None]
     most = int(changed.sum(axis=2).max())
     # all levels of all variables have a place in one row, and "no change" the last
@@ -466,24 +461,24 @@ def wide_sums(
     own = np.zeros((len(truth), len(later)), dtype=bool)
     np.put_along_axis(own, truth - low + offset[:-1], True, axis=1)
     sums = np.zeros((int(batch.max()) + 1, *guesses.shape[:2]))
-    of_targets = *targets, np.ascontiguousarray(places[:, :, :most]), own
-    predict_wide(tables, (fixed, columns, low, offset, later), of_targets, weights, batch, sums)
+    of_guesses = WidePlaces(np.ascontiguousarray(places[:, :, :most]), own)
+    layout = WideLayout(fixed, columns, low, offset, later)
+    predict_wide(tables, layout, targets, of_guesses, weights, batch, sums)
     return sums
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_of):
-    """Fill the terms of some draws for one target; how many there are.
+def fill_terms(tables, layout, targets, draws, factor, log_base, log_truth, draw_of):
+    """Fill the terms of some draws for one target, the only one; how many there are.
 
     A factor is the probability of a level, and of the linked one with it, without the target.
     ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
     """
-    Q, tau, weights = tables
-    fixed, place, starts = layout  # place[j]: first place of a guessed variable, else -1
-    label, truth, linked, held = target
-    t = 0
+    Q, tau, weights, t = tables.Q, tables.tau, tables.weights, 0
+    fixed, place, starts = layout.fixed, layout.place, layout.starts
+    truth, linked, held = targets.truth[0], targets.linked[0], targets.held[0]
     for i in range(draws.shape[0]):
-        h, k0 = draws[i], label[draws[i]]
+        h, k0 = draws[i], targets.label[draws[i], 0]
         for k in range(Q.shape[2]):
             if weights[h, k0, k] == 0.0:
                 continue

@@ -25,6 +25,14 @@ from bayes_risk._core.parallel import Ticks, in_order
 
 from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
+from .kernel_arguments import (
+    ChainPoint,
+    ClassSums,
+    CollapsedDraws,
+    DrawArrays,
+    LabelSums,
+    SweepLayout,
+)
 from .split_merge import individuals, split_merge
 from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
 from .sweep import TINY, class_weights, draw_alpha, draw_sticks, swap_neighbours
@@ -41,19 +49,19 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
     With structural zeros the records that fell into them are among the sums. Returns how many fell
     beside the records, what divides each part with what fell there, and part_masses.
     """
-    (n, M), size = sums, np.empty(0, np.int64)
+    n, M, size = sums.n, sums.M, np.empty(0, np.int64)
     draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size)
     fallen, c, g = 0, np.empty(0, np.int64), np.empty((0, 0))
     if zero is not None:
         fallen = fall(rng, N, zero, pi, phi, n, M)
     if given is not None:
-        rows, parts, c, us, us_columns = given
-        n_z, M_z = sums_z
-        other = np.empty(rows[1].shape[0], np.int16)
-        draw_labels(rng, rows, pi, phi, layout, n_z, M_z, other, np.zeros((0, 0), np.bool_), size)
-        g = part_masses(parts, phi, layout)
+        rows, c, no_flags = given.rows, given.divides, np.zeros((0, 0), np.bool_)
+        other = np.empty(rows.multiplicity.shape[0], np.int16)
+        draw_labels(rng, rows, pi, phi, layout, sums_z.n, sums_z.M, other, no_flags, size)
+        g = part_masses(given.parts, phi, layout)
         if zero is not None:
-            c = fall_given(rng, zero, us, us_columns, c, pi, phi, g, n_z, M_z)
+            us, us_columns = given.levels, given.columns
+            c = fall_given(rng, zero, us, us_columns, c, pi, phi, g, sums_z.n, sums_z.M)
     return fallen, c, g
 
 
@@ -61,26 +69,24 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
 def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, last):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated.
 
-    ``given``: synthetic rows, unsynthesised parts, how often each divides, their rows of levels and
-    which columns those are; ``zero``: structural zeros; None of either: nothing is compiled for
-    them. ``layout``: the families', how many rows are normalised, and how many splits or merges a
-    sweep tries: none where rows are drawn given others, whose divisors the moves do not know, and
-    none with boxes of structural zeros, whose records have classes but no labels.
+    ``given``: `GivenArrays`; ``zero``: structural zeros; None of either: nothing is compiled for
+    them. Nothing is split or merged where rows are drawn given others, whose divisors the moves do
+    not know, nor with boxes of structural zeros, whose records have classes but no labels.
     """
-    families, N, splits = layout
-    alpha, log_left, pi, phi = state
-    K, extra = pi.shape[0], 2 * families[2].shape[0] + families[6].shape[0]
-    n, M = sums = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
-    sums_z = np.zeros(K), np.zeros(M.shape)
-    label, flags = np.zeros(units[1].shape[0], np.int16), np.zeros((0, 0), np.bool_)
+    families, N, splits = layout.families, layout.n_normalised, layout.splits
+    alpha, log_left, pi, phi = state.alpha, state.log_left, state.pi, state.phi
+    K, extra = pi.shape[0], 2 * families.shape.shape[0] + families.reals.shape[0]
+    n, M = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
+    sums, sums_z = LabelSums(n, M), LabelSums(np.zeros(K), np.zeros(M.shape))
+    label, flags = np.zeros(units.multiplicity.shape[0], np.int16), np.zeros((0, 0), np.bool_)
     if given is not None or zero is not None:
         splits = 0
     rows, z, sides = individuals(units, families, splits > 0)
-    classes, tally = (n, np.zeros(K, np.int64), M), np.zeros((2, 2), np.int64)
+    classes, tally = ClassSums(n, np.zeros(K, np.int64), M), np.zeros((2, 2), np.int64)
     for h in range(first, last):
         for _ in range(thin):
             if splits > 0:
-                draw_labels(rng, units, pi, phi, families, n, M, z, rows[3], classes[1])
+                draw_labels(rng, units, pi, phi, families, n, M, z, rows.flags, classes.size)
                 split_merge(rng, splits, rows, families, alpha[0], classes, z, sides, tally)
             else:
                 _, c, g = sums_of(
@@ -89,7 +95,7 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
                 if given is not None:
                     if c.shape[0] > 0:
                         alpha[0] = update_given(
-                            rng, given[1], (c, given[3], given[4]), families, prior, alpha[0],
+                            rng, given.parts, given, c, families, prior, alpha[0],
                             log_left, pi, phi, sums, sums_z, g,
                         )  # fmt: skip
                         continue
@@ -98,41 +104,38 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
             log_rest = draw_sticks(rng, n, alpha[0], log_left, pi)
             draw_parameters(rng, M, families, phi)
             alpha[0] = draw_alpha(rng, K - 1, log_rest, prior)
-        out_alpha, out_left, out_pi, out_phi, out_occupied = out
-        out_alpha[h], out_occupied[h] = alpha[0], (n > 0).sum()
+        out.alpha[h], out.n_occupied[h] = alpha[0], (n > 0).sum()
         for k in range(K):  # number by number: arrays put into arrays compile for seconds
-            out_pi[h, k] = pi[k]
+            out.pi[h, k] = pi[k]
             for row in range(phi.shape[0]):
-                out_phi[h, row, k] = phi[row, k]
+                out.phi[h, row, k] = phi[row, k]
         for k in range(K - 1):
-            out_left[h, k] = log_left[k]
+            out.log_left[h, k] = log_left[k]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def collapse_draws(rng, units, given, zero, layout, theta, wanted, out):
+def collapse_draws(rng, units, given, zero, layout, all_pi, all_phi, wanted, out):
     """Labels anew for each draw; fills n, M, label and structural zeros of wanted units.
 
     ``wanted`` lists units; synthetic rows that were drawn given others, and records that fell into
-    structural zeros, are among the sums, but for weights. ``out[4]``: how many records fell.
+    structural zeros, are among the sums, but for weights.
     """
-    families, N = layout
-    all_pi, all_phi = theta
-    all_n, all_M, all_label, all_flags, fallen = out
-    U, sums_z = units[1].shape[0], (np.zeros(all_pi.shape[1]), np.zeros(all_M.shape[1:]))
-    label, flags = np.zeros(U, np.int16), np.zeros((U, all_flags.shape[2]), np.bool_)
+    U, (_, rows, K) = units.multiplicity.shape[0], out.M.shape
+    sums_z = LabelSums(np.zeros(K), np.zeros((rows, K)))
+    label, flags = np.zeros(U, np.int16), np.zeros((U, out.flags.shape[2]), np.bool_)
     for h in range(all_pi.shape[0]):
-        fallen[h] = sums_of(
-            rng, units, given, zero, families, N, all_pi[h], all_phi[h], (all_n[h], all_M[h]),
-            sums_z, label, flags,
+        out.fallen[h] = sums_of(
+            rng, units, given, zero, layout.families, layout.n_normalised, all_pi[h], all_phi[h],
+            LabelSums(out.n[h], out.M[h]), sums_z, label, flags,
         )[0]  # fmt: skip
         if given is not None:
-            for row in range(all_M.shape[1]):
-                for k in range(all_M.shape[2]):
-                    all_M[h, row, k] += sums_z[1][row, k]
+            for row in range(rows):
+                for k in range(K):
+                    out.M[h, row, k] += sums_z.M[row, k]
         for i in range(wanted.shape[0]):
-            all_label[h, i] = label[wanted[i]]
+            out.label[h, i] = label[wanted[i]]
             for c in range(flags.shape[1]):
-                all_flags[h, i, c] = flags[wanted[i], c]
+                out.flags[h, i, c] = flags[wanted[i], c]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -237,10 +240,11 @@ def collapse(
     collapse_draws(
         rng,
         *sampled(units, prior),
-        (prior.layout, n_normalised(units)),
-        (draws.pi, draws.phi),
+        SweepLayout(prior.layout, n_normalised(units), 0),
+        draws.pi,
+        draws.phi,
         kept,
-        (n, M, label, flags, fallen),
+        CollapsedDraws(n, M, label, flags, fallen),
     )
     labels = np.full((H, len(wanted)), K, np.int16)
     labels[:, wanted >= 0] = label[:, place]
@@ -313,7 +317,7 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws
 def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[Any]) -> Array:
     """Means of rates, structural zeros and precisions given groups of units; means of reals."""
     p, r, n_groups = prior.n_counts, prior.n_reals, int(group.max()) + 1
-    _, counts, exposure, reals = units.data
+    counts, exposure, reals = units.data.counts, units.data.exposure, units.data.reals
     out = np.zeros((2 * p + 2 * r, n_groups))
 
     def sums(x: Array, j: int, n_columns: int) -> Array:
@@ -336,7 +340,7 @@ def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[A
 def _far_apart(prior: Prior, units: Units, own: Array, rng: np.random.Generator) -> Ints:
     """Unit of each class's seed, shape (K,); ``own`` parameters of numbers (.., U)."""
     p, r, m = prior.n_counts, prior.n_reals, units.multiplicity
-    _, counts, exposure, reals = units.data
+    counts, exposure, reals = units.data.counts, units.data.exposure, units.data.reals
     seeds = np.empty(prior.n_classes, np.int64)
     chances = m / m.sum()
     nearest = np.full(len(m), np.inf)
@@ -398,8 +402,8 @@ def run_chain(
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
     K, D = prior.n_classes, prior.width
     of_chain = (getattr(start, name)[0].copy() for name in DRAWN[1:-1])
-    state = start.alpha[:1].copy(), *of_chain
-    layout = prior.layout, n_normalised(units), prior.splits
+    state = ChainPoint(start.alpha[:1].copy(), *of_chain)
+    layout = SweepLayout(prior.layout, n_normalised(units), prior.splits)
     fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
     run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)
@@ -407,7 +411,7 @@ def run_chain(
         last = min(first + CHUNK, draws)
         run(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
-    return Draws(**dict(zip(DRAWN, out, strict=True)), n_chains=1)
+    return Draws(**out._asdict(), n_chains=1)
 
 
 def run_chains(prior: Prior, units: Units, starts: Sequence[Draws], **how: Any) -> Draws:
@@ -433,8 +437,8 @@ def chains_of(
     return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
 
 
-def _room(draws: int, K: int, D: int) -> tuple[Any, ...]:
-    return (
+def _room(draws: int, K: int, D: int) -> DrawArrays:
+    return DrawArrays(
         np.empty(draws),
         np.empty((draws, K - 1)),
         np.empty((draws, K)),

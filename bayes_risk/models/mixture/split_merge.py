@@ -9,21 +9,20 @@ after each of the first members and after some of the later ones; of a record of
 power w. Such a record counts w wherever the likelihood does, and one where a member is chosen.
 Structural zeros of counts are drawn with the labels and stay as they are while labels move. The
 derivation stands in `docs/mixtures.md`.
-
-``rows``: data of units, powers (none: all 1), the unit of each individual, which of its zeros are
-structural, and the column of each row of levels. ``classes``: weighted counts, individuals, sums.
-``sides`` of a split: sums as ``M``, a column a side and a third of nobody; weighted counts and
-individuals (2,); totals (2, q + 1) of columns of levels and prior mass, the last for padding, whose
-only level is sure; of numbers, if there are any, parameters (2, V, 4). Counts: rate and its log,
-logs of the chance of a structural zero and of none; reals: mean, precision, half its log.
 """
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Flags
 
 from .families import add_numbers, log_marginal, log_sum_of, real_given
+from .kernel_arguments import LevelLayout, LevelSides, NumberSides
+from .state import LevelRows, Rows
 from .sweep import TINY, cumulate, draw_class, log_order
 
 NOBODY = 2  # the empty column of sums
@@ -32,13 +31,27 @@ SMALL = 1e-150  # product of chances that is put aside as a log
 FEW, EVERY = 32, 8  # members after each of which parameters are renewed; thereafter
 
 
+class Individuals(NamedTuple):
+    """Individuals one by one: data of U units, ``power (U,)``, none: all 1.
+
+    ``owner (N,)``: the unit of each individual; ``flags (N, c)``: which of its zeros are
+    structural; ``variable (D,)``: the column of each row of levels.
+    """
+
+    data: LevelRows | Rows
+    power: Array
+    owner: npt.NDArray[np.int32]
+    flags: Flags
+    variable: npt.NDArray[np.uint64]
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def individuals(units, layout, wanted):
     """Rows of all individuals, and room for labels and sides; of nobody if none are wanted.
 
     Of each row of phi the variable is told, p of the padding row.
     """
-    multiplicity, starts = units[1], layout[0]
+    multiplicity, starts = units.multiplicity, layout.starts
     variable = np.empty(starts[-1] + 1, np.uint64)
     for j in range(starts.shape[0] - 1):
         variable[starts[j] : starts[j + 1]] = j
@@ -48,13 +61,16 @@ def individuals(units, layout, wanted):
     for u in range(multiplicity.shape[0] if wanted else 0):
         owner[at : at + multiplicity[u]] = u
         at += multiplicity[u]
-    p, r, z = layout[2].shape[0], layout[6].shape[0], np.zeros(at, np.int16)
+    p, r, z = layout.shape.shape[0], layout.reals.shape[0], np.zeros(at, np.int16)
     S, T = np.zeros((starts[-1] + 1 + 2 * p + r, 3)), np.empty((2, starts.shape[0]))
-    sides = S, np.empty(2), np.empty(2, np.int64), T
+    n, size = np.empty(2), np.empty(2, np.int64)
     if len(units) == 2:
-        return (units[0], np.empty(0), owner, np.zeros((at, 0), np.bool_), variable), z, sides
-    flags, P = np.zeros((at, units[0][1].shape[1]), np.bool_), np.empty((2, p + r, 4))
-    return (units[0], units[2], owner, flags, variable), z, (*sides, P)
+        flags = np.zeros((at, 0), np.bool_)
+        rows = Individuals(units.data, np.empty(0), owner, flags, variable)
+        return rows, z, LevelSides(S, n, size, T)
+    flags, P = np.zeros((at, units.data.counts.shape[1]), np.bool_), np.empty((2, p + r, 4))
+    rows = Individuals(units.data, units.power, owner, flags, variable)
+    return rows, z, NumberSides(S, n, size, T, P)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -78,12 +94,12 @@ def gather(z, k, members, count):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def renew(S, layout, s, P):
     """Parameters of the numbers of a side, at their means given its sums."""
-    _, _, shape, rate, inflated, beta, reals = layout
-    p, r, D = shape.shape[0], reals.shape[0], layout[0][-1] + 1
+    shape, rate, beta, reals = layout.shape, layout.rate, layout.beta, layout.reals
+    p, r, D = shape.shape[0], reals.shape[0], layout.starts[-1] + 1
     for v in range(p):
         mean = (shape[v] + S[v, s]) / (rate[v] + S[D + v, s])
         P[s, v, 0], P[s, v, 1] = mean, math.log(mean)
-        if inflated:
+        if layout.inflated:
             both = beta[0] + S[p + v, s] + beta[1] + S[D + p + v, s]
             P[s, v, 2] = math.log((beta[0] + S[p + v, s]) / both)
             P[s, v, 3] = math.log((beta[1] + S[D + p + v, s]) / both)
@@ -98,17 +114,17 @@ def renew(S, layout, s, P):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_odds_of_numbers(data, u, flags, i, layout, P):
     """log p(numbers | B) / p(numbers | A), held in range; flags[i, c]: a structural zero."""
-    p, r, total = layout[2].shape[0], layout[6].shape[0], 0.0
-    for c in range(data[1].shape[1]):
-        x, e, v = data[1][u, c], data[2][u, c], c % p
+    p, r, total = layout.shape.shape[0], layout.reals.shape[0], 0.0
+    for c in range(data.counts.shape[1]):
+        x, e, v = data.counts[u, c], data.exposure[u, c], c % p
         if e > 0.0:
-            if layout[4]:
+            if layout.inflated:
                 kind = 2 if flags[i, c] else 3
                 total += P[1, v, kind] - P[0, v, kind]
             if not flags[i, c]:
                 total += x * (P[1, v, 1] - P[0, v, 1]) - e * (P[1, v, 0] - P[0, v, 0])
-    for c in range(data[3].shape[1]):
-        x, v = data[3][u, c], p + c % r
+    for c in range(data.reals.shape[1]):
+        x, v = data.reals[u, c], p + c % r
         if x == x:
             first, second = x - P[0, v, 0], x - P[1, v, 0]
             total += P[1, v, 2] - P[0, v, 2]
@@ -123,9 +139,11 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     If ``forced`` the deal is made to end in ``goal``, and log q is what it would have cost. The
     odds are n_B p(row | B) / (n_A p(row | A)), held in range; levels of one row count one by one.
     """
-    data, power, owner, flags, variable = rows
-    S, n2, size2, T = sides[:4]
-    positions, starts, a = data[0], layout[0], layout[1]
+    data, power, owner, flags, variable = (
+        rows.data, rows.power, rows.owner, rows.flags, rows.variable,
+    )  # fmt: skip
+    S, n2, size2, T = sides.S, sides.n, sides.size, sides.T
+    positions, starts, a = data.positions, layout.starts, layout.level
     S[:] = 0.0
     n2[:] = 0.0
     size2[:] = 0
@@ -134,7 +152,7 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     T[:, -1] = a
     if len(sides) > 4:
         for s in range(2):
-            renew(S, layout, s, sides[4])
+            renew(S, layout, s, sides.P)
     log_q, chance, q, zero, one = 0.0, 1.0, positions.shape[1], np.uint64(0), np.uint64(1)
     for t in range(count):
         i = members[t]
@@ -150,8 +168,8 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
                     odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
                     first = second = 1.0
             odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
-            if len(sides) > 4 and sides[4].shape[1] > 0:
-                odds *= math.exp(log_odds_of_numbers(data, u, flags, i, layout, sides[4]))
+            if len(sides) > 4 and sides.P.shape[1] > 0:
+                odds *= math.exp(log_odds_of_numbers(data, u, flags, i, layout, sides.P))
                 odds = min(max(odds, 1.0 / BIG), BIG)
             if w != 1.0:
                 odds = odds**w
@@ -167,10 +185,10 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
             row = np.uint64(positions[u, j])
             S[row, side_s] += w
             T[side_s, variable[row]] += w
-        if len(sides) > 4 and sides[4].shape[1] > 0:
+        if len(sides) > 4 and sides.P.shape[1] > 0:
             add_numbers(data, u, s, w, 1, flags[i], layout, S)
             if size2[s] <= FEW or size2[s] % EVERY == 0:
-                renew(S, layout, s, sides[4])
+                renew(S, layout, s, sides.P)
     return log_q + math.log(chance)
 
 
@@ -203,9 +221,9 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A). Counts of classes and sides are weighted
     where records are; members are chosen among individuals. ``slots``: chances of side 1.
     """
-    S, n2, size2 = sides[:3]
-    n, size, _ = classes
-    gain, families = 0.0, layout if len(sides) > 4 else layout[:2]
+    S, n2, size2, n, size = sides.S, sides.n, sides.size, classes.n, classes.size
+    families = layout if len(sides) > 4 else LevelLayout(layout.starts, layout.level)
+    gain = 0.0
     for seen in range(0, NOBODY + 1, NOBODY):  # one call: a constant would compile it twice
         gain = log_marginal(S, families, 1, seen) - gain
     after, now = 0, 0.0  # log p(z | alpha) up to a constant
@@ -239,7 +257,9 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
     A class k of two or more is split, side 1 into an empty slot, or class e is merged into k. One
     member of either side comes first, the others in a random order; ``goal``: who is of class e.
     """
-    (n, size, M), (S, n2, size2) = classes, sides[:3]
+    n, size, M, S, n2, size2 = (
+        classes.n, classes.size, classes.M, sides.S, sides.n, sides.size,
+    )  # fmt: skip
     room, slots = z.shape[0] + 1, np.empty(n.shape[0])
     members, side, goal = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int8)
     for _ in range(moves):

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import distinct_rows
 
+from .kernel_arguments import FamilyLayout
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ZeroLayout:
+
+class ZeroLayout(NamedTuple):
     """Structural zeros as kernels take them: disjoint boxes of levels, their sides shared.
 
     ``boxes`` (B, D) flags of rows of phi; ``of`` (B, p) the side of each box in each variable;
@@ -46,11 +47,6 @@ class ZeroLayout:
             ptr=np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64),
             rows=np.concatenate([np.empty(0, np.int64), *sets]),
         )
-
-    @property
-    def arrays(self) -> tuple[Flags, Ints, Flags, Ints, Ints]:
-        """The tuple that compiled loops take."""
-        return self.boxes, self.of, self.narrow, self.ptr, self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,11 +100,17 @@ class Prior:
         return self.width + 2 * self.n_counts + self.n_reals
 
     @property
-    def layout(self) -> tuple[Any, ...]:
-        """What compiled loops of numbers take of it; see `families.py`."""
+    def layout(self) -> FamilyLayout:
+        """What compiled loops take of it."""
         beta = np.array(self.inflation or (1.0, 1.0))
-        inflated = self.inflation is not None
-        return self.starts, self.level, self.shape, self.rate, inflated, beta, self.reals
+        inflated, shape, rate = self.inflation is not None, self.shape, self.rate
+        return FamilyLayout(self.starts, self.level, shape, rate, inflated, beta, self.reals)
+
+
+class LevelRows(NamedTuple):
+    """Values of rows that have levels alone, as rows of phi (n, q)."""
+
+    positions: npt.NDArray[np.int32]
 
 
 class Rows(NamedTuple):
@@ -161,9 +163,9 @@ class Rows(NamedTuple):
         return bool(self.counts.shape[1] + self.reals.shape[1])
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """As compiled loops take them: levels alone are one array, and no more is compiled."""
-        return tuple(self) if self.has_numbers else (self.positions,)
+    def arrays(self) -> "Rows | LevelRows":
+        """As compiled loops take them: of levels alone no more is compiled."""
+        return self if self.has_numbers else LevelRows(self.positions)
 
     def units(
         self,
@@ -200,6 +202,21 @@ class Rows(NamedTuple):
         )
 
 
+class LevelUnits(NamedTuple):
+    """U units of levels that count in full, as loops take them: data, ``multiplicity (U,)``."""
+
+    data: LevelRows
+    multiplicity: Ints
+
+
+class NumberUnits(NamedTuple):
+    """Units of any families, as loops take them; no ``power (U,)``: all 1."""
+
+    data: Rows
+    multiplicity: Ints
+    power: Array
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
     """What the sampler sees: individuals that share one class label, equal ones drawn together.
@@ -229,12 +246,12 @@ class Units:
         return self.data._replace(positions=positions)
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """Data `in_order`, multiplicities and powers (none: all 1), as compiled loops take them."""
+    def arrays(self) -> LevelUnits | NumberUnits:
+        """As compiled loops take them, `in_order`."""
         power, data = np.empty(0) if self.power is None else self.power, self.in_order
-        if self.power is None and not data.has_numbers:  # levels that count in full
-            return data.arrays, self.multiplicity
-        return tuple(data), self.multiplicity, power
+        if self.power is None and not data.has_numbers:
+            return LevelUnits(LevelRows(data.positions), self.multiplicity)
+        return NumberUnits(data, self.multiplicity, power)
 
     def thinned(self, size: int, rng: np.random.Generator) -> "Units":
         """About so many individuals, each as likely; all of them where there are no more."""
@@ -252,6 +269,19 @@ class Units:
         return Units(data=self.data.take(which), multiplicity=ones, unit=np.arange(len(which)))
 
 
+class GivenArrays(NamedTuple):
+    """`Given` as loops take it: ``divides (V,)``, how often each part does; its ``levels (w, V)``.
+
+    ``columns (w,)``: which columns these are.
+    """
+
+    rows: LevelUnits | NumberUnits
+    parts: LevelRows | Rows
+    divides: Ints
+    levels: npt.NDArray[np.int32]
+    columns: Ints
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Given:
     """Synthetic rows drawn from p(Z_i | y_us,i, theta): rows, and what divides their density.
@@ -265,11 +295,11 @@ class Given:
     columns: Ints
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """What compiled loops take: rows, parts, their number and levels (w, V), columns."""
+    def arrays(self) -> GivenArrays:
+        """What compiled loops take."""
         data, times = self.parts.data, self.parts.multiplicity
         levels = np.ascontiguousarray(data.positions.T)
-        return self.rows.arrays, data.arrays, times, levels, self.columns
+        return GivenArrays(self.rows.arrays, data.arrays, times, levels, self.columns)
 
 
 DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")
@@ -334,4 +364,4 @@ def n_normalised(units: Units) -> int:
 def sampled(units: Units, prior: Prior) -> tuple[Any, ...]:
     """What the compiled loop takes: units, what is drawn given others, structural zeros."""
     given = None if units.given is None else units.given.arrays
-    return units.arrays, given, None if prior.zeros is None else prior.zeros.arrays
+    return units.arrays, given, prior.zeros

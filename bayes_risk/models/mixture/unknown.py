@@ -6,13 +6,6 @@ tables with the target in them: as it is, where the intruder would know the reco
 the target, else as imputed, r. With it taken out of all B = m + W sets of sums h(y) is left, the
 joint density of its values given all else; `docs/weaker-knowledge.md` has it, and its normaliser
 where the row was imputed.
-
-``tables``: n (H, B, K), M (H, B, ., K), alpha (H, B), pi (H, B, K), fixed variables with a release
-and before (2, V), m. ``targets``: labels (H, B, U), structural zeros (H, B, U, 2 p), values (U, V),
-exposures (U, V), constants (U, V, 2), synthetic values (m + 1, U, V) and their constants, who is
-known (U,), imputed values (H, U, F), what is given of own and synthetic values (U, V), weights
-(U,), the imputed variables (F,), and rows of T that own numbers have (U, V), as ``numbers`` in
-`mixed_terms.py`; imputed ones have none.
 """
 
 import math
@@ -31,13 +24,34 @@ from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
 from .families import PARAMETERS, log_add, log_sum_of
+from .kernel_arguments import (
+    CaseArrays,
+    DrawRoom,
+    ImputedCases,
+    ImputingLayout,
+    ImputingState,
+    LevelLogs,
+    PointArrays,
+    PredictiveDraw,
+    UnknownArrays,
+)
 from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights
 from .state import Draws, Given, Prior, Rows, Units
-from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
+from .unknown_kernels import (
+    ReleaseData,
+    StackedLevels,
+    StackedRows,
+    block,
+    keep,
+    label_base,
+    log_power_of_mean,
+    sweeps,
+    write_rows,
+)
 
 BASE_CHAINS = 8
 SWEEPS_A_CALL = 20
@@ -99,30 +113,27 @@ class UnknownRecords:
         return np.stack([conditional, np.zeros_like(conditional)])
 
     @property
-    def layout(self) -> tuple[Any, ...]:
-        """Families, and by i log(i), log(i + a) and the sum of log(i + d_j a)."""
+    def layout(self) -> ImputingLayout:
+        """What compiled loops take of the model."""
         prior, i = self.prior, np.arange(len(self.known) + 2.0)
         divisors = i[:, None] + np.diff(prior.starts) * prior.level
         logs = np.log(np.maximum(i, 1.0)), np.log(i + prior.level), np.log(divisors).sum(axis=1)
-        return prior.layout, logs
+        return ImputingLayout(prior.layout, LevelLogs(*logs))
 
-    def data(self) -> tuple[Any, ...]:
-        """The units as the kernels take them; a chain writes its unknown rows into them."""
+    def data(self) -> ReleaseData:
+        """What the kernels take of the table and the releases."""
         units = [
-            (
-                *(np.concatenate(x) for x in zip(u.data.arrays, rows.arrays, strict=True)),
-                np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)),
-            )
+            (*u.data.below(rows).arrays, np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)))
             for u, rows in self.parts
         ]
         none = self.parts[0][0].only(np.arange(0))
         nothing = Given(rows=none, parts=none, columns=np.arange(0))
         every = [(u.given or nothing).arrays for u, _ in self.parts]
-        given = [(*one[0][0], one[0][1]) for one in every]
+        given = [(*one.rows.data, one.rows.multiplicity) for one in every]
         given[-1] = tuple(x[:0] for x in given[0])
-        return stacked(units), stacked(given), *every[0][1:]
+        return ReleaseData(stacked(units), stacked(given), *every[0][1:])
 
-    def rows(self) -> tuple[Any, ...]:
+    def rows(self) -> UnknownArrays:
         """What the kernels take of the unknown rows."""
         unknown, made, own = ~self.known, self.hows[0].synthesized, self.hows[0].own
         kept, e = np.flatnonzero(~made), self.exposures
@@ -137,7 +148,7 @@ class UnknownRecords:
             level = len(columns.levels) + i
             place = int(np.searchsorted(self.free, prior.n_numbers + level))
             absent[number] = place, prior.starts[level] + 1
-        return (
+        return UnknownArrays(
             self.free,
             np.ascontiguousarray(e[:, self.free]),
             absent[self.free],
@@ -148,10 +159,12 @@ class UnknownRecords:
         )
 
 
-def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> tuple[npt.NDArray[Any], ...]:
+def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> StackedLevels | StackedRows:
     """Arrays of all blocks below one another, and where each block begins."""
     ends = np.cumsum([0, *(len(block[-1]) for block in blocks)])
-    return *(np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True)), ends
+    arrays: Any = (np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True))
+    kind: Any = StackedLevels if len(blocks[0]) == 2 else StackedRows
+    return kind(*arrays, ends)  # type: ignore[no-any-return]
 
 
 class Kept(NamedTuple):
@@ -192,45 +205,46 @@ class Kept(NamedTuple):
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-Chain = tuple[npt.NDArray[Any], ...]
-"""Where a chain is, as in `unknown_kernels.py`, imputed values last; kernels write into these."""
-
-
-def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator) -> Chain:
+def started(
+    problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator
+) -> ImputingState:
     """Parameters from draws far apart, unknown rows as data set l shows some."""
     prior, W, z = problem.prior, BASE_CHAINS, problem.hows[l].z.values
     rows = np.resize(np.arange(len(z)), len(problem.known))[~problem.known]
     y = np.ascontiguousarray(z[rows][:, problem.free])
     far = np.linspace(0, len(draws) - 1, len(problem.hows) + W).astype(int)
     some = draws.take(rng.permutation(far), 1)
-    state = (
+    state = ImputingState(
         *(some.alpha, some.log_left, some.pi, some.phi),
         np.zeros((W, prior.n_classes)),
         np.zeros((W, prior.n_sums, prior.n_classes)),
         np.zeros((W, len(y)), np.int64),
         np.zeros((W, len(y), prior.n_counts), np.bool_),
+        y,
     )
-    m, families = len(problem.hows), problem.layout[0]
-    table, (_, _, pi, phi, n, M, label, flags) = block(problem.data()[0], m), state
-    write_rows(table[0], problem.rows(), families, y)
+    m, families = len(problem.hows), problem.layout.families
+    table = block(problem.data().units, m)
+    write_rows(table.data, problem.rows(), families, y)
     for b in range(W):  # labels and sums of the base chains, given their parameters
-        base = n[b], M[b], label[b], flags[b]
-        label_base(rng, table, families, pi[m + b], phi[m + b], *base)
-    return *state, y
+        base = state.n[b], state.M[b], state.label[b], state.flags[b]
+        label_base(rng, table, families, state.pi[m + b], state.phi[m + b], *base)
+    return state
 
 
 def run_chain(
     problem: UnknownRecords,
-    start: Chain,
+    start: ImputingState,
     *,
     draws: int,
     tune: int,
     thin: int,
     rng: np.random.Generator,
     tick: Callable[[int], None] = lambda done: None,
-) -> tuple[Kept, Chain]:
+) -> tuple[Kept, ImputingState]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
-    chain, kept, prior = tuple(x.copy() for x in start), Kept.room(problem, draws), problem.prior
+    arrays: Any = (x.copy() for x in start)
+    chain, kept = ImputingState(*arrays), Kept.room(problem, draws)
+    prior = problem.prior
     data, layout, rows = problem.data(), problem.layout, problem.rows()
     wanted, tracked, fixed = problem.wanted, problem.tracked, problem.fixed[0]
     concentration = np.array(prior.concentration)
@@ -238,12 +252,12 @@ def run_chain(
     def advance(n: int) -> None:
         for first in range(0, n, SWEEPS_A_CALL):  # so that Ctrl-C is heard
             more = min(SWEEPS_A_CALL, n - first)
-            sweeps(rng, data, layout, concentration, prior.swaps, rows, chain[:-1], chain[-1], more)
+            sweeps(rng, data, layout, concentration, prior.swaps, rows, chain, more)
 
     advance(tune)
     for h in range(draws):
         advance(thin)
-        keep(rng, data, layout, fixed, rows, chain[:-1], chain[-1], wanted, tracked, tuple(kept), h)
+        keep(rng, data, layout, fixed, rows, chain, wanted, tracked, kept, h)
         tick(1)
     return kept, chain
 
@@ -257,7 +271,7 @@ class Imputed:
 
     problem: UnknownRecords
     kept: Kept
-    chains: Sequence[Chain]
+    chains: Sequence[ImputingState]
     thin: int
 
     @classmethod
@@ -299,11 +313,10 @@ class Imputed:
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def case_of(targets, x, constants, held, rows, h, b):
     """Targets of one set with these values; ``held`` stands in the tables."""
-    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _, _ = targets
-    v = min(b, linked.shape[0] - 1)
-    return (
-        label[h], flags[h], x, exposure, linked[v], held, given, given_z, w, constants,
-        z_constants[v], rows,
+    t, v = targets, min(b, targets.linked.shape[0] - 1)
+    return CaseArrays(
+        t.label[h], t.flags[h], x, t.exposure, t.linked[v], held, t.given, t.given_linked, t.power,
+        constants, t.linked_constants[v], rows,
     )  # fmt: skip
 
 
@@ -314,24 +327,24 @@ def log_joint(log_p, tilt, m):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def densities(tables, layout, numbers, targets, guesses, log_weights, batch, found, out):
+def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch, found, out):
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
-    stands in the tables is ``held``: the truth, or an imputed row.
+    stands in the tables is ``held``: the truth, or an imputed row. ``fixed (2, V)``: variables that
+    stay at their drawn parameters with a data set, and before.
     """
-    truth, constants, known, imputed, free, rows = (
-        targets[2], targets[4], targets[7], targets[8], targets[12], targets[13],
-    )  # fmt: skip
-    all_n, all_M, all_alpha, all_pi, fixed, m = tables
-    (H, B, K), p, r = all_n.shape, layout[2].shape[0], layout[6].shape[0]
+    truth, constants, known, free = targets.values, targets.constants, targets.known, targets.free
+    all_n, all_M, all_alpha, all_pi = kept.n, kept.M, kept.alpha, kept.pi
+    (H, B, K), p, r = all_n.shape, layout.shape.shape[0], layout.reals.shape[0]
+    m, rows = targets.linked.shape[0] - 1, targets.rows
     D, elsewhere = all_M.shape[2] - 2 * p - r, np.full(rows.shape, -1)
     P, S = np.empty((B, fixed.shape[1], K, PARAMETERS)), np.empty((4, K))
-    T = np.zeros((B, D + numbers[0].shape[0], K))
+    T = np.zeros((B, D + numbers.variables.shape[0], K))
     weights, order = np.empty((B, K + 1, K)), np.arange(B * K).reshape(B, K) % K
     held, of_held = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
-    room, terms, rest, L, _, _, masses = found
+    room, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
     for h in range(H):
         for before in range(2):
@@ -342,16 +355,16 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
         for b in range(B):
             here = fixed[int(b >= m)]
             M = all_M[h, b]
-            fill_draw(M, M[:D], layout, here, nothing, numbers, S, P[b], T[b])
+            fill_draw(M, M[:D], layout, here, numbers, DrawRoom(nothing, S, P[b], T[b]))
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
-                    held[u, free[c]] = imputed[h, u, c]
+                    held[u, free[c]] = targets.imputed[h, u, c]
                 count_constants(held[u, :p], 1.0, of_held[u, :p])
             for b in range(B):
                 here, M = fixed[int(b >= m)], all_M[h, b]
                 pi = all_pi[h, b, : K if here.any() else 0]
-                draw = (
+                draw = PredictiveDraw(
                     all_n[h, b], all_alpha[h, b], pi, order[b], M, M[:D], P[b], T[b], weights[b],
                 )  # fmt: skip
                 case = case_of(targets, truth, constants, held, rows, h, b)
@@ -364,7 +377,7 @@ def densities(tables, layout, numbers, targets, guesses, log_weights, batch, fou
                         if masses[g] > SMALL:
                             of_guesses[g, b] = math.log(masses[g]) + top
                         else:
-                            of_guesses[g, b] = log_guess(rest, L, guesses[5], u, g, terms)
+                            of_guesses[g, b] = log_guess(rest, L, guesses.cells, u, g, terms)
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
                     case = case_of(targets, held, of_held, held, elsewhere, h, b)
@@ -433,43 +446,45 @@ class UnknownRecordsPredictive:
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h h(y*) / h(y_i): (B, G, block)."""
         guesses = self.cases[0].points(block)
-        shape = int(self.batch.max()) + 1, guesses[5].shape[1], len(self.column[block])
+        shape = int(self.batch.max()) + 1, guesses.cells.shape[1], len(self.column[block])
         out, weights = np.full(shape, -np.inf), np.ascontiguousarray(log_weights)
         return self._filled(block, guesses, weights, out)
 
-    def _filled(self, block: slice, guesses: Any, log_weights: Array | None, out: Array) -> Array:
+    def _filled(
+        self, block: slice, guesses: PointArrays | None, log_weights: Array | None, out: Array
+    ) -> Array:
         kept, problem, prior = self.kept, self.problem, self.problem.prior
-        numbers, rows, at = self.cases[0].numbers(block, prior.width, guesses)
-        targets, guesses = self._targets(block, rows), guesses and (*guesses, at)
-        tables = kept.n, kept.M, kept.alpha, kept.pi, problem.fixed, len(problem.hows)
-        room = room_of(guesses, targets[2].shape[1], *kept.pi.shape[2:] * 2)
-        given = tables, prior.layout, numbers, targets, guesses, log_weights, self.batch
-        densities(*given, room, out)
+        numbers, rows = self.cases[0].numbers(block, prior.width, guesses)
+        targets = self._targets(block, rows)
+        room = room_of(guesses, targets.values.shape[1], *kept.pi.shape[2:] * 2)
+        given = kept, problem.fixed, prior.layout, numbers, targets, guesses, log_weights
+        densities(*given, self.batch, room, out)
         return out
 
-    def _targets(self, block: slice, rows: Ints) -> tuple[npt.NDArray[Any], ...]:
+    def _targets(self, block: slice, rows: Ints) -> ImputedCases:
         """What the kernels take of the targets."""
         kept, p, column = self.kept, self.problem.prior.n_counts, self.column[block]
-        N = int(self.problem.known.sum())
-        arrays = [case.arrays(block) for case in self.cases]
-        values, exposure, _, _, given, _, power, constants, _ = arrays[0]
-        flags = np.zeros((*kept.alpha.shape, len(column), 2 * p), np.bool_)
+        N, shape = int(self.problem.known.sum()), (*kept.alpha.shape, len(column), 2 * p)
+        label, flags = np.ascontiguousarray(kept.label[:, :, column]), np.zeros(shape, np.bool_)
         flags[..., : kept.flags.shape[3]] = kept.flags[:, :, column]
-        return (
-            np.ascontiguousarray(kept.label[:, :, column]),
-            flags,
-            values,
-            exposure,
-            constants,
-            np.stack([a[2] for a in arrays]),
-            np.stack([a[8] for a in arrays]),
-            self.known[block],
-            np.ascontiguousarray(kept.rows[:, np.maximum(column - N, 0)])
-            if kept.rows.shape[1]
-            else np.zeros((len(kept.alpha), len(column), kept.rows.shape[2])),
-            given,
-            np.ones_like(given),
-            power,
-            self.problem.free,
-            rows,
+        imputed = np.zeros((len(flags), len(column), kept.rows.shape[2]))
+        if kept.rows.shape[1]:
+            imputed = np.ascontiguousarray(kept.rows[:, np.maximum(column - N, 0)])
+        cases = [case.arrays(block, label, flags, rows) for case in self.cases]
+        first = cases[0]
+        return ImputedCases(
+            label=label,
+            flags=flags,
+            values=first.values,
+            exposure=first.exposure,
+            constants=first.constants,
+            linked=np.stack([case.linked for case in cases]),
+            linked_constants=np.stack([case.linked_constants for case in cases]),
+            known=self.known[block],
+            imputed=imputed,
+            given=first.given,
+            given_linked=np.ones_like(first.given),
+            power=first.power,
+            free=self.problem.free,
+            rows=rows,
         )

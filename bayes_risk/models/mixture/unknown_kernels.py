@@ -4,20 +4,18 @@ The law, the sweep and the *base chains* are derived in `docs/weaker-knowledge.m
 follow every change of a row at once: else the rows of one sweep would answer those of the last, and
 swing for m > 2.
 
-There are B = m + W sets of parameters, those of the releases and then those of the base chains:
-concentration, log(1 - V), weights and phi; of base chains also sums ``n[W, K]`` and ``M[W, ., K]``,
-and labels ``[W, R]`` and structural zeros ``[W, R, p]`` of the R unknown rows. ``rows``: imputed
-variables (F,), their exposures (R, F), and which of them, with which value, says that a number is
-missing (F, 2); what is shown of the rows, its variables (s,), how many of those are the rows' own,
-values (m, R, s) and exposures (R, s). ``y[R, F]`` is the state, NaN where a number is missing.
-``P[., p + r, K]`` and ``T[., D, K]`` hold parameters of numbers and logs of levels, as in
-`mixed_predictive.py`; in the base chains T lacks the divisors, which stand with the weights.
+A chain's state, B = m + W sets of parameters and the unknown rows, is an `ImputingState`; ``rows``
+are `UnknownArrays`, ``tables`` `ImputingTables`, ``data`` a `ReleaseData`.
 """
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Ints
 
 from .families import (
     FAR,
@@ -31,9 +29,20 @@ from .families import (
     number_parameters,
 )
 from .kept_columns import rows_of
+from .kernel_arguments import (
+    ChainPoint,
+    CollapsedDraws,
+    DrawArrays,
+    DrawRoom,
+    ImputingTables,
+    NumberSizes,
+    NumberValues,
+    SweepLayout,
+)
 from .masses import count_constant
 from .mixed_terms import fill_draw
 from .sampler import collapse_draws, run
+from .state import GivenArrays, LevelRows, LevelUnits, NumberUnits, Rows
 from .sweep import TINY, cumulate, draw_alpha, draw_class, draw_sticks, swap_neighbours
 
 
@@ -64,10 +73,10 @@ def log_power_of_mean(log_p, power):
 def add_terms(x, e, variables, n, P, T, sizes, first, out):
     """Add to out[k] log p(values | class k); counts only where they matter beside class `first`.
 
-    ``sizes``: p, r, whether there are structural zeros. Classes without records have the same
+    Classes without records have the same
     parameters. Four levels a pass: ``out`` is read and written once.
     """
-    (p, r, inflated), F = sizes, variables.shape[0]
+    p, r, inflated, F = sizes.p, sizes.r, sizes.inflated, variables.shape[0]
     c, counts = 0, False
     while c < F:
         v = variables[c]
@@ -121,20 +130,20 @@ def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_weights(n, logs, log_alpha, falls, out):
+def log_weights(n, logs, log_alpha, out):
     """Log weights of classes, sticks integrated out, less log divisors of levels; by tables.
 
-    ``logs``, ``log_alpha`` and ``falls``: log(i), log(alpha + i), sum of log(i + d_j a).
+    ``log_alpha``: log(alpha + i).
     """
     K, after, rest = out.shape[0], 0, 0.0
     for k in range(K):
         after += int(n[k])
     for k in range(K - 1):
         here, total = int(n[k]), log_alpha[after + 1]
-        out[k] = rest + logs[here + 1] - total - falls[here]
+        out[k] = rest + logs.counts[here + 1] - total - logs.divisors[here]
         after -= here
         rest += log_alpha[after] - total
-    out[K - 1] = rest - falls[int(n[K - 1])]
+    out[K - 1] = rest - logs.divisors[int(n[K - 1])]
 
 
 # --- unknown rows -----------------------------------------------------------------------------
@@ -143,7 +152,7 @@ def log_weights(n, logs, log_alpha, falls, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_values(rng, e, free, absent, phi, layout, k, out):
     """Values of the imputed variables from class k; NaN where a number is drawn to be missing."""
-    starts, p, r = layout[0], layout[2].shape[0], layout[6].shape[0]
+    starts, p, r = layout.starts, layout.shape.shape[0], layout.reals.shape[0]
     for c in range(free.shape[0]):
         v = free[c]
         if v >= p + r:
@@ -158,7 +167,7 @@ def draw_values(rng, e, free, absent, phi, layout, k, out):
             out[c] = phi[p + v, k] + sd * rng.standard_normal()
         else:
             out[c] = rng.poisson(e[c] * phi[v, k])
-            if layout[4] and rng.random() < phi[p + v, k]:
+            if layout.inflated and rng.random() < phi[p + v, k]:
                 out[c] = 0.0
     for c in range(free.shape[0]):
         if absent[c, 0] >= 0 and out[absent[c, 0]] == absent[c, 1]:
@@ -168,8 +177,7 @@ def draw_values(rng, e, free, absent, phi, layout, k, out):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
     """Put values into class k, or take them out; its parameters follow."""
-    p, r, _ = sizes
-    D = T.shape[0]
+    p, r, D = sizes.p, sizes.r, T.shape[0]
     for c in range(variables.shape[0]):
         v = variables[c]
         if v >= p + r:
@@ -197,26 +205,28 @@ def draw_flags(rng, x, e, variables, k, sizes, P, flags):
     """Which zeros are structural, given the class and its sums."""
     for c in range(variables.shape[0]):
         v = variables[c]
-        if sizes[2] and v < sizes[0]:
+        if sizes.inflated and v < sizes.p:
             A, B, psi = P[v, k, 0], P[v, k, 1], P[v, k, 3]
             alive = (1.0 - psi) * math.exp(-A * math.log1p(e[c] / B))
             flags[v] = x[c] == 0.0 and rng.random() * (psi + alive) < psi
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
+def impute_rows(rng, layout, logs, rows, state, tables, first, last):
     """Propose and accept rows first .. last - 1 once each."""
-    free, all_e, absent, kinds, n_own, shown, shown_e = rows
-    _, _, _, phi, n, M, label, flags = state
-    log_pi, all_P, all_T, log_alpha = tables
-    log_counts, level_logs, falls = logs
+    free, kinds, n_own, shown, shown_e = (
+        rows.free, rows.kinds, rows.n_own, rows.shown, rows.shown_exposure,
+    )  # fmt: skip
+    n, M, label, flags = state.n, state.M, state.label, state.flags
+    log_pi, all_P, all_T, level_logs = tables.log_pi, tables.P, tables.T, logs.levels
     (m, K), W, own_kinds = log_pi.shape, n.shape[0], kinds[:n_own]
-    sizes = layout[2].shape[0], layout[6].shape[0], layout[4]
+    sizes = NumberSizes(layout.shape.shape[0], layout.reals.shape[0], layout.inflated)
     given, start, everybody = np.empty((m, K)), np.empty(K), np.ones(K)
     masses, before, after = np.empty(K), np.empty((W, K)), np.empty((W, K))
     new, change = np.empty(free.shape[0]), np.empty(W)
     for j in range(first, last):
-        old, e, own_x, own_e = y[j], all_e[j], shown[0, j, :n_own], shown_e[j, :n_own]
+        old, e = state.y[j], rows.exposure[j]
+        own_x, own_e = shown[0, j, :n_own], shown_e[j, :n_own]
         for l in range(m):
             given[l] = log_pi[l]
             add_terms(
@@ -227,7 +237,7 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
         exponentials(largest(masses), masses)
         cumulate(masses)
         k = draw_class(rng, masses)
-        draw_values(rng, e, free, absent, phi[chosen], layout, k, new)
+        draw_values(rng, e, free, rows.absent, state.phi[chosen], layout, k, new)
         if np.array_equal(new, old):
             continue
         gain = 0.0
@@ -242,7 +252,7 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
             zeros = flags[b, j]
             move(own_x, own_e, own_kinds, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
             move(old, e, free, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
-            log_weights(n_b, log_counts, log_alpha[b], falls, start)
+            log_weights(n_b, logs, tables.log_alpha[b], start)
             add_terms(own_x, own_e, own_kinds, n_b, P, T, sizes, own, start)
             change[b] = log_mass(new, e, free, start, n_b, P, T, sizes, own, after[b])
             change[b] -= log_mass(old, e, free, start, n_b, P, T, sizes, own, before[b])
@@ -266,51 +276,85 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
 # --- sweeps -----------------------------------------------------------------------------------
 
 
+class StackedLevels(NamedTuple):
+    """Units of levels alone below one another; ``ends (B + 1,)``: where each data set begins."""
+
+    positions: npt.NDArray[np.int32]
+    times: Ints
+    ends: Ints
+
+
+class StackedRows(NamedTuple):
+    """The same of any families, as `Rows`."""
+
+    positions: npt.NDArray[np.int32]
+    counts: Array
+    exposure: Array
+    reals: Array
+    times: Ints
+    ends: Ints
+
+
+class ReleaseData(NamedTuple):
+    """Units of m data sets, then of the table alone; what was drawn ``given`` others likewise.
+
+    A chain writes its unknown rows into the last units. ``parts`` to ``columns`` as `GivenArrays`.
+    """
+
+    units: StackedLevels | StackedRows
+    given: StackedLevels | StackedRows
+    parts: LevelRows | Rows
+    divides: Ints
+    levels: npt.NDArray[np.int32]
+    columns: Ints
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def block(stacked, l):
     """Units of data set l."""
-    s = slice(stacked[-1][l], stacked[-1][l + 1])
+    s = slice(stacked.ends[l], stacked.ends[l + 1])
     if len(stacked) == 3:
-        return (stacked[0][s],), stacked[1][s]
-    positions, counts, exposure, reals, times, _ = stacked
-    return (positions[s], counts[s], exposure[s], reals[s]), times[s], np.empty(0)
+        return LevelUnits(LevelRows(stacked.positions[s]), stacked.times[s])
+    counts, exposure, reals = stacked.counts[s], stacked.exposure[s], stacked.reals[s]
+    rows = Rows(stacked.positions[s], counts, exposure, reals)
+    return NumberUnits(rows, stacked.times[s], np.empty(0))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def part_of(data, l):
     """Data set l as a fit takes it, the unknown rows last; block m is the table alone."""
-    units, given, parts, c, us, us_columns = data
-    here = block(given, l)
-    s = slice(0, c.shape[0] if l < given[-1].shape[0] - 2 else 0)
-    return block(units, l), (here, parts, c[s], us, us_columns)
+    rows, divides = block(data.given, l), data.divides
+    s = slice(0, divides.shape[0] if l < data.given.ends.shape[0] - 2 else 0)
+    given = GivenArrays(rows, data.parts, divides[s], data.levels, data.columns)
+    return block(data.units, l), given
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
-    free, e = rows[0], rows[1]
-    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    free, e = rows.free, rows.exposure
+    p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     R = y.shape[0]
     for i in range(R):
-        u = data[0].shape[0] - R + i
+        u = data.positions.shape[0] - R + i
         for c in range(free.shape[0]):
             v = free[c]
             if v >= p_r:
-                data[0][u, v - p_r] = int(y[i, c])
+                data.positions[u, v - p_r] = int(y[i, c])
             elif len(data) > 1:
                 told = y[i, c] == y[i, c]
                 if v >= p:
-                    data[3][u, v - p] = y[i, c]
+                    data.reals[u, v - p] = y[i, c]
                 else:
-                    data[1][u, v] = y[i, c] if told else 0.0
-                    data[2][u, v] = e[i, c] if told else 0.0
+                    data.counts[u, v] = y[i, c] if told else 0.0
+                    data.exposure[u, v] = e[i, c] if told else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def label_base(rng, table, layout, pi, phi, n, M, label, flags):
     """Labels of the table, of which sums are kept, and labels and zeros of the unknown rows."""
-    (R, p), U = flags.shape, table[1].shape[0]
-    c = table[0][1].shape[1] if len(table) > 2 else 0
+    (R, p), U = flags.shape, table.multiplicity.shape[0]
+    c = table.data.counts.shape[1] if len(table) > 2 else 0
     all_label, all_flags = np.empty(U, np.int16), np.zeros((U, c), np.bool_)
     draw_labels(rng, table, pi, phi, layout, n, M, all_label, all_flags, np.empty(0, np.int64))
     label[:] = all_label[U - R :]
@@ -323,38 +367,39 @@ def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
     for k in range(M.shape[1]):
         for v in range(P.shape[0]):
             number_parameters(M, T, layout, False, v, k, np.zeros((0, 4)), P[v, k])
-        for row in range(layout[0][0], layout[0][-1]):
+        for row in range(layout.starts[0], layout.starts[-1]):
             T[row, k] = level_logs[int(M[row, k])]
     for i in range(log_alpha.shape[0]):
         log_alpha[i] = math.log(alpha + i)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
+def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
     """Sweeps of the whole."""
-    families, logs = layout
-    alpha, log_left, pi, phi, n, M, label, flags = state
-    (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
-    m, V = B - W, families[2].shape[0] + families[6].shape[0] + starts.shape[0] - 1
+    families, logs = layout.families, layout.logs
+    alpha, log_left, pi, phi = state.alpha, state.log_left, state.pi, state.phi
+    n, M, label, flags, y = state.n, state.M, state.label, state.flags, state.y
+    (B, D, K), (W, R), starts = phi.shape, label.shape, families.starts
+    m, V = B - W, families.shape.shape[0] + families.reals.shape[0] + starts.shape[0] - 1
     P, T, log_pi = np.empty((B, V, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
     fixed, nothing, S = np.ones(V, np.bool_), np.zeros((0, 4)), np.empty((4, K))
-    numbers = np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2))
-    out = (
+    numbers = NumberValues(np.empty(0, np.int64), np.empty((0, 2)), np.empty((0, 2)))
+    out = DrawArrays(
         np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
         np.empty(1, np.int64),
     )  # fmt: skip
-    table, log_alpha = block(data[0], m), np.empty((W, logs[0].shape[0]))
+    table, log_alpha = block(data.units, m), np.empty((W, logs.counts.shape[0]))
     for b in range(W):
-        fill_base(M[b], alpha[m + b], families, logs[1], P[m + b], T[m + b], log_alpha[b])
+        fill_base(M[b], alpha[m + b], families, logs.levels, P[m + b], T[m + b], log_alpha[b])
     for _ in range(n_sweeps):
         for l in range(m):
             (units, given), s = part_of(data, l), slice(l, l + 1)
-            write_rows(units[0], rows, families, y)
+            write_rows(units.data, rows, families, y)
             run(
-                rng, units, given, None, (families, 0, 0), concentration,
-                (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
+                rng, units, given, None, SweepLayout(families, 0, 0), concentration,
+                ChainPoint(alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
-            fill_draw(M[0], phi[l], families, fixed, nothing, numbers, S, P[l], T[l])
+            fill_draw(M[0], phi[l], families, fixed, numbers, DrawRoom(nothing, S, P[l], T[l]))
             for k in range(K):
                 log_pi[l, k] = math.log(max(pi[l, k], TINY))
         for b in range(W):
@@ -364,27 +409,28 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
             log_rest = draw_sticks(rng, n[b], alpha[at], log_left[at], pi[at])
             draw_parameters(rng, M[b], families, phi[at])
             alpha[at] = draw_alpha(rng, K - 1, log_rest, concentration)
-            write_rows(table[0], rows, families, y)
+            write_rows(table.data, rows, families, y)
             label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
-            fill_base(M[b], alpha[at], families, logs[1], P[at], T[at], log_alpha[b])
+            fill_base(M[b], alpha[at], families, logs.levels, P[at], T[at], log_alpha[b])
             impute_rows(
-                rng, families, logs, rows, state, (log_pi, P, T, log_alpha), y,
+                rng, families, logs, rows, state, ImputingTables(log_pi, P, T, log_alpha),
                 b * R // W, (b + 1) * R // W,
             )  # fmt: skip
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
+def keep(rng, data, layout, fixed, rows, state, wanted, tracked, out, h):
     """Write a state as draw h: sums with Theta integrated out, and the tracked rows.
 
     ``wanted[m + 1, .]``: units of which labels and structural zeros are kept. Of ``fixed``
     variables of the releases M holds the drawn parameters.
     """
-    families = layout[0]
-    alpha, log_left, pi, phi, n, M = state[:6]
-    all_n, all_M, all_alpha, all_pi, all_label, all_flags, all_rows = out
-    B, W, starts = phi.shape[0], n.shape[0], families[0]
-    m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
+    families = layout.families
+    alpha, log_left, pi, phi, n, M = (
+        state.alpha, state.log_left, state.pi, state.phi, state.n, state.M,
+    )  # fmt: skip
+    B, W, starts = phi.shape[0], n.shape[0], families.starts
+    m, p_r = B - W, families.shape.shape[0] + families.reals.shape[0]
     fallen = np.zeros(1, np.int64)
     for b in range(B):
         l, s = min(b, m), slice(b, b + 1)
@@ -392,18 +438,18 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
             draw_sticks(rng, n[b - m], alpha[b], log_left[b], pi[b])
             draw_parameters(rng, M[b - m], families, phi[b])
         units, given = part_of(data, l)
-        write_rows(units[0], rows, families, y)
+        write_rows(units.data, rows, families, state.y)
         collapse_draws(
-            rng, units, given, None, (families, 0), (pi[s], phi[s]), wanted[l],
-            (all_n[h, s], all_M[h, s], all_label[h, s], all_flags[h, s], fallen),
+            rng, units, given, None, SweepLayout(families, 0, 0), pi[s], phi[s], wanted[l],
+            CollapsedDraws(out.n[h, s], out.M[h, s], out.label[h, s], out.flags[h, s], fallen),
         )  # fmt: skip
-        all_alpha[h, b], all_pi[h, b] = alpha[b], pi[b]
+        out.alpha[h, b], out.pi[h, b] = alpha[b], pi[b]
         for v in range(fixed.shape[0] if b < m else 0):
             if fixed[v] and v < p_r:
                 here, also = rows_of(families, v)
-                all_M[h, b, here], all_M[h, b, also] = phi[b, here], phi[b, also]
+                out.M[h, b, here], out.M[h, b, also] = phi[b, here], phi[b, also]
             elif fixed[v]:
                 q = slice(starts[v - p_r], starts[v - p_r + 1])
-                all_M[h, b, q] = phi[b, q]
+                out.M[h, b, q] = phi[b, q]
     for i in range(tracked.shape[0]):
-        all_rows[h, i] = y[tracked[i]]
+        out.rows[h, i] = state.y[tracked[i]]

@@ -4,7 +4,7 @@ The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S;
 sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
 2014), and so do the predictives here. Derivations stand in `docs/mixtures.md`.
 
-``zero`` is the tuple of a `ZeroLayout`; ``G[F, K]`` the probability of a side in a class, the sum
+``zero`` is a `ZeroLayout`; ``G[F, K]`` the probability of a side in a class, the sum
 of phi over its levels, 1 if it leaves out none: a box has mass ``prod_j G[of[b, j], k]`` there.
 """
 
@@ -29,7 +29,7 @@ FEW = 8
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def box_masses(zero, phi, columns):
     """G[F, K], and prod over the given columns of it: mass of each box in each class, (B, K)."""
-    _, of, narrow, ptr, rows = zero
+    of, narrow, ptr, rows = zero.of, zero.narrow, zero.ptr, zero.rows
     G, out = np.ones((narrow.shape[0], phi.shape[1])), np.ones((of.shape[0], phi.shape[1]))
     for f in range(narrow.shape[0]):
         if narrow[f]:
@@ -52,7 +52,7 @@ def fall(rng, N, zero, pi, phi, n, M):
 
     By class and box they are Poisson, given t ~ Gamma(N) / (1 - pi_0). Returns n_0.
     """
-    _, of, narrow, _, _ = zero
+    of, narrow = zero.of, zero.narrow
     K, columns = pi.shape[0], np.arange(of.shape[1])
     mass, total = box_masses(zero, phi, columns)[1], 0.0
     for b in range(mass.shape[0]):
@@ -77,7 +77,7 @@ def fall(rng, N, zero, pi, phi, n, M):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_fallen_levels(rng, zero, T, phi, M):
     """Deal T[f, k] records to the levels of their side in proportion to phi; adds to M."""
-    _, _, narrow, ptr, rows = zero
+    narrow, ptr, rows = zero.narrow, zero.ptr, zero.rows
     for f in range(narrow.shape[0]):
         for k in range(phi.shape[1]):
             left, rest = T[f, k], 0.0
@@ -113,7 +113,7 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
     1 / D_v^c, D_v what is possible of S_v = sum_k pi_k g[k, v], becomes S_v^-(c + m) times the
     chance of m ~ NegBinomial(c, 1 - D_v / S_v) records that fell given part v.
     """
-    boxes, of, narrow, _, _ = zero
+    boxes, of, narrow = zero.boxes, zero.of, zero.narrow
     K, B = pi.shape[0], boxes.shape[0]
     others = np.array([j for j in range(of.shape[1]) if not (us_columns == j).any()])
     mass = box_masses(zero, phi, others)[1]
@@ -166,7 +166,7 @@ def fill_log_possible(all_pi, all_phi, given, rows, zero, out):
 
     sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels.
     """
-    boxes, others, us_columns = zero[0], np.flatnonzero(~given), np.flatnonzero(given)
+    boxes, others, us_columns = zero.boxes, np.flatnonzero(~given), np.flatnonzero(given)
     us = np.ascontiguousarray(rows.T[given])  # shape (u, U)
     weights, K = np.empty(all_pi.shape[1]), all_pi.shape[1]
     for h in range(all_pi.shape[0]):
@@ -206,7 +206,7 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     K, masses, weights = pi.shape[0], np.empty(pi.shape[0]), np.empty(phi.shape[0])
     room = np.empty((positions.shape[1] + 1, K))
     if zero is not None:
-        boxes, us, us_columns = zero[0], np.ascontiguousarray(positions.T), np.flatnonzero(known)
+        boxes, us, us_columns = zero.boxes, np.ascontiguousarray(positions.T), np.flatnonzero(known)
         tails = np.ones((columns.shape[0] + 1, boxes.shape[0], K))
         for j in range(columns.shape[0]):  # mass of a box in the columns from j on
             mass = box_masses(zero, phi, columns[j:][::-1].copy())[1]
@@ -249,7 +249,7 @@ def log_possible_given(
 ) -> Array:
     """log of the share of what is possible given the known columns of rows (V, p), (H, V)."""
     out = np.empty((len(draws), len(rows)))
-    fill_log_possible(draws.pi, draws.phi, known, rows.astype(np.int64), zeros.arrays, out)
+    fill_log_possible(draws.pi, draws.phi, known, rows.astype(np.int64), zeros, out)
     return out
 
 
@@ -266,8 +266,7 @@ def possible_rows(
     """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
     zeros, starts = prior.zeros, prior.starts
-    zero = None if zeros is None else zeros.arrays
-    draw_rows(rng, given, zero, known, pi, phi, starts, columns, out)
+    draw_rows(rng, given, zeros, known, pi, phi, starts, columns, out)
     if zeros is None:
         return out
     rows = np.empty((len(out), len(known)), np.int64)

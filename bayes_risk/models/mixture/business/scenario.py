@@ -47,7 +47,7 @@ class AttackScenario:
             fit=fit,
             intruder=intruder,
             release=release,
-            hows=tuple(Mechanism.of(release, l, columns, fit.prior) for l in range(release.m)),
+            hows=tuple(Mechanism.of(release, columns, fit.prior)),
             record=int(targets.record[u]),
             other=other,
             columns=columns.variables(targets.columns),
