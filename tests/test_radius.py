@@ -82,7 +82,7 @@ def test_the_ends_are_those_of_decimals() -> None:
         given = {"r": Absolute(0), "closed": closed, "fallback": False}
         found = risk_of(frame("xy", [0.3, 10**15]), frame("xy", [0.1 + 0.2, 10**15 + 1]), **given)
         assert found.c[:, 0].tolist() == [1, 0]
-    huge = risk_of(frame("xx", [1e308, 1]), frame("xx", [-1e308, 5]), 10, fallback=False)
+    huge = risk_of(frame("xx", [1e308, 1]), frame("xx", [-1e308, 5]), Relative(10), fallback=False)
     assert huge.c[:, 0].tolist() == [2, 1]  # an end beyond the largest number is no end
 
 
@@ -115,7 +115,7 @@ def test_radius_zero_is_exact_matching_of_the_numbers(m: int, fallback: bool) ->
 def test_a_radius_without_end_leaves_the_known_keys() -> None:
     original, releases = random_files(3)
     original = original.assign(income=original["income"] + 0.5)  # a zero has no interval
-    risk = risk_of(original, releases, 1e6, fallback=False)
+    risk = risk_of(original, releases, Relative(1e6), fallback=False)
     assert (1 / risk.pooled_c).tolist() == risk.baseline.tolist()
     assert risk.T.all()
 

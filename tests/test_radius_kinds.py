@@ -182,7 +182,7 @@ def test_missing_levels_match_as_they_are_told_to(
 
 
 def test_a_radius_without_end_reaches_no_missing_value() -> None:
-    assert candidates([1e308, NAN], [1e308, NAN], 10, missing="never") == [1, 0]
+    assert candidates([1e308, NAN], [1e308, NAN], Relative(10), missing="never") == [1, 0]
 
 
 def test_choices_are_refused_in_words() -> None:

@@ -14,7 +14,7 @@ from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.contract import Under, check_kinds, drawn
+from bayes_risk.evidence.contract import Under, drawn
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
 from bayes_risk.evidence.runner import Memory, needed
 from bayes_risk.intruder.guesses import Neighbourhood
@@ -141,7 +141,6 @@ class Swept(NamedTuple):
 
 def swept(fit: Any, release: Release, over: Any, base: Any, options: Mapping[str, Any]) -> Swept:
     """Read the factors; every message names the one that is wrong."""
-    check_kinds(fit, release)
     axes: Dimensions = {}
     for name, values in checked_over(over, FACTORS, options).items():
         axes |= _axes(name, values, fit, release)

@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
 from bayes_risk._core.progress import shows_progress
 from bayes_risk.data.base_result import Table, draw, spread
-from bayes_risk.evidence.contract import Fit
+from bayes_risk.evidence.contract import Fit, check_kinds
 from bayes_risk.release.release import Release
 from bayes_risk.risk.result import measures_of
 
@@ -327,6 +327,7 @@ def sensitivity(
     unknown = sorted(set(options) - OPTIONS)
     if unknown:
         raise InputError(f"{unknown[0]}= is not known; give {sorted(OPTIONS)}, or vary it in over")
+    check_kinds(fit, release)
     factors = swept(fit, release, over, base, options)
     if random_seed is None:
         random_seed = int(np.random.default_rng().integers(2**31))

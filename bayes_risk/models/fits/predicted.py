@@ -34,7 +34,7 @@ class Spread(NamedTuple):
         n = np.maximum(len(values) - fitted, 1)
         mean = -moved / n
         square = np.maximum(((values - at) ** 2).sum() - moved**2, 0.0) / n - mean**2
-        return cls(at + mean, np.maximum(np.sqrt(square), least_sd(values)))
+        return cls(at + mean, np.maximum(np.sqrt(np.maximum(square, 0.0)), least_sd(values)))
 
 
 def least_sd(values: Array) -> float:
