@@ -19,7 +19,7 @@ from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Capabilities, Fit, Targets, drawn
+from .contract import Capabilities, Fit, Targets, check_kinds, drawn
 
 
 class Sample(NamedTuple):
@@ -65,6 +65,7 @@ class AuditProblem:
         what the targets are called.
         """
         intruder = Intruder() if intruder is None else intruder
+        check_kinds(fit, release)
         drawn(fit, release)  # refused where the model has no evidence for it
         encoded = EncodedRelease.of(release, fit.microdata)
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
