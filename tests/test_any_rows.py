@@ -245,6 +245,7 @@ def test_mixtures_by_enumeration(Z, weights):
     compare(risk, exact, y=MIXED, floor=1e-3)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("rows", [2, 5])
 def test_what_is_impossible_normalises_as_many_rows_as_there_are(rows):
     y, Z = zeros_oracle.Y, zeros_oracle.CELLS[~zeros_oracle.ZERO][:rows]

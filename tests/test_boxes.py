@@ -75,6 +75,7 @@ def pooled_of(boxes: Boxes, cells: Cells, **options: Any) -> list[Matches]:
     return match_pooled(boxes, D, match_each(boxes, D, cells), cells, **options)
 
 
+@pytest.mark.check
 @settings(max_examples=60)
 @given(tables(), st.booleans(), st.sampled_from([2**62, 2**10, 40, 8]))
 def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) -> None:

@@ -295,6 +295,7 @@ def test_only_replaced_records_and_columns_are_synthesised():
     assert len(risk.index) == mask.sum() and risk.n_guesses == 3
 
 
+@pytest.mark.check
 def test_smoothed_numbers_stay_in_the_range_of_their_leaf_and_are_not_copies():
     rng = np.random.default_rng(2)
     df = pd.DataFrame({"x": rng.choice(list("ab"), 200), "w": rng.gamma(2.0, 10.0, 200)})

@@ -89,6 +89,7 @@ BOMBS = {f"{suffix}-{protocol}": (suffix, protocol)
          for suffix in (*SUFFIXES, ".nc", ".pkl", ".npy") for protocol in (0, 5)}  # fmt: skip
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("suffix", "protocol"), BOMBS.values(), ids=BOMBS)
 def test_a_pickle_under_another_name_is_not_loaded(tmp_path, suffix, protocol):
     """Protocol 0 is text, and may pass for a table of it; any other is a named error."""

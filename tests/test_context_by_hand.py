@@ -126,6 +126,7 @@ def drawn(rng: np.random.Generator, kinds: list[str], n: int, like: list[Row]) -
     return rows
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("seed", range(10))
 def test_every_measure_of_random_tables(seed):
     rng = np.random.default_rng(seed)

@@ -236,6 +236,7 @@ def test_predict_with_fresh_classes():
             assert np.isclose(ratios[g, i], p / truth, rtol=1e-10)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("column", range(3))
 def test_predict_of_one_variable_by_products_of_matrices(monkeypatch, column):
     monkeypatch.setattr(level_predictive, "MANY", 1)

@@ -139,6 +139,7 @@ def respelled(study, ending, rounds, folder):
     return equal
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("study", STUDIES)
 def test_an_audit_does_not_depend_on_the_spelling(study, tmp_path):
     assert respelled(study, "csv", range(1), tmp_path)

@@ -107,6 +107,7 @@ def checked(seed: int, folder: Path | None = None) -> None:
         pd.testing.assert_frame_equal(again.files, exposed.files)
 
 
+@pytest.mark.check
 def test_counts_are_those_of_plain_values(tmp_path):
     for seed in FAST:
         checked(seed, tmp_path)
@@ -157,6 +158,7 @@ def respelled(seed: int) -> Iterator[str]:
                 yield way
 
 
+@pytest.mark.check
 def test_no_spelling_changes_a_number():
     equal = Counter(way for seed in range(10) for way in respelled(seed))
     assert set(equal) > {"float32", "capitals", "padded", "ISO dates", "numbers as text", "UTC"}

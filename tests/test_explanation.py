@@ -194,6 +194,7 @@ def test_of_margins_by_counts():
     assert np.allclose(found.contributions.to_numpy(), expected, atol=ROUNDING)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("weights", [np.ones(15), np.arange(1.0, 16.0)])
 def test_sampled_contributions_agree_with_exact_ones(weights):
     df, release, exact = models.regression()

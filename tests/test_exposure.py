@@ -120,6 +120,7 @@ TABLE = st.lists(
 ).map(lambda rows: pd.DataFrame(rows, columns=["x", "y", "z"]).astype({"y": object}))
 
 
+@pytest.mark.check
 @given(TABLE, TABLE)
 def test_counts_are_those_of_all_pairs(original, released):
     release = br.Release(datasets=[released], synthesized=["x", "y", "z"])
@@ -262,6 +263,7 @@ def test_codes_are_not_judged_by_their_genuine_values():
     assert judged.to_dict() == {"code": False, "pay": True}
 
 
+@pytest.mark.check
 def test_a_fresh_sample_shows_about_as_much_as_is_expected_of_it():
     """Good (1953): 1 - N_1/n and 2 N_2/n, over 200 pairs of samples of one population."""
     rng = np.random.default_rng(3)

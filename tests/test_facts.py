@@ -59,6 +59,7 @@ def verdict(y, z, public=(), **how):
     return judge(None, br.identification_risk(y, [z], **how), limits)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", SHOWN)
 def test_columns_that_show_who_is_who_are_above_unless_they_are_public(kind):
     name, values, change = SHOWN[kind]

@@ -22,6 +22,7 @@ from tests.forest_by_hand import (
 )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dirichlet", [0.0, 0.7])
 @pytest.mark.parametrize("votes", VOTES)
 @pytest.mark.parametrize("chain", CHAINS)

@@ -46,6 +46,7 @@ def check(way, seeds, folder, seconds=float("inf")):
         assert time.process_time() - started < seconds, seed
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("way", WAYS)
 def test_a_few_files(way, tmp_path):
     check(way, range(FEW[way]), tmp_path)

@@ -48,6 +48,7 @@ def check_files(file, seeds, folder):
         checked(lambda: read_study(path))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", CONTENTS)
 def test_changed_values(name):
     check_contents(name, range(100))

@@ -31,6 +31,7 @@ def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.
     return fit, fit.synthesize(5, random_seed=2)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [11, 21, 101])
 @pytest.mark.parametrize("reach", [3.0, 15.0, 30.0])
 def test_a_sound_release_is_within_on_every_fine_grid_and_never_above(reach, n):
@@ -39,6 +40,7 @@ def test_a_sound_release_is_within_on_every_fine_grid_and_never_above(reach, n):
     assert found == (WITHIN if step < 0.5 * 1.5 else OPEN)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("high", [3e5, 1e6, 1e7])
 @pytest.mark.parametrize("n", [11, 101, 401])
 def test_nor_do_grids_of_log_normal_amounts(high, n):
@@ -117,6 +119,7 @@ def test_grids_differ_in_being_inconclusive_alone(leverage, seed):
     assert OPEN not in found[-3:]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("unit", [(1e-3, 0.0), (1.0, -10.0)])
 def test_nor_does_the_unit_decide_or_the_place_of_zero(unit):
     """Within 10 % of a number near zero there is nothing."""

@@ -73,6 +73,7 @@ def test_acs_releases_agree_with_dictionaries_of_fractions(
         assert summary.loc[name, "true_matches"] == true
 
 
+@pytest.mark.check
 def test_pooling_three_acs_releases_gives_about_ten_times_as_many_single_matches(
     acs: tuple[pd.DataFrame, list[pd.DataFrame]],
 ) -> None:

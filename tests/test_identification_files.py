@@ -85,6 +85,7 @@ def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
 # --- the same as in memory -----------------------------------------------------------------------
 
 
+@pytest.mark.check
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(
     m=st.integers(1, 4),

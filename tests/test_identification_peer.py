@@ -92,6 +92,7 @@ def test_closed_ends_give_what_the_paper_defines(
 PACKAGE = {0.01: 319.1, 0.025: 246.1, 0.05: 193.7, 0.1: 158.95, 0.2: 132.4, 0.3: 121.3}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("r", PACKAGE)
 def test_releases_agree_with_the_package_on_average(consumers: Files, r: float) -> None:
     """Its figures are means over 20 releases; three of them are ours."""

@@ -70,6 +70,7 @@ def test_exactly_with_one_class(change):
     assert np.allclose(before["prior"], after["prior"])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("change", CHANGES)
 def test_up_to_monte_carlo_error_with_several(change):
     size = {"draws": 150, "chains": 8}

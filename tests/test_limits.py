@@ -34,6 +34,7 @@ def test_a_release_without_information_leaves_the_prior(n_classes, columns, clas
     assert risk.reliable.all()
 
 
+@pytest.mark.check
 def test_many_true_copies_find_every_truth():
     """m copies of the table itself: (2 n_c + 1) / (n_c + 1) is largest, 2, at the truth alone."""
     table = simulate(30, (3, 4), seed=12)

@@ -161,6 +161,7 @@ def sound(kind, n, seed):
 KINDS = ("others", "larger", "another population", "uniform", "cells", "heaped")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_alarm_of_files_that_know_nobody(kind):
     """Six alarms of 30 have a chance of 1e-7 at the stated rate."""
@@ -201,6 +202,7 @@ def kept_and_drawn(n, seed, m=1, sharp=False):
     return y, [y.assign(pay=np.exp(rng.normal(mean, spread)).round(2)) for _ in range(m)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("sharp", [False, True])
 @pytest.mark.parametrize("m", [1, 5])
 def test_kept_columns_that_foretell_values_are_no_alarm(m, sharp):

@@ -364,6 +364,7 @@ def unusual(observed, expected):
     return chi2.sf(statistic, len(expected) - 1) < UNUSUAL
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", list(CASES))
 @pytest.mark.parametrize("moves", [1, 6])
 def test_exact_draws_stay_exact(name, moves):
@@ -434,6 +435,7 @@ CHAINS = [(name, 3) for name in CASES if name != "mixed weighted with zeros"]  #
 CHAINS += [("mixed", 0), ("mixed weighted", 0), ("linked", 0)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("name", "splits"), CHAINS)
 def test_chains_have_the_posterior_of_partitions(name, splits):
     """Long runs from cold starts against enumeration of labels and a grid of alpha."""

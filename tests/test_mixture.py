@@ -235,6 +235,7 @@ def test_kept_columns_against_a_refit():
     assert np.abs(gap / np.hypot(error, 0.01)).max() < 4.5
 
 
+@pytest.mark.check
 def test_rounding_leaves_a_lognormal_amount_its_logarithm():
     """A step wider than the amounts: the least released value is one step, and can be audited."""
     rng = np.random.default_rng(3)

@@ -108,6 +108,7 @@ CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for 
 LEAVES_OPEN = table()[::2]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("found_on", "made"), [(FOUND_ON, False), (12, False), (12, True)])
 def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, found_on, made):
     """Whether it is found on all 24 rows of table and release or, at first, on some of them.

@@ -78,6 +78,7 @@ def sound(kind, rng):
     return df.assign(**same), other.assign(**made).iloc[:-5]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", ["partial", "moved", "without pid", "household"])
 def test_panels_of_other_people_raise_false_alarms_at_the_stated_rate(kind):
     rng, times = np.random.default_rng(4), 40

@@ -130,6 +130,7 @@ def test_densities_of_reals_from_tables_are_student_s(q):
 # --- labels, sums, rates ----------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("zeros", [None, (1.0, 2.0)])
 def test_labels_have_their_chances_and_their_sums(zeros):
     rng = np.random.default_rng(3)

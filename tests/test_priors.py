@@ -199,6 +199,7 @@ def intruder(known):
     return br.Intruder(knows_records=known if known.any() else "none")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("knows", COUNTED)
 def test_margins_count_the_known_records_alone(knows):
     """Prior and posterior by hand, whoever is known: (n_A(v) + 1) / (n_A + 4)."""

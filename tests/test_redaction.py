@@ -179,6 +179,7 @@ def test_right_matches_leave_every_record_enough_values(released):
             assert len(set(values)) >= BASE
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("released", "n"), [((35, 1), 40), ((20, 20), 40), ((37, 7), 44)])
 def test_one_column_is_left_enough_counts(released, n):
     """Total variation beside matches left a single table of forty records."""

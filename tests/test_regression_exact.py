@@ -104,6 +104,7 @@ def compare(risk, df, parts, release):
             )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("formula", "m"),
     [("1 + income + age", 1), *((formula, 2) for formula in SECOND)],

@@ -94,6 +94,7 @@ def test_same_seed_same_releases():
     assert not first.minimum.datasets[0].equals(other.minimum.datasets[0])
 
 
+@pytest.mark.check
 def test_numbers_stand_between_the_ends():
     df = table().assign(
         area=np.arange(600) % 60, job=lambda t: pd.qcut(t["pay"], 30, labels=False).astype(str)

@@ -144,6 +144,7 @@ def test_progress_names_the_round():
     assert told <= {"round 0", "round 1"}
 
 
+@pytest.mark.check
 def test_whack_a_mole_is_found_and_said():
     """Records that alone keep their weight decide the fit: their risk must rise."""
     df = business(400)
@@ -170,6 +171,7 @@ def test_a_record_newly_above_the_threshold_is_said():
     assert new.any() and new.equals(table["newly_above"])
 
 
+@pytest.mark.check
 def test_error_of_a_probability_counts_the_luck_of_the_release():
     """Against the spread over fresh releases from the same fit."""
     df = business()

@@ -189,6 +189,7 @@ def test_a_record_of_tiny_weight_leaves_no_trace(K):
     assert "record weights from" in risk.assumptions["synthesis"]
 
 
+@pytest.mark.check
 def test_it_goes_round_the_loop():
     rng = np.random.default_rng(1)
     df = pd.DataFrame({"a": rng.poisson(5, 8), "b": rng.poisson(3, 8)})

@@ -238,6 +238,7 @@ def test_row_numbers_are_no_amount_and_prove_nothing(name):
     assert found["identical_any_row"] == n and found["same_as_original"]
 
 
+@pytest.mark.check
 def test_wide_files_do_not_correspond_by_luck():
     """600 rare answers: some stay in place in any order of the rows."""
     from bayes_risk.release.correspondence import correspondence

@@ -337,6 +337,7 @@ def test_evidence_is_exact(fits, K, synthesized, evidence):
     check_evidence(fits[K], K, synthesized, evidence)
 
 
+@pytest.mark.check
 @QUIET
 @pytest.mark.parametrize(
     ("synthesized", "evidence"),

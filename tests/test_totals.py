@@ -73,6 +73,7 @@ def microaggregated(df, rng):
     return df["income"].groupby(groups).transform("mean").to_numpy()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(
     "made", [one_value, scaled, by_area, coefficients, rounded, logs, microaggregated]
@@ -120,6 +121,7 @@ def sound(df, rng):
     }
 
 
+@pytest.mark.check
 def test_sound_files_keep_no_sum():
     """At most `LEVEL` of 384 files would by chance: none."""
     seen, files = [], 0
