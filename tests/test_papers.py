@@ -108,6 +108,7 @@ def test_wang_reiter_2012(capsys):
     assert "R1 in kilometres" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_drechsler_reiter_2008(capsys):
     main, path = study("drechsler_reiter_2008.py", "cps1995_heads_standin_51016.csv.gz")
     results = main(path, m=3, targets=50)

@@ -104,6 +104,7 @@ def test_numbers_from_leaves(bootstrap, smoothing):
     assert np.abs(z_scores(hits, probabilities)).max() < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
 def test_categories_followed_through_two_trees(bootstrap):
     """The guess of the first outcome also decides where the target stands in the second tree."""
