@@ -163,7 +163,8 @@ def test_rows_of_one_person_are_a_correct_match():
     assert (found["unique_matches"], found["false_match_rate"]) == (300, 0.5)
     assert (found["true_match_persons"], risk.baseline_expected_match_risk) == (50, 3)
     assert "Of 100 persons 50 have such a record (50.0 %)." in risk.sentence()
-    assert "300 records of 100 persons" in risk.screen().head
+    assert risk.screen().head == "Identification risk (300 records)"
+    assert "300 records of 100 persons" in risk.tables()["measures"].caption
     (rate, chance, _), *_ = _matches(risk)  # each person is claimed once, not three times
     assert (rate, chance) == (0.5, pytest.approx(0.01))
     part = br.identification_risk(y, z, person="pid", targets=[0, 1, 200], **how)
@@ -188,3 +189,9 @@ def test_targets_and_rows_that_are_nobodys_are_persons():
     without = br.identification_risk(y, z.iloc[:-3].drop(columns="pid"), corresponds=False, **how)
     assert without.replicated.sum() == 0  # nobody can tell that three rows are one person's
     assert "of 100 persons" in counts.sentence()
+
+
+def test_a_column_of_persons_numbers_persons_not_rows():
+    y, z = constant()
+    shown = br.exposure(y, z, person="pid", corresponds=True).sentence()
+    assert "pid is no amount: it numbers the persons." in shown and "the rows" not in shown

@@ -196,7 +196,7 @@ class Matching(MatchingSetting):
         heads = {"pooled": "pooled", "mean": f"mean of {self.m}", "without": "without release"}
         return Table(
             frame=self._by_measure(),
-            head=f"Identification risk ({self._records()})",
+            head=f"Identification risk ({self.n:,} records)",
             labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
         )

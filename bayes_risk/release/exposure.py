@@ -185,7 +185,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
 def _shown(tables: Tables, name: str, why: str) -> str:
     """What a column that names records is, and how many of its values the files show."""
     if why == ROW_NUMBERS:
-        return why
+        return "it numbers the persons" if name == tables.person else why
     try:
         y, *files = tables.column(name).codes[: tables.m + 1]
     except InputError:

@@ -90,7 +90,7 @@ def links(
     p-values are multiplied by the number of tests (Bonferroni).
 
     *Cost.* Time O(m p n log n) for p columns; nearest records are looked up for 2,000 records a
-    test at most. Memory O(n p).
+    test at most, and whether own rows are nearest for 5,000. Memory O(n p).
 
     References
     ----------
