@@ -10,7 +10,7 @@ for _library in ("OMP", "OPENBLAS", "MKL"):  # before NumPy: small matrices, and
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from tests.kernels import compile_once, forget_stale  # noqa: E402
+from tests.helpers.kernels import compile_once, forget_stale  # noqa: E402
 
 # The same examples on every run, however slow the machine: no test is flaky.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

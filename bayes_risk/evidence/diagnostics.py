@@ -34,7 +34,7 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
     Blurred ties gave k-hats up to 10 for weights of which the largest was not twice the median. So
     the largest weight has a say: of S draws from a Pareto tail it exceeds the smallest by ``log S -
     log(-log 0.001)`` times k (in logs) or more with probability 0.999. A k-hat above what it allows
-    is replaced by that, and the weights are left as they are (`tests/test_diagnostics.py`).
+    is replaced by that, and the weights stay as they are (`tests/evidence/test_diagnostics.py`).
 
     Cost: O(U (H + S sqrt(S))) for tails of S weights; 0.1 ms a column at H = 1,000.
     """

@@ -19,8 +19,8 @@ from bayes_risk.matching.risk import identification_risk
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.benchmarks.bench_utility import KEYS, drawn
-from tests.edge_results import attribute
-from tests.every_result import every
+from tests.helpers.edge_results import attribute
+from tests.helpers.every_result import every
 
 SMALL = (
     *("privacy loss", "membership", "full table", "sensitivity", "reweighting", "matching"),

@@ -25,13 +25,13 @@ from bayes_risk.data import reader, wire
 from bayes_risk.data.rpart_file import read_models
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.release.alike import read_like
+from tests.data.test_readers import statistical
+from tests.models.test_rpart import CONTENT, PEOPLE, STAND_IN
 from tests.soak.choices import Choices, Drawn, chance, pick
 from tests.soak.damaged import damaged, within
 from tests.soak.files import parquet_bytes
 from tests.soak.mutations import garbled, mutated
 from tests.soak.schemas import category, count, number, numbered
-from tests.test_readers import statistical
-from tests.test_rpart import CONTENT, PEOPLE, STAND_IN
 
 FOREIGN = tuple(reader.READERS)
 ORDINARY = ("whole", "normal", "positive", "negative")  # numbers that all formats hold

@@ -8,7 +8,7 @@ writes masses as Stirling errors and deviances, of which none cancels: with
                               + log(A / ((A + x) 2 pi x)) / 2,   d = (A e - x B) / (B + e),
 
 for ``x | r ~ Poisson(e r)``, ``r ~ Gamma(A, rate B)``. Derivation in `docs/mixtures.md`;
-held against sixty digits in `tests/test_poisson_predictive.py`.
+held against sixty digits in `tests/models/test_poisson_predictive.py`.
 """
 
 import math

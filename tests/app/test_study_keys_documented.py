@@ -1,0 +1,89 @@
+"""The page on the study file has the keys and defaults of the sections; numbers have bounds."""
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from bayes_risk import models
+from bayes_risk._core.validate import MOST
+from bayes_risk.app.study.keys import Section
+from bayes_risk.app.study.sections import (
+    OPTIONS,
+    PRIORS,
+    DistributionSection,
+)
+from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, part_of, section_of
+from bayes_risk.app.study.study import SETTINGS, parse_study
+from bayes_risk.matching.radii import SD, Absolute, Quantile
+
+MODELS = [section_of(kind).declares for kind in models.BUILT_IN]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
+GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
+IN_THE_TEXT = {
+    *(DistributionSection, *PRIORS[1:]),
+    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
+}
+BASES = {ModelSection, DeclaredPart, OPTIONS, SETTINGS}
+
+
+def test_the_page_is_what_the_declarations_give():
+    assert GENERATOR["generated"](PAGE) == PAGE, "run python docs/generate_study_file.py"
+
+
+def test_every_section_has_a_table_or_is_in_the_text():
+    shown = re.findall(r"^<!--keys:(\S+)-->$", PAGE, flags=re.MULTILINE)
+    assert sorted(shown) == sorted(GENERATOR["TABLES"])
+    ours = set(subclasses())
+    others = {s for s in ours if issubclass(s, ModelSection) and s.declares not in MODELS}
+    told = {section.__name__ for section in {*GENERATOR["TABLES"].values(), *IN_THE_TEXT}}
+    assert told == {section.__name__ for section in ours - others - BASES}
+    for section in IN_THE_TEXT:
+        assert [key for key in section.model_fields if f"{key} = " not in PAGE] == []
+
+
+def test_every_key_has_a_meaning():
+    for name, _, rows in GENERATOR["TABLE"].findall(PAGE):
+        said = GENERATOR["words"](rows)
+        assert [key for key, (_, meaning) in said.items() if not meaning] == [], name
+        assert list(said) == list(GENERATOR["keys"](GENERATOR["TABLES"][name]))
+
+
+def test_the_smallest_study_of_the_page_is_one():
+    block = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)[0]
+    assert parse_study(tomllib.loads(block)).attribute is not None
+
+
+# --- numbers: types and bounds --------------------------------------------------------------------
+
+
+def subclasses(section: Any = Section):
+    for sub in section.__subclasses__():
+        yield from (sub, *subclasses(sub))
+
+
+def schemas(schema):
+    """All types of a core schema, but for those of sections in it."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "model":
+            return
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(part, dict | list | tuple):
+            yield from schemas(part)
+
+
+@pytest.mark.parametrize("section", sorted(set(subclasses()), key=str))
+def test_numbers_are_strict_and_whole_ones_have_a_bound(section):
+    for name, field in section.model_fields.items():
+        alone = TypeAdapter(Annotated[field.annotation, None, *field.metadata]).core_schema
+        types = [s for s in schemas(alone) if s.get("type") in ("int", "float", "bool")]
+        values = name in ("levels", "impossible")  # of data, which may be anything
+        assert values or all(s.get("strict") for s in types), name
+        counts = [s for s in types if s["type"] == "int" and "ge" in s]
+        assert name in MOST or not counts, name
