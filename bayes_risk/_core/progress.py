@@ -21,6 +21,11 @@ Asked: TypeAlias = (
     Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
 )
 
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Show nothing."""
+
+
 _lock = Lock()
 _running: list[str] = []  # calls that are on: only the outermost has a bar
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arguments import taken
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.progress import Asked, in_part, shows_progress
+from bayes_risk._core.progress import Asked, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
@@ -25,7 +26,6 @@ from bayes_risk.utilities.bounds import release_bounds
 from bayes_risk.utilities.result import Utility, utility
 
 from .comparison import MEASURES, SEEDS, Comparison
-from .grid import no_progress, taken
 
 Files = Release | list[pd.DataFrame]
 Options = Mapping[str, Any]

@@ -6,12 +6,11 @@ from itertools import combinations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
+from bayes_risk._core.formats import begun, in_brackets, number, percent
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Table, draw, spread, value
 from bayes_risk.matching.input import checked_keys
@@ -24,14 +23,16 @@ from bayes_risk.release.tables import Released, declared_columns
 from bayes_risk.release.tables import listed as list_tables
 
 from .grid import (
-    Dimensions,
+    GridAxes,
+    SettingsGrid,
     Varied,
+    by_name,
+    check_m,
     checked_over,
-    every_setting,
-    labels_of,
+    labelled,
     listed,
     own_label,
-    shape_of,
+    value_in_words,
     worst_of,
 )
 
@@ -43,23 +44,17 @@ DEFAULTS: dict[str, Any] = {"strategy": "always", "shape": "box", "closed": True
 OF = "radius of "
 
 
-def axes_of(keys: Sequence[str], over: Mapping[str, Any]) -> Dimensions:
-    """Label and value of every setting, by dimension."""
-    axes: Dimensions = {}
+def axes_of(keys: Sequence[str], over: Mapping[str, Any]) -> GridAxes:
+    """Label and value of every setting, by axis."""
+    axes: GridAxes = {}
     for name, values in over.items():
         if name == "radius":
-            if not isinstance(values, Mapping) or not values:
-                raise InputError(f"over['radius']={values!r}; give a dict of column to a list")
-            for column, radii in values.items():
-                axes[f"{OF}{column}"] = [(own_label(r), r) for r in listed(column, radii)]
+            for column, radii in by_name(name, values, "column").items():
+                axes[f"{OF}{column}"] = labelled(column, radii)
         elif name == "known":
-            axes[name] = [(", ".join(s), s) for s in _subsets(values, keys)]
-        elif name in LABELLED:
-            labelled = isinstance(values, Mapping)
-            pairs = values.items() if labelled else [(v, v) for v in listed(name, values)]
-            axes[name] = [(str(label), value) for label, value in pairs]
+            axes[name] = [(own_label(s), s) for s in _subsets(values, keys)]
         else:
-            axes[name] = [(value, value) for value in listed(name, values)]
+            axes[name] = labelled(name, values)
     return axes
 
 
@@ -132,8 +127,7 @@ def _first_releases(releases: Any, m: Any) -> Any:
     most = releases.n_releases if drawn else len(tables)
     if not most:
         raise InputError("over: 'm', and the tables were drawn given no release; leave 'm' out")
-    if at_least("over: m", m, 1) > most:
-        raise InputError(f"over: m={m!r}, and there are {most} releases; give at most so many")
+    check_m([m], most)
     if drawn:
         return releases.of_first(int(m))
     if declared_columns(releases) is not None:
@@ -242,12 +236,9 @@ def _swept(name: str) -> str:
 
 
 def _setting(value: Any) -> str:
-    """A setting in words: yes and no, numbers to four digits."""
-    if isinstance(value, tuple):
-        return ", ".join(map(_setting, value))
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    return plain(value) if isinstance(value, float) else str(value)
+    """A setting in words, or several."""
+    values = value if isinstance(value, tuple) else (value,)
+    return ", ".join(value_in_words("", one) for one in values)
 
 
 def identification_sweep(
@@ -308,22 +299,21 @@ def identification_sweep(
     base = {**DEFAULTS, **options} | dict(zip(("known", "synthesized"), every, strict=True))
     base["releases"] = releases
     factors = ("radius", "known", "m", "strategy", *LABELLED)
-    axes = axes_of([*every[0], *every[1]], checked_over(over, factors, options))
-    calls = [
-        _call(base, {name: axes[name][place][1] for name, place in setting.items()})
-        for setting in every_setting(axes)
-    ]
+    grid = SettingsGrid(axes_of([*every[0], *every[1]], checked_over(over, factors, options)))
+    calls = [_call(base, grid.values(setting)) for setting in grid.settings]
     _settle_effects(calls)
     given = [(call.pop("releases"), MatchingOptions(**call)) for call in calls]
     found = [matched(original, tables, how)[0] for tables, how in given]
     if any(isinstance(one, MatchCounts) for one in found):
         raise InputError(f"{NOBODYS} A sweep compares right ones; ask identification_risk")
-    dims, shape, names, rules = list(axes), shape_of(axes), [*COLUMNS, "mcse"], ["pooled", "mean"]
-    tables = [risk.summary().loc[rules, names].to_numpy(float) for risk in found]
-    values = np.reshape(tables, (*shape, len(rules), len(names)))
-    data: dict[str, Any] = {name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(names)}
-    without = [risk.baseline_expected_match_risk for risk in found]
-    data["baseline"] = (dims, np.reshape(without, shape))
-    data["n"] = (dims, np.reshape([risk.n for risk in found], shape))
-    coords = labels_of(axes) | {"rule": rules}
-    return IdentificationSweep(dataset=xr.Dataset(data, coords))
+    rules, names = ["pooled", "mean"], [*COLUMNS, "mcse"]
+    rows = [
+        {
+            str(name): column.to_numpy(float)
+            for name, column in risk.summary().loc[rules, names].items()
+        }
+        | {"baseline": risk.baseline_expected_match_risk, "n": risk.n}
+        for risk in found
+    ]
+    by_place = dict(zip(grid.places, rows, strict=True))
+    return IdentificationSweep(dataset=grid.dataset(by_place, {"rule": rules}))

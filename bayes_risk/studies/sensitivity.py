@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,31 +11,18 @@ import xarray as xr
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
-from bayes_risk._core.progress import shows_progress
+from bayes_risk._core.progress import no_progress, shows_progress
 from bayes_risk.data.base_result import Table, draw, spread
 from bayes_risk.evidence.contract import Fit, check_kinds
 from bayes_risk.release.release import Release
 from bayes_risk.risk.result import measures_of
 
-from .grid import (
-    HYPER,
-    Declarations,
-    Setting,
-    Swept,
-    Varied,
-    audit_of,
-    labels_of,
-    no_progress,
-    shape_of,
-    swept,
-    value_in_words,
-    worst_of,
-)
+from .attribute_settings import HYPER, Declarations, Swept, audit_of, swept
+from .grid import Place, Setting, Varied, value_in_words, worst_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Place = tuple[int, ...]  # of a value of every factor
 RISK = "mean_probability"
 NAMES = {
     "prior": "prior",
@@ -345,15 +331,12 @@ def sensitivity(
             rows |= _measured(factors, group, declared, release, how)
         done += len(group)
         tell("settings", done, total)
-    axes, coords, shape = list(factors.axes), labels_of(factors.axes), shape_of(factors.axes)
-    every = [rows.get(place, {}) for place in product(*map(range, shape))]
-    data = {
-        name: (axes, np.reshape([row.get(name, np.nan) for row in every], shape))
-        for name in dict.fromkeys(name for row in rows.values() for name in row)
-    }
     attrs = {"one_at_a_time": int(one_at_a_time), "random_seed": str(random_seed)}
-    base = {name: coords[name][place] for name, place in factors.base.items()}
-    return Sensitivity(dataset=xr.Dataset(data, coords, attrs), base=base)
+    labels = factors.grid.labels
+    return Sensitivity(
+        dataset=factors.grid.dataset(rows, {}, **attrs),
+        base={name: labels[name][place] for name, place in factors.base.items()},
+    )
 
 
 def _measured(
@@ -365,12 +348,12 @@ def _measured(
 ) -> dict[Place, dict[str, float]]:
     """Measures by setting and prior: fewer data sets are read off the evidence of the most."""
     gathered, rows = None, {}
-    named = factors.axes.get("prior", [("", how.get("prior", "uniform"))])
+    named = factors.grid.axes.get("prior", [("", how.get("prior", "uniform"))])
     priors = {str(place): prior for place, (_, prior) in enumerate(named)}
-    hyper = {n.removeprefix(HYPER): factors.value(n, group[0]) for n in group[0] if HYPER in n}
+    hyper = {n.removeprefix(HYPER): factors.grid.value(n, group[0]) for n in group[0] if HYPER in n}
     shown, arguments = audit_of(factors, group[0], release, how)
     for setting in group:
-        m = factors.value("m", setting) if "m" in setting else release.m
+        m = factors.grid.value("m", setting) if "m" in setting else release.m
         if gathered is None or not gathered.evidence.by_release:
             gathered = declared.gather(hyper, shown.first(m), arguments)
         evidence = gathered.evidence
@@ -379,6 +362,6 @@ def _measured(
         more = {"hyper_khat": gathered.khat, "hyper_refitted": float(gathered.refitted)}
         for k, risk in evidence.risks(priors).items():
             places = {**setting, "prior": int(k)}
-            place = tuple(places[name] for name in factors.axes)
+            place = tuple(places[name] for name in factors.grid.axes)
             rows[place] = measures_of(risk) | (more if hyper else {})
     return rows

@@ -37,10 +37,8 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("matching/input.py", "checked_flag", "value"),
         ("matching/odds.py", "_given", "counts[l, i]"),
         ("matching/radii.py", "_checked", "value"),
-        ("studies/grid.py", "_axes", "value"),
-        ("studies/grid.py", "_axes", "values"),
+        ("studies/grid.py", "by_name", "values"),
         ("studies/grid.py", "listed", "values"),
-        ("studies/identification_sweep.py", "axes_of", "values"),
     ],
     "an InputError of ours, with its place in front, or the words of TOML": [
         ("app/run/audit.py", "tried_of", "error"),
@@ -62,8 +60,8 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("risk/explanation.py", "explanation", "label"),
     ],
     "labels of data sets or settings": [
-        ("studies/grid.py", "_base", "labels"),
-        ("studies/grid.py", "_labelled", "labels"),
+        ("studies/attribute_settings.py", "_base", "labels"),
+        ("studies/grid.py", "labelled", "labels"),
         ("utilities/combining.py", "combine", "labels"),
     ],
     "names of columns": [

@@ -93,7 +93,7 @@ def test_in_a_sweep_a_population_is_summed_over_the_keys_left_out() -> None:
                 synthesized=synthesized,
                 population=one.over([*known, *synthesized]),
             )
-            found = sweep.dataset.sel(known=", ".join([*known, *synthesized]), rule="pooled")
+            found = sweep.dataset.sel(known=" + ".join([*known, *synthesized]), rule="pooled")
             wanted = alone.summary().loc["pooled"]
             assert float(found["expected_match_risk"]) == wanted["expected_match_risk"]
             assert float(found["baseline"]) == wanted["baseline"]

@@ -62,11 +62,11 @@ def test_every_combination_is_one_call(files):
 def test_subsets_of_known_columns(files):
     sweep = sweep_of(files, {"known": 3}, radius={"pay": 0.1})
     names = sweep.dataset["known"].to_numpy().tolist()
-    assert names == ["sex", "job", "pay", "sex, job", "sex, pay", "job, pay", "sex, job, pay"]
+    assert names == ["sex", "job", "pay", "sex + job", "sex + pay", "job + pay", "sex + job + pay"]
     risks = sweep.dataset["expected_match_risk"].sel(rule="pooled")
     assert float(risks.sel(known="sex")) == 2.0  # two cells, nothing synthetic
     listed = sweep_of(files, {"known": [["sex"], ["sex", "job", "pay"]]}, radius={"pay": 0.1})
-    assert listed.dataset["known"].to_numpy().tolist() == ["sex", "sex, job, pay"]
+    assert listed.dataset["known"].to_numpy().tolist() == ["sex", "sex + job + pay"]
 
 
 def test_the_worst_is_the_largest(files):
@@ -98,14 +98,14 @@ def test_labels_stand_for_values(files):
     [
         ({}, {}, "over is empty"),
         ({"radii": [1]}, {}, "over='radii' is not known; give one of"),
-        ({"m": [5]}, {}, "over: m=5, and there are 4 releases"),
-        ({"m": []}, {}, "'m' has \\[\\]; give a list"),
+        ({"m": [5]}, {}, "over: m=5, and the release has 4 data sets"),
+        ({"m": []}, {}, "'m' has \\[\\]; give a dict of label"),
         ({"radius": [0.1]}, {}, "over\\['radius'\\]=\\[0.1\\]; give a dict"),
         ({"known": [["age"]]}, {}, "names 'age', which is no key"),
         ({"strategy": ["always"]}, {"strategy": "always"}, "in over and beside it"),
         ({"radius": {"age": [0.1]}}, {}, "radius names 'age', which is no key"),
         ({"m": [1]}, {"radius": {"pya": 0.1}}, "radius names 'pya', which is no key"),
-        ({"closed": True}, {"radius": {"pay": 0.1}}, "'closed' has True; give a list"),
+        ({"closed": True}, {"radius": {"pay": 0.1}}, "'closed' has True; give a dict of label"),
     ],
 )
 def test_what_cannot_be_swept_is_said(files, over, options, message):

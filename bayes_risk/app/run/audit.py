@@ -20,10 +20,11 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk._core.arguments import taken
 from bayes_risk._core.checkpoint import rehearsal, within
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
-from bayes_risk._core.progress import Progress
+from bayes_risk._core.progress import Progress, no_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk.app.study.declare import (
     AUDITS,
@@ -50,8 +51,8 @@ from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.provenance import Provenance, data_hash
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
+from bayes_risk.studies.attribute_settings import audit_of, swept
 from bayes_risk.studies.bounds import InherentBounds
-from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
 from bayes_risk.utilities.context_result import ContextMeasures
 
 Work = dict[str, int]  # sizes, by name
@@ -448,12 +449,12 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
     options = sweep_options(study, fit, release)
     over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
     factors = swept(fit, release, over, base, options)
-    named_priors = factors.axes.get("prior", [("", options.get("prior") or "uniform")])
+    named_priors = factors.grid.axes.get("prior", [("", options.get("prior") or "uniform")])
     every = br.MixedPrior([(1.0, prior) for _, prior in named_priors])
     found: dict[Any, Work] = {}
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)
-        m = factors.value("m", setting) if "m" in setting else release.m
+        m = factors.grid.value("m", setting) if "m" in setting else release.m
         with rehearsal() as begun:
             br.attribute_evidence(fit, shown.first(m), search_prior=every, **how)
         found[tuple(pair for pair in setting.items() if pair[0] != "m")] = work_of(

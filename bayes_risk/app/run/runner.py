@@ -23,7 +23,7 @@ from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
-from bayes_risk._core.progress import Asked, Overall, Progress, in_part, shows_progress
+from bayes_risk._core.progress import Asked, Overall, Progress, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import (
     SHOWN,
@@ -42,7 +42,6 @@ from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
-from bayes_risk.studies.grid import no_progress
 
 from . import audit
 from .audit import Tried, Work, result_of, stages_of

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import TypeAdapter
 
 import bayes_risk as br
+from bayes_risk._core.arguments import taken
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_value
@@ -25,8 +26,8 @@ from bayes_risk.release.alike import codes_as_in, read_like
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
+from bayes_risk.studies.attribute_settings import SHARES
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
-from bayes_risk.studies.grid import SHARES, taken
 
 from .sections import DataSection, made_guesses
 from .signatures import ModelSection, functions_in, made

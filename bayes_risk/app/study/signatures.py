@@ -31,11 +31,11 @@ from pydantic import (
 
 import bayes_risk as br
 from bayes_risk import models
+from bayes_risk._core.arguments import taken
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
-from bayes_risk.studies.grid import taken
 
 from .keys import (
     FileFunction,
