@@ -16,17 +16,20 @@ from .table import in_days
 from .variables import FEW, are_whole, check_cells, holds_text, is_numeric
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
+MANY_RUNS = 50  # of equal numbers in order, from which they name groups of rows
 LONG = 60  # levels of a category, above which most have few records
 NAMES_RECORDS = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|identifier|serial|record|case|row|index|key|uuid)([\W_]|$)"
     r"|[a-z](ID|Id|Nr)$|^unnamed: 0$|^(case|person|house|pers|hh|p|h)?id(p|no|pers|hous)?$|^$"
     r"|^(pers|hh|p|h)nr$|^serialno$|^pernum$|^nquest$|^nomem_encr$"  # of well-known surveys
+    r"|^([dhrp]b|[rp]x)030$"  # of EU-SILC
 )
 DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}([ T]\d.*)?$"
 MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, -9999)
 
 
-ROW_NUMBERS = "it numbers the rows"
+ROW_NUMBERS, BY_NAME = "it numbers the rows", "an identifier by its name"
+BY_RUNS = "an identifier: rows in runs of equal numbers"
 
 
 def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
@@ -47,8 +50,15 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
     if distinct == n and (named or int(column.max()) - int(column.min()) == n - 1):
         return "another value for each record"
     if named and whole and distinct > max(FEW, n // 20):
-        return f"by its name, {distinct:,} numbers that name something"
+        return f"{BY_NAME} ({distinct:,} values)"
     return ""
+
+
+def _number_runs(column: pd.Series) -> bool:
+    """Whether whole numbers stand in runs of few rows: those of households, plants or clusters."""
+    runs = column.nunique()
+    dense = float(column.max()) - float(column.min()) < 2 * runs
+    return bool(column.is_monotonic_increasing and dense and len(column) > 1.2 * runs)
 
 
 def names_records(name: str) -> bool:
@@ -114,6 +124,8 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("days", "whole numbers such as 20010203 are dates: numbers of days", absent)
     if why := why_identifier(column, name):
         return Kind("label" if distinct == n else "out", why, absent)
+    if whole and distinct > max(MANY_RUNS, n // 10) and not absent and _number_runs(column):
+        return Kind("out", f"{BY_RUNS} ({distinct:,} values)")
     if number and distinct > FEW:
         return _number(values, absent, whole)
     most = max(min(LONG, n // 5), 2)

@@ -1,8 +1,7 @@
 """The first study of a table: what its columns are taken for, and a study file that runs."""
 
-import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,13 +15,15 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result
-from bayes_risk.data.columns import kinds_of
+from bayes_risk.data.columns import BY_NAME, BY_RUNS, kinds_of
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
+
+from .column_roles import is_design, is_key, is_sensitive, is_weight, like_ages
 
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
@@ -33,15 +34,7 @@ WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
 HUGE = 1e150  # larger numbers have no square
 STEPS = 15  # of a radius, over nearly all values
 LEAST = 10  # records without which a radius is the same
-KEYS = (
-    r"sex|gender|geschlecht|sexe|age|agep|alter|birth|geburt|region|regi[oó]n|state|county|district|"
-    r"place|puma|urban|rural|marital|marst|msp|mar|married|race|rac1p|ethnic|hisp|hispanic|nation|"
-    r"citizen|educ?|education|occup|occupation|job|profession|household|hhsize|npf|children"
-)
-SENSITIVE = (
-    r"income|incom|pincp|inc|wage|salary|earn|pay|pinc|expend|expenditure|debt|tax|wealth|amount|price|"
-    r"value|health|disab|illness|disease|depress|drug|crime|alc|religio|affairs|party|vote|class"
-)
+MATCHED = 0.05  # expected share of correct matches that a first study accepts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -53,6 +46,7 @@ class FirstStudy(Result):
     columns: pd.DataFrame
     n: int  # records
     said: tuple[str, ...] = ()  # while the file was read
+    notes: tuple[str, ...] = ()  # what to think of before the first run
 
     def summary(self) -> pd.DataFrame:
         """What each column is taken for, and why."""
@@ -65,7 +59,8 @@ class FirstStudy(Result):
 
     def __repr__(self) -> str:
         rows = {str(c): (what, why) for c, what, why in self.columns.itertuples()}
-        return "\n".join([*self.said, self.sentence(), *(f"  {x}" for x in _aligned(rows))])
+        columns = (f"  {x}" for x in _aligned(rows))
+        return "\n".join([*self.said, self.sentence(), *columns, *self.notes])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the study file; an existing file is an error."""
@@ -82,7 +77,9 @@ def study_of(
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
 
     It is a beginning that runs to a verdict in about a minute, not advice: columns are judged by
-    their values and English names, most are left out of a wide table, few targets are audited.
+    their values, and by names in several languages; amounts, dates and survey weights are
+    synthesised or left out, never kept; most columns of a wide table are left out, few targets
+    audited.
 
     Parameters
     ----------
@@ -166,6 +163,10 @@ class _Draft:
                 self.kinds[c] = k._replace(
                     taken="out", why=f"{k.why}, and empty ones: make them one"
                 )
+            elif k.taken in ("number", "codes") and is_weight(c, self.kinds):
+                self.kinds[c] = k._replace(taken="out", why=f"{k.why}: {WEIGHT}")
+            elif is_design(c):
+                self.kinds[c] = k._replace(taken="out", why=f"{k.why}: {DESIGN}")
         kinds, found = self.kinds, dialect._asdict()
         self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]
@@ -181,29 +182,65 @@ class _Draft:
         self.told = {c: x[x.notna() & (x != kinds[c].code)].astype(float) for c, x in told.items()}
         self._choose()
         self.missing = any(kinds[c].missing for c in self.used)
+        self.notes = [*self._uniques(df), *self._households()]
         self.model = self._model()
 
     def _choose(self) -> None:
-        """Keys, and what is synthesised: one number or two, and categories of few levels."""
+        """Keys, and what is synthesised: one amount or two, and categories of few levels.
+
+        Only categories are kept beside them: amounts and dates that are not synthesised are left
+        out, for as they are they identify records.
+        """
         groups = [c for c in self.used if c not in self.numbers]
-        keys = [c for c in self.used if _named(KEYS, c) and not _named(SENSITIVE, c)]
-        keys = keys[:MOST_KEYS] if len(keys) < len(self.used) else keys[: len(self.used) // 2]
-        keys = keys or [c for c in groups if not _named(SENSITIVE, c)][:2] or self.used[:1]
+        years = {c: like_ages(self.told[c]) for c in self.numbers if not is_sensitive(c)}
+        named = [c for c in self.used if is_key(c)]
+        named = named or [c for c in groups if not is_sensitive(c)][:2]
+        known = [c for c in self.used if c in named or years.get(c) and c not in self.days]
+        keys = known[:MOST_KEYS] if len(known) < len(self.used) else known[: len(self.used) // 2]
+        keys = keys or self.used[:1]
         if set(keys) == set(self.used):
             keys = keys[:-1]
         rest = [c for c in self.used if c not in keys]
-        rest.sort(key=lambda c: not _named(SENSITIVE, c))
-        numbers = [c for c in rest if c in self.numbers]
+        rest.sort(key=lambda c: not is_sensitive(c))
+        numbers = [c for c in rest if c in self.numbers and c not in self.days and c not in known]
         others = [c for c in rest if c in groups and len(self.kinds[c].levels) <= FEW]
-        few = numbers[: 1 if others else 2]
+        few = numbers[: 1 if others and sum(map(is_sensitive, numbers)) < 2 else 2]
         made = [*few, *others[: MOST_SYNTHESIZED - len(few)]]
-        self.made = made or [rest[0]]
-        self.keys = keys
-        kept = {*keys, *self.made}
-        others = [c for c in self.used if c not in kept]
-        self.later = others[max(MOST_COLUMNS - len(kept), 0) :]
+        self.made, self.keys = made or [rest[0]], keys
+        chosen = {*keys, *self.made}
+        kept = [c for c in self.used if c not in chosen and c in groups]
+        kept = kept[: max(MOST_COLUMNS - len(chosen), 0)]
+        self.later = [c for c in self.used if c not in chosen and c not in kept]
+        for c in keys:
+            if years.get(c) and not is_key(c):
+                self.kinds[c] = self.kinds[c]._replace(why=f"{self.kinds[c].why}: {years[c]}")
         for those in (self.used, self.numbers, self.days):
             those[:] = [c for c in those if c not in self.later]
+
+    def _uniques(self, df: pd.DataFrame) -> Iterator[str]:
+        """What the keys alone show, if it is more than is allowed, and which bands would do."""
+        keys = df[self.keys].astype(object)
+        if (alone := _unique_share(keys)) <= MATCHED:
+            return
+        yield (
+            f"Keys: {alone:.1%} of the records are unique in {', '.join(self.keys)}, which are "
+            f"released unchanged; a match of {MATCHED:.0%} is allowed. Make the keys coarser in "
+            "the file."
+        )
+        ages = [c for c in self.keys if c in self.numbers and c not in self.days]
+        for width in (5, 10, 20) if ages else ():
+            banded = keys.assign(**{c: df[c] // width for c in ages})
+            if (share := _unique_share(banded)) <= MATCHED or width == 20:
+                yield f"{', '.join(ages)} in bands of {width}: {share:.1%} are unique."
+                return
+
+    def _households(self) -> Iterator[str]:
+        for name, kind in self.kinds.items():
+            if kind.taken == "out" and kind.why.startswith((BY_NAME, BY_RUNS)):
+                yield (
+                    f"Groups: {name} names groups of records. Members of a group are treated as "
+                    "independent (docs/limits.md)."
+                )
 
     def _model(self) -> str:
         if not self.numbers:
@@ -246,7 +283,8 @@ class _Draft:
             | {c: '"levels"' for c in self.made if trees and c not in steps},
             radii={c: f"{{ absolute = {step:.12g} }}" for c, step in steps.items()},
         )
-        return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said))
+        notes = tuple(self.notes)
+        return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said), notes=notes)
 
     def _taken(self, name: str) -> tuple[str, str]:
         kind = self.kinds[name]
@@ -257,10 +295,17 @@ class _Draft:
         if kind.taken == "out":
             return "left out", why
         if name in self.later:
-            return "left out", f"{why}: for later, so that the first run is short"
-        return "key" if name in self.keys else "synthesised" if name in self.made else "kept", why
+            category = kind.taken in ("category", "codes")
+            return "left out", f"{why}: {LATER if category else AS_IS}"
+        if name in self.made:
+            return "synthesised", why
+        return "key" if name in self.keys else "kept", f"{why}; released unchanged"
 
 
+WEIGHT = "a survey weight, by its name: it identifies records, and each counts once here"
+LATER = "for later, so that the first run is short"
+DESIGN = "a stratum or cluster of the sample, by its name"
+AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"
 WHY = {
     "DPMPM": "latent classes: all columns are categories",
     "Mixture": "latent classes of categories and numbers, which may be missing",
@@ -273,10 +318,9 @@ def _aligned(rows: Mapping[str, tuple[str, str]]) -> list[str]:
     return [f"{visible(c):<{wide}}  {what:<11}  {why}" for c, (what, why) in rows.items()]
 
 
-def _named(words: str, name: str) -> bool:
-    """Whether a word of a column's name is one of those."""
-    parts = re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
-    return any(re.fullmatch(words, part) for part in [*parts, name.lower()])
+def _unique_share(keys: pd.DataFrame) -> float:
+    """Share of the records that are alone with their keys."""
+    return float((keys.groupby(list(keys), dropna=False).size() == 1).sum() / len(keys))
 
 
 def _family(x: pd.Series) -> str:

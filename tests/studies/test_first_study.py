@@ -42,13 +42,13 @@ def people(n=N):
 
 TAKEN = {
     "person id": ("label", "another value for each record"),
-    "sex": ("key", "2 levels"),
-    "age": ("key", "different whole numbers"),
-    "región": ("key", "3 levels"),
+    "sex": ("key", "2 levels; released unchanged"),
+    "age": ("key", "different whole numbers; released unchanged"),
+    "región": ("key", "3 levels; released unchanged"),
     "class": ("synthesised", "5 different numbers: codes of categories"),
     "owner": ("synthesised", "2 levels"),
     "job": ("left out", "100 levels, of most of which there are few records"),
-    "interview date": ("kept", "dates: numbers of days"),
+    "interview date": ("left out", "dates: numbers of days: unchanged it identifies records"),
     "income": ("synthesised", "different whole numbers; missing for"),
     "wave": ("left out", "all records have one value"),
 }
@@ -60,9 +60,74 @@ def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
     assert columns["taken for"].to_dict() == {c: taken for c, (taken, _) in TAKEN.items()}
     assert [c for c, (_, why) in TAKEN.items() if why not in columns.loc[c, "why"]] == []
     assert all(c in repr(found) and c in found.text for c in TAKEN)
-    assert found.sentence().startswith(
-        "120 records: 1 label, 3 key, 3 synthesised, 2 left out, 1 kept"
-    )
+    assert found.sentence().startswith("120 records: 1 label, 3 key, 3 synthesised, 3 left out")
+
+
+HEADERS = {  # sex, age, region, income and survey weight
+    "English": ("gender", "age", "state", "hh_income", "person_weight"),
+    "French": ("sexe", "âge", "région", "revenu", "pondération"),
+    "German": ("Geschlecht", "Alter", "Bundesland", "Haushaltsnettoeinkommen", "Gewicht"),
+    "Spanish": ("sexo", "edad", "provincia", "ingresos", "factor de expansión"),
+    "Italian": ("sesso", "età", "regione", "reddito", "peso"),
+    "Portuguese": ("sexo", "idade", "região", "rendimento", "ponderador"),
+    "Dutch": ("geslacht", "leeftijd", "provincie", "inkomen", "gewicht"),
+    "Polish": ("płeć", "wiek", "województwo", "dochód", "waga"),
+    "Japanese": ("性別", "年齢", "都道府県", "年収", "ウェイト"),
+    "EU-SILC": ("RB090", "RX020", "DB040", "PY010G", "RB050"),
+    "unknown": ("Q1", "Q2", "Q3", "Q4", None),
+}
+
+
+@pytest.mark.parametrize("language", HEADERS)
+def test_no_amount_is_released_unchanged_whatever_the_language_of_its_name(language):
+    sex, age, region, income, weight = HEADERS[language]
+    rng = np.random.default_rng(4)
+    df = people()[["person id", "sex", "age", "región", "income"]]
+    df = df.assign(owner=people()["owner"], rent=np.round(rng.gamma(3, 200, N)))
+    names = {"sex": sex, "age": age, "región": region, "income": income}
+    df = df.rename(columns=names)
+    if weight is not None:
+        df[weight] = np.round(rng.gamma(4, 200, N), 2)
+    taken = br.study_of(df).columns["taken for"]
+    assert taken[[sex, age, region]].tolist() == ["key"] * 3
+    assert taken[income] == "synthesised" and taken["rent"] in ("synthesised", "left out")
+    assert weight is None or taken[weight] == "left out"
+
+
+def test_weights_of_bodies_and_designs_of_samples_are_told_from_survey_weights():
+    rng = np.random.default_rng(6)
+    df = people()[["sex", "owner"]].assign(weight=rng.integers(45, 110, N), psu=np.arange(N) % 30)
+    why = br.study_of(df).columns["why"]
+    assert "a survey weight, by its name" in why["weight"]
+    assert "a stratum or cluster of the sample" in why["psu"]
+    why = br.study_of(df.assign(height=rng.integers(150, 200, N))).columns["why"]
+    assert "survey weight" not in why["weight"]
+
+
+def test_amounts_that_are_not_synthesised_are_left_out():
+    rng = np.random.default_rng(5)
+    amounts = {f"x{j}": np.round(rng.gamma(2, 500, N), 1) for j in range(6)}
+    taken = br.study_of(people()[["sex", "owner"]].assign(**amounts)).columns["taken for"]
+    assert set(taken[list(amounts)]) == {"synthesised", "left out"}
+
+
+def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
+    df = people(2_000).assign(household_id=np.arange(2_000) // 2)
+    df["wave"] = df["sex"]
+    found = br.study_of(df)
+    keys = df[["sex", "age", "región"]]
+    alone = (~keys.duplicated(keep=False)).mean()
+    assert found.notes[0].startswith("Groups: household_id") and alone < 0.05
+    df["región"] = df["región"] + (df["job"].str[-1])
+    found = br.study_of(df)
+    keys = df[["sex", "age", "región"]]
+    alone = (~keys.duplicated(keep=False)).mean()
+    assert f"Keys: {alone:.1%} of the records are unique in sex, age, región" in found.notes[0]
+    banded = (~keys.assign(age=df["age"] // 10).duplicated(keep=False)).mean()
+    narrow = (~keys.assign(age=df["age"] // 5).duplicated(keep=False)).mean()
+    assert narrow > 0.05 > banded
+    assert found.notes[1] == f"age in bands of 10: {banded:.1%} are unique."
+    assert found.notes[1] in found.text and found.notes[1] in repr(found)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +139,8 @@ def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
         (pd.Series(np.arange(40) * 7 + 5, name="income"), "number"),
         (pd.Series(np.repeat(np.arange(30), 2), name="plant_id"), "out"),
         (pd.Series(np.repeat(np.arange(30), 2), name="width"), "number"),
+        (pd.Series(np.repeat(np.arange(400), 2), name="household"), "out"),
+        (pd.Series(np.repeat(np.arange(400), 2)[::-1], name="household"), "number"),
         (pd.Series(np.linspace(0, 1, 40), name="id"), "number"),
         (pd.Series([None] * 40, name="x", dtype=object), "out"),
         (pd.Series([1.5, 2.5] * 20, name="x"), "codes"),
