@@ -394,6 +394,7 @@ def _near(known: Array, values: Array, within: Array) -> Flags:
     return np.asarray(np.abs(known[place] - values) <= within)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # ratios of numbers to some near 0
 def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
     """Whether most of some numbers are one multiple of known ones, as they are or from the middle.
 
@@ -416,6 +417,7 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
         gaps = np.diff(y[len(y) // 4 : 3 * len(y) // 4 + 1])
         gaps = gaps[:: len(gaps) // SAMPLE + 1]
         factors = np.unique(far[1][:, None] / far[0][None, :])
+        factors = factors[np.isfinite(factors)]
         for factor in factors if moved else factors[np.abs(factors - 1) > 0.01]:
             half = (1 + middle) * (step + abs(factor) * own_step) / 2  # of these, and of the factor
             within = half * (1 + np.abs(some) / np.abs(z).max()) + 1e-5 * np.abs(some)

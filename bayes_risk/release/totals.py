@@ -31,10 +31,11 @@ DECIMALS, HEAPED = 6, 0.5  # of units; share of differences that are multiples o
 LEAST = 5  # records that differ, below which nothing is said of their sum
 GROUPS, RARE = 3, 0.1  # of a column whose groups are compared; share of those that may be alike
 KNOWN = 0.5  # share of the others with a value above which it is no news
-FORMS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-    "sum": (lambda x: x, np.ones_like),
-    "sum of squares": (np.square, lambda x: 2 * x),
-    "sum of logs": (np.log, lambda x: 1 / x),
+# what is added up, and by how much a unit changes it
+FORMS: dict[str, tuple[Callable[[Array], Array], Callable[[Array, float], Array]]] = {
+    "sum": (lambda x: x, lambda x, unit: np.full_like(x, unit)),
+    "sum of squares": (np.square, lambda x, unit: 2 * np.abs(x) * unit),
+    "sum of logs": (np.log, lambda x, unit: unit / x),
 }
 
 
@@ -163,7 +164,7 @@ def _sums(
     n, N = (np.bincount(c[t], minlength=size) for c, t in zip(cells, there, strict=True))
     at = _partner((y, z), cells, own)
     unit = _unit(np.concatenate([y[there[0]], z[there[1]]]))
-    for form, (f, slope) in FORMS.items():
+    for form, (f, change) in FORMS.items():
         if form == "sum of logs" and not (np.nanmin(y) > 0 and np.nanmin(z) > 0):
             continue
         a, b = np.zeros(len(y)), np.zeros(len(z))
@@ -184,7 +185,7 @@ def _sums(
         apart = np.abs(np.bincount(cells[0], a, size) - scale * np.bincount(cells[1], b, size))
         much = np.bincount(cells[0], np.abs(a), size)
         weight = 1.0 if times is None else np.abs(times[1])
-        error = np.where(there[1], weight * np.abs(slope(np.where(there[1], z, 1.0))), 0.0) * unit
+        error = np.where(there[1], weight * change(np.where(there[1], z, 1.0), unit), 0.0)
         rounded = 2 * scale * np.sqrt(np.bincount(cells[1], error**2, size) / 6)
         limits = [rounded if unit else SAME * much]
         if unit and form == "sum" and times is None:
@@ -229,7 +230,8 @@ def _unit(values: Array) -> float:
     """The unit of which all numbers are multiples; 0: none of up to six decimals."""
     for k in range(DECIMALS + 1):
         scaled = values * 10.0**k
-        if (np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), 1)).all():
+        least = min(1.0, float(np.abs(scaled).max(initial=0.0)))  # all may be near 0
+        if (np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), least)).all():
             return 10.0**-k
     return 0.0
 

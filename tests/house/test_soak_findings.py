@@ -299,3 +299,36 @@ def test_text_of_parquet_that_is_not_utf8_is_refused_when_it_is_read(kept_as, tm
     pq.write_table(pa.table({"x": column}), path)
     with pytest.raises(br.InputError, match="column 'x' of .* text that is not UTF-8"):
         br.read_table(path)
+
+
+def test_counts_of_numbers_near_zero_without_a_warning():
+    """One over a number, and ratios of numbers to it, overflowed."""
+    rng = np.random.default_rng(2)
+    near = 1e-309 * (1 + rng.random(60))
+    df = pd.DataFrame({"g": list("abc") * 20, "x": near, "y": 1e-310 * rng.normal(size=60)})
+    other = df.assign(x=near[::-1], y=1e-309 * rng.normal(size=60))
+    other.loc[3, "y"] = 0.5
+    keys = {"known": ["g"], "synthesized": ["x", "y"]}
+    found = br.identification_risk(df, [other], **keys)
+    assert found.exposure.m == 1
+
+
+def test_a_release_of_few_donors_has_one_risk_whatever_the_order_of_the_columns():
+    """Of predictors that add up, one is left out: which one rested on their order."""
+    df = pd.DataFrame(
+        {
+            "a": list("mmnn"),
+            "b": list("nnnm"),
+            "c": list("mmnn"),
+            "d": list("mnop") * 1,
+            "e": [-1, 6, 4, 7],
+            "f": [0.125, -0.132, 0.640, 0.104],
+        }
+    )
+    model, how = br.models.PMM(["f"], identifying=["b"], threshold=1), {"random_seed": 1}
+    release = model.fit(df).synthesize(m=3, random_seed=2)
+    guesses = {"f": br.Grid(additive=0.3, n=5)}
+    risk = br.attribute_risk(model.fit(df), release, guesses=guesses, **how)
+    for order in (["f", "e", "d", "c", "b", "a"], ["d", "c", "f", "e", "a", "b"]):
+        again = br.attribute_risk(model.fit(df[order]), release, guesses=guesses, **how)
+        assert np.allclose(again.records["probability"], risk.records["probability"], rtol=1e-9)

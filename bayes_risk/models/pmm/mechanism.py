@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.linalg import qr
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
@@ -54,7 +53,11 @@ class Design:
     def from_rows(
         cls, codes: Codes, variables: Sequence[Variable | Number], predictors: Sequence[int]
     ) -> "Design":
-        """Columns that are no sum of others, found on the kept records."""
+        """Columns that are no sum of others, found on the kept records.
+
+        Of several that add up to another one the last by name is left out, whatever their order in
+        the table: predictions beyond the kept records depend on it.
+        """
         columns: list[tuple[int, float | None]] = []
         for j in predictors:
             if isinstance(variables[j], Number):
@@ -66,16 +69,30 @@ class Design:
         spread = raw.std(axis=0)
         centre = np.where(number, raw.mean(axis=0), 0.0)
         scale = np.where(number & (spread > 0), spread, 1.0)
-        x, kept = (raw - centre) / scale, []
-        if columns:
-            _, r, pivot = qr(x - x.mean(axis=0), mode="economic", pivoting=True)
-            size = np.abs(np.diag(r))
-            kept = sorted(pivot[: int((size > 1e-9 * max(size[0], 1.0)).sum())].tolist())
+        x = (raw - centre) / scale
+        by_name = sorted(
+            range(len(columns)), key=lambda c: (str(variables[columns[c][0]].name), columns[c])
+        )
+        kept = _independent(x - x.mean(axis=0), by_name)
         return cls(tuple(columns[c] for c in kept), centre[kept], scale[kept])
 
     def __call__(self, codes: Codes) -> Array:
         """Columns of other rows, shape (R, c)."""
         return (_raw(codes, self.columns) - self.centre) / self.scale
+
+
+def _independent(x: Array, order: Sequence[int]) -> list[int]:
+    """Columns that are no sum of those before them in an order."""
+    basis: Array = np.empty((len(x), 0))
+    largest, kept = max(float(np.linalg.norm(x, axis=0).max(initial=0.0)), 1.0), list[int]()
+    for c in order:
+        rest = x[:, c]
+        for _ in range(2):  # once more, for what rounding left
+            rest = rest - basis @ (basis.T @ rest)
+        if (size := float(np.linalg.norm(rest))) > 1e-9 * largest:
+            basis = np.column_stack([basis, rest / size])
+            kept.append(c)
+    return sorted(kept)
 
 
 def _raw(codes: Codes, columns: Sequence[tuple[int, float | None]]) -> Array:
