@@ -31,16 +31,16 @@ SEED = int(os.environ.get("SOAK_SEED", "0"))
 SHARE = float(os.environ.get("SOAK", "1"))
 BLOCKS = 8  # of examples, so that workers share them
 EXACT = 1e-9
-MANY = {  # examples of a block: about 20 minutes in all on two cores
-    "DPMPM": 30,
-    "CART": 200,
-    "Forest": 120,
-    "PMM": 260,
-    "Regression": 110,
-    "PoissonMixture": 28,
+MANY = {  # examples of a block
+    "DPMPM": 20,
+    "CART": 120,
+    "Forest": 50,
+    "PMM": 420,
+    "Regression": 100,
+    "PoissonMixture": 20,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 600, "PMM": 600, "Regression": 200, "One class": 25}
+ORDERED = {"CART": 600, "PMM": 1_000, "Regression": 200, "One class": 25}
 NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 200, "Regression": 60, "PoissonMixture": 15}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
@@ -203,7 +203,7 @@ def test_a_few_damaged_working_folders(what, tmp_path, tally):
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("what", "model", "folders"),
-    [("audit", "trees", 120), ("audit", "classes", 120), ("compare", "trees", 60)],
+    [("audit", "trees", 40), ("audit", "classes", 40), ("compare", "trees", 20)],
 )
 def test_damaged_working_folders(what, model, folders, tmp_path, tally):
     first = 10**6 * SEED + 100
