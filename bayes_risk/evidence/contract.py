@@ -408,19 +408,23 @@ class Grown(Protocol):
 Compute = Callable[..., Simulated]
 # Methods that give the evidence, and what they call where the model does not compute it itself
 EVIDENCE: Mapping[str, type | None] = {
-    **dict.fromkeys(("exact", "monte-carlo", "weaker")),
-    **dict.fromkeys(("predictive", "refit", "independent-releases"), Sampled),
-    "imputed": Imputing,
+    "exact": None,
+    "monte-carlo": None,
+    "weaker": None,  # of competing businesses
+    "predictive": Sampled,
+    "refit": Sampled,
     "importance": Importance,
+    "independent-releases": Sampled,  # several, of an intruder who does not know all records
+    "imputed": Imputing,  # the same
 }
-# What else a fit may offer, and by which protocol
+# What else a fit may offer
 FURTHER: Mapping[str, type] = {
-    "knowing": Partial,
-    "log-prior": Predicting,
-    "factors": Factored,
-    "full-table": Tabulated,
-    "reweighting": Reweighted,
-    "trees": Grown,
+    "knowing": Partial,  # for every intruder who does not know all records
+    "log-prior": Predicting,  # the predictive prior without draws
+    "factors": Factored,  # which column gives most away
+    "full-table": Tabulated,  # `full_table_risk` and `likeliest`
+    "reweighting": Reweighted,  # other hyper-priors without a new fit
+    "trees": Grown,  # values that no leaf holds
 }
 
 
