@@ -17,7 +17,7 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -40,6 +40,8 @@ OWN = "bayes_risk."  # whose dataclasses are kept
 # --- where a run is ---------------------------------------------------------------------------
 
 Place = tuple[str, ...]  # names, from the run down to the stage
+Key = tuple[Hashable, ...]
+Memory = dict[Key, Any]  # work by its key
 _store: ContextVar["Store | None"] = ContextVar("store", default=None)
 _place: ContextVar[Place] = ContextVar("place")
 _rehearsal: ContextVar[dict[str, Any] | None] = ContextVar("rehearsal", default=None)
@@ -93,16 +95,26 @@ def within(name: str) -> Iterator[None]:
 
 
 class Stage(Generic[T]):
-    """A stage that is found or computed when it is first asked for, under the name it has here.
+    """Work that is found or computed when it is first asked for, and kept.
 
-    What is no array, number, text, or tuple, list, dict or dataclass of these is not kept; stages
-    within it are.
+    On disk under the name it has here; without a name, stages within it alone. What is no array,
+    number, text, or tuple, list, dict or dataclass of these is not kept there. In a ``memory`` that
+    several calls share, under a ``key`` of all that it depends on.
     """
 
-    def __init__(self, name: str, compute: Callable[[], T]) -> None:
+    def __init__(
+        self,
+        name: str,
+        compute: Callable[[], T],
+        *,
+        key: Key = (),
+        memory: Memory | None = None,
+    ) -> None:
         store = _open()
-        self._path = None if store is None else store.below(_place.get(), name)
+        self._path = None if store is None or not name else store.below(_place.get(), name)
         self._compute: Callable[[], T] | None = compute
+        self._memory = memory
+        self.key = key
         self._value: T
 
     def __call__(self) -> T:
@@ -114,14 +126,22 @@ class Stage(Generic[T]):
     def _found(self, compute: Callable[[], T]) -> T:
         store, path = _open(), self._path
         if store is None or path is None:
-            return compute()
+            return self._remembered(compute)
         with set_to(_place, path):
             try:
                 value: T = store.get(path)
             except KeyError:
-                value = store.put(path, compute())
+                value = store.put(path, self._remembered(compute))
             check_memory()
         return value
+
+    def _remembered(self, compute: Callable[[], T]) -> T:
+        if self._memory is None:
+            return compute()
+        if self.key not in self._memory:
+            self._memory[self.key] = compute()
+        found: T = self._memory[self.key]
+        return found
 
 
 def stage(name: str, compute: Callable[[], T]) -> T:

@@ -20,7 +20,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.base_result import Table, value
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Capabilities, Targets
+from .contract import Capabilities, Factored, Targets
 
 SEARCHED = "the guesses were searched where all the evidence together leads"
 FIRST = "of the first releases it is not kept"
@@ -44,8 +44,9 @@ def factors_of(
     """As `Factored.factors`; of other fits a phrase, why there are none."""
     if len(release.synthesized) == 1:
         return "one column was synthesised, and all the evidence is its"
-    if can.factored is not None:
-        return can.factored.factors(evidence, release, targets)
+    factored: Factored | None = can.fit_for("factors")
+    if factored is not None:
+        return factored.factors(evidence, release, targets)
     fits = f"it would take {len(release.by_draw)} more fits to leave one out"
     return f"this evidence has no factor for each column, and {fits}"
 

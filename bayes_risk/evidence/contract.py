@@ -4,13 +4,16 @@ A *declaration* (say ``DPMPM``) has ``fit(df)``, whose arguments a study file gi
 that takes ``sample=False``, a study asks of a fit with starting points in place of draws what the
 model offers. ``synthesizes(columns)`` names the columns that a release replaces unless some are
 named, and methods ``from_...`` make a fit of what comes from elsewhere. A *Fit* synthesises, and
-says in one record of `Capabilities` what it offers for a release and an intruder, and by which of
-the protocols below; a *posterior*, whatever data it is conditioned on, hands out the *predictive*
-of targets and guesses.
+lists in `Capabilities` the methods that it offers for a release and an intruder: `EVIDENCE` and
+`FURTHER` name them, each with the protocol that it takes. A model that computes its evidence itself
+needs `Fit` and `ClosedForm`; one with draws of its parameters `Fit`, `Sampled`, `Posterior` and
+`Predictive`. A *posterior*, whatever data it is conditioned on, hands out the *predictive* of
+targets and guesses.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -243,7 +246,7 @@ class Fit(Conditioned, Protocol):
 
 
 class ClosedForm(Protocol):
-    """A fit that computes evidence itself."""
+    """A fit that computes evidence itself, by one method or several."""
 
     def closed_form(
         self,
@@ -257,7 +260,7 @@ class ClosedForm(Protocol):
         """log p(Z^(l) | y*, A) + constant, (m, G, U), of the m draws ``release.by_draw``."""
 
 
-class Sampled(Protocol):
+class Sampled(Conditioned, Protocol):
     """A fit with draws of Theta, from which the engine computes evidence."""
 
     def informed(self, release: EncodedRelease) -> Posterior:
@@ -292,38 +295,15 @@ class Importance(Protocol):
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
 
 
-class Led(Fit, Sampled, Importance, Protocol):
-    """A fit whose chains settle in modes, of which a release chooses one."""
-
-    def led(self, release: EncodedRelease, **how: Unpack[How]) -> "Led":
-        """The same fit with short chains, each led by the release from a cold start of its own.
-
-        The last ``made`` begin at draws of the fit beside those that made the release.
-        """
-
-    @property
-    def made(self) -> int:
-        """How many of the chains do."""
-
-    @property
-    def led_chains(self) -> int:
-        """How many of these are carried on, at most."""
+class Strategy(Protocol):
+    """How the chains of an audit begin and go on, where a model has an order of its own."""
 
     @property
     def n_chains(self) -> int:
-        """Number C of chains, of equal length, one after another."""
+        """Number of chains that an audit begins with, at most."""
 
-    def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        """Log p of each data set given draws of each chain, some averaged over, (m, C, n)."""
-
-    def carried(self, which: Ints, release: EncodedRelease, **how: Unpack[How]) -> "Led":
-        """The same fit with as many draws as it had before, of some of these chains."""
-
-    def lengthened(self, release: EncodedRelease, rounds: int, **how: Unpack[How]) -> Posterior:
-        """p(Theta | y) in the mode, of chains so many times as long, in as many draws."""
-
-    def of_chains(self, posterior: Any, which: Ints) -> Posterior:
-        """Some of the chains of a posterior of this fit."""
+    def begin(self, fits: Any, cases: Targets) -> Any:
+        """A `bayes_risk.evidence.fits.Sampling` of the audit's `bayes_risk.evidence.fits.Fits`."""
 
 
 class Imputing(Sampled, Protocol):
@@ -343,24 +323,6 @@ class Partial(Protocol):
         release leaves as they are. Its predictives leave out targets that are ``fitted``, and have
         nothing to take out for the others.
         """
-
-
-class Weaker(Protocol):
-    """A fit with evidence for competing businesses, who know the second largest value, or two."""
-
-    def weaker(
-        self,
-        intruder: Intruder,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
-    ) -> Simulated:
-        """log p(Z^(l) | y*, A), shape (m, G, U), records that are not known integrated out."""
-
-    def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
-        """How that was computed: every approximation by name, one phrase for reports."""
 
 
 class Predicting(Protocol):
@@ -442,41 +404,103 @@ class Grown(Protocol):
         """Where trees and files disagree: a table by release and column."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Evidence that a model computes itself, as `ClosedForm.closed_form` without the method's name
+Compute = Callable[..., Simulated]
+# Methods that give the evidence, and what they call where the model does not compute it itself
+EVIDENCE: Mapping[str, type | None] = {
+    "exact": None,
+    "monte-carlo": None,
+    "weaker": None,  # of competing businesses
+    "predictive": Sampled,
+    "refit": Sampled,
+    "importance": Importance,
+    "independent-releases": Sampled,  # several, of an intruder who does not know all records
+    "imputed": Imputing,  # the same
+}
+# What else a fit may offer
+FURTHER: Mapping[str, type] = {
+    "knowing": Partial,  # for every intruder who does not know all records
+    "log-prior": Predicting,  # the predictive prior without draws
+    "factors": Factored,  # which column gives most away
+    "full-table": Tabulated,  # `full_table_risk` and `likeliest`
+    "reweighting": Reweighted,  # other hyper-priors without a new fit
+    "trees": Grown,  # values that no leaf holds
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offer:
+    """A method that a fit offers for a release and an intruder, or refuses.
+
+    Attributes
+    ----------
+    name : str
+        Of `EVIDENCE`, a method that gives the evidence; or of `FURTHER`.
+    fit : object
+        What the method calls; it keeps the protocol that stands beside the name.
+    compute : Compute, or None
+        Evidence that the model computes itself; then ``fit`` is not called.
+    in_words : str, or function of an encoded release and targets
+        How the evidence is computed, where the model has more to say than the method's name.
+    strategy : Strategy, or None
+        How the chains of the method are sampled; None: as the engine does it.
+    refusal : str
+        Why the method is not offered: a whole message, with its cure.
+    """
+
+    name: str
+    fit: Any = None
+    _: KW_ONLY
+    compute: Compute | None = None
+    in_words: str | Callable[[EncodedRelease, Targets], str] = ""
+    strategy: Strategy | None = None
+    refusal: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name not in EVIDENCE and self.name not in FURTHER:
+            raise InputError(
+                f"{self.name!r} is no method; offer one of {[*EVIDENCE]} or of {[*FURTHER]}"
+            )
+
+
+def offers(fit: Any, *names: str, computed: Iterable[str] = ()) -> list[Offer]:
+    """Methods that call the fit; and those that it computes, by its ``closed_form``."""
+    own = [Offer(name, compute=partial(fit.closed_form, name)) for name in computed]
+    return [*own, *(Offer(name, fit) for name in names)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Capabilities:
-    """What a fit offers for a release and an intruder, and why not what it does not."""
+    """What a fit offers for a release and an intruder, and why not what it refuses.
 
-    # Ways to the evidence, of those that `attribute_risk` names
-    methods: frozenset[str] = frozenset()
-    # Those of them that the model computes itself, by ``closed_form``
-    computed: frozenset[str] = frozenset()
-    # Why a method is not offered: a whole refusal
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    # Why none is
-    none_because: str = ""
-    # What the methods ask it for; ``led`` only where releases are of one mode
-    closed_form: ClosedForm | None = None
-    sampled: Sampled | None = None
-    importance: Importance | None = None
-    led: Led | None = None
-    imputing: Imputing | None = None
-    partial: Partial | None = None
-    weaker: Weaker | None = None
-    # What it expects of a record, where no draws of a base fit do
-    predicting: Predicting | None = None
-    # What else it can say: of columns, of full tables, of other hyper-priors, of files
-    factored: Factored | None = None
-    tabulated: Tabulated | None = None
-    reweighted: Reweighted | None = None
-    grown: Grown | None = None
-    # Whether the evidence holds of rows that are nobody's: fresh draws of all columns, any number
+    ``any_rows``: whether the evidence holds where rows of the release are no certain record's:
+    fresh draws of all columns, any number of them.
+    """
+
+    offers: Sequence[Offer] = ()
     any_rows: bool = False
-    # How a way is computed, where the model has more to say than its name
-    in_words: Mapping[str, str] = field(default_factory=dict)
 
-    def refused(self, why: str) -> "Capabilities":
-        """The same without any way to the evidence."""
-        return replace(self, methods=frozenset(), none_because=why)
+    @property
+    def methods(self) -> frozenset[str]:
+        """Names of the methods that give the evidence."""
+        return frozenset(offer.name for offer in self.of_evidence if not offer.refusal)
+
+    @property
+    def of_evidence(self) -> list[Offer]:
+        """Methods that give the evidence, refused ones too."""
+        return [offer for offer in self.offers if offer.name in EVIDENCE]
+
+    def __getitem__(self, name: str) -> Offer:
+        """The offer of this name, which may be a refusal."""
+        return {offer.name: offer for offer in self.offers}[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a method is offered."""
+        return any(offer.name == name and not offer.refusal for offer in self.offers)
+
+    def fit_for(self, name: str) -> Any:
+        """What the method of this name calls; None where it is not offered."""
+        return self[name].fit if name in self else None
 
 
 def check_kinds(fit: Any, release: Any) -> None:

@@ -25,7 +25,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import group_edges, group_of
 
-from .contract import Capabilities, Fit, check_kinds, drawn
+from .contract import Capabilities, Fit, Grown, Importance, check_kinds, drawn
 
 GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
 SMALLEST_SD = {"count": 1.0, "distance": 0.1, "density": 0.1}  # of the variance-stabilised measures
@@ -332,7 +332,7 @@ def _check(
     rng: np.random.Generator,
 ) -> MechanismCheck:
     simulating, choosing, scoring = rng.spawn(3)
-    grown = can.grown
+    grown: Grown | None = can.fit_for("trees")
     own_trees = grown is not None and grown.of_files
     together = own_trees or drawn(fit, release) in ("shared", "one-mode")
     size = release.m if together else 1  # files of a unit, which are not exchangeable one by one
@@ -436,7 +436,7 @@ class _Files:
         ]
         self.tables: list[list[Ints]] = []
         self.counts: list[list[int]] = []
-        self.scored = can.importance if "importance" in can.methods else None  # has a density
+        self.scored: Importance | None = can.fit_for("importance")  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
             self.scoring = np.sort(rng.permutation(fit.n_draws)[: 2 * SCORING])

@@ -1,6 +1,9 @@
-"""The ways to the evidence, each with what it takes of a fit, and which one an audit goes."""
+"""The methods that give the evidence, and which one an audit takes.
 
-from collections.abc import Callable, Sequence
+A fit offers or refuses them (`Capabilities`); a `AuditQuestion` says which of them can answer it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bayes_risk._core.errors import InputError
@@ -14,7 +17,7 @@ from .runner import Budget, EvidenceRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvidenceMethod:
-    """A way to the evidence."""
+    """A method that gives the evidence."""
 
     name: str  # As `attribute_risk` names it
     # evidence of cases by a runner, within a budget; None: only the model can compute it
@@ -22,7 +25,7 @@ class EvidenceMethod:
     how: str  # In words
     cure: str  # What to do about records that it leaves unreliable
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
-    usual: bool = True  # Whether it is taken without being asked for
+    usual: bool = True  # Whether it is taken where none is named
     by_release: bool = True  # Whether its evidence comes release by release
     balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
@@ -32,10 +35,23 @@ class EvidenceMethod:
         """For reports: name and way."""
         return f"{self.name}: {self.how}"
 
+    def described(self, problem: AuditProblem) -> str:
+        """For reports: as the model describes it for this problem, or in words of its own."""
+        words = problem.capabilities[self.name].in_words
+        if callable(words):
+            words = words(problem.release, problem.cases)
+        return words or self.in_words
+
+    def has_base(self, problem: AuditProblem) -> bool:
+        """Whether draws of a base fit give predictives."""
+        return self.based and problem.capabilities[self.name].compute is None
+
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of every case."""
-        if self.sample is None or self.name in runner.can.computed:
-            return runner.closed_form(self.name, cases)
+        compute = runner.offer.compute
+        if compute is not None:
+            return runner.computed(compute, cases, kept=self.sample is None)
+        assert self.sample is not None
         return self.sample(runner, cases, budget)
 
 
@@ -57,7 +73,7 @@ METHODS = {
         ),
         EvidenceMethod(
             name="imputed",
-            sample=EvidenceRunner.imputed,
+            sample=EvidenceRunner.until_exact,
             how="predictives before and after seeing all releases, the records that are not "
             "known imputed in the sampler",
             cure=_LONGER,
@@ -98,8 +114,7 @@ METHODS = {
         ),
         EvidenceMethod(
             name="weaker",
-            sample=EvidenceRunner.weaker,
-            how="",
+            how="records that are not known integrated out by the model",
             cure="give a fit with more draws, or more classes where all are occupied",
             min_ess=10.0,
             by_release=False,
@@ -107,49 +122,81 @@ METHODS = {
     )
 }
 RENAMED = {"product": "independent-releases", "reuse": "importance", "simulated": "monte-carlo"}
-EVIDENCE = tuple(name for name in METHODS if name != "weaker")
-USUAL = tuple(name for name in EVIDENCE if METHODS[name].usual)
+COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
+NAMES = tuple(name for name in METHODS if name not in COMPETITORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditQuestion:
+    """What an audit asks: which methods can answer it, and which problems it refuses."""
+
+    methods: Sequence[str]  # The first that the fit offers is taken
+    takes: Sequence[str] = ()  # What else the fit must offer
+    lacking: str = ""  # Why not, where a fit offers none of these: what follows its name
+    # Why a problem has no answer; or nothing
+    refusal: Callable[[AuditProblem], str] = lambda problem: ""
+
+
+ATTRIBUTES = AuditQuestion(methods=tuple(name for name in NAMES if METHODS[name].usual))
 
 
 def choose_method(
-    problem: AuditProblem, asked: str | None, ways: Sequence[str] = USUAL
+    problem: AuditProblem, evidence: str | None = None, question: AuditQuestion = ATTRIBUTES
 ) -> EvidenceMethod:
-    """The way to the evidence that was asked for, if it is offered; else the first of some."""
-    intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
+    """The method that is named, if it is offered; else the first that answers the question."""
+    can, name = problem.capabilities, type(problem.fit).__name__
+    if why := next(_refusals(problem, evidence, question), ""):
+        raise InputError(why)
+    methods: Sequence[str] = question.methods
+    if problem.intruder.is_competitor:
+        methods = COMPETITORS
+    elif evidence is not None:
+        methods = [one_of("evidence", evidence, NAMES)]
+    offered = [method for method in methods if method in can]
+    if question.lacking and not (offered and all(what in can for what in question.takes)):
+        raise InputError(f"{name} {question.lacking}")
+    if offered:
+        return METHODS[offered[0]]
+    what = f"{name} offers"
+    if evidence is not None:
+        what = f"evidence={evidence!r} is not offered by {name}; it offers"
+    raise InputError(
+        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: name "
+        "evidence that is offered, give another intruder, or synthesise other columns"
+    )
+
+
+def _refusals(
+    problem: AuditProblem, evidence: str | None, question: AuditQuestion
+) -> Iterator[str]:
+    """Why there is no method, or not that which is named; the first counts."""
+    fit, can, intruder = problem.fit, problem.capabilities, problem.intruder
+    name, others = type(fit).__name__, 'give knows_records="all-but-target"'
+    yield from filter(None, [question.refusal(problem)])
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
-        if can.weaker is None:
-            raise InputError(
-                f"{knows} is not offered by {name}; it is by models.PoissonMixture; give "
-                'knows_records="all-but-target"'
+        if not any(offer.name in COMPETITORS for offer in can.offers):
+            yield f"{knows} is not offered by {name}; it is by models.PoissonMixture; {others}"
+        if evidence is not None:
+            yield (
+                f"evidence={evidence!r} is for an intruder who knows every other record; with "
+                f"{knows} leave it out: the model computes it"
             )
-        if asked is not None:
-            raise InputError(
-                f"evidence={asked!r} is for an intruder who knows every other record; with {knows} "
-                "leave it out: the model computes it"
-            )
-        if can.none_because:
-            raise InputError(can.none_because)
-        return METHODS["weaker"]
-    if asked in RENAMED:
-        raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
-    if intruder.knows_less and problem.fit.weights is not None:
-        raise InputError(without_weights(intruder))
-    if intruder.knows_less and can.partial is None and not can.none_because:
-        raise InputError(
-            f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; give "
+    elif evidence in RENAMED:
+        yield f"evidence={evidence!r} is now called {RENAMED[evidence]!r}; give that"
+    elif intruder.knows_less and fit.weights is not None:
+        yield without_weights(intruder)
+    refused = {offer.name: offer.refusal for offer in can.of_evidence if offer.refusal}
+    if refused and not can.methods:  # the model's own refusal
+        yield next(iter(refused.values()))
+    if not (problem.release.corresponds or can.any_rows):
+        yield (
+            f"the rows of the release are not the original's records, and {name} "
+            "has no evidence for that and this intruder; it is offered by mixtures "
+            "and Marginals, and by PyMCModel, Regression and CART for "
             'knows_records="all-but-target"'
         )
-    if why := can.none_because or can.reasons.get(asked or ""):  # the model's own refusals
-        raise InputError(why)
-    wanted = ways if asked is None else [one_of("evidence", asked, EVIDENCE)]
-    for way in wanted:
-        if way in can.methods:
-            return METHODS[way]
-    what = f"{name} offers"
-    if asked is not None:
-        what = f"evidence={asked!r} is not offered by {name}; it offers"
-    raise InputError(
-        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
-        "evidence that is there, give another intruder, or synthesise other columns"
-    )
+    if intruder.knows_less and not intruder.is_competitor and "knowing" not in can:
+        yield f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; {others}"
+    if evidence in refused:
+        yield refused[evidence]

@@ -71,13 +71,6 @@ class AuditProblem:
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
         weighed = as_guesses(guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
-        if not (encoded.corresponds or capabilities.any_rows or capabilities.none_because):
-            capabilities = capabilities.refused(
-                f"the rows of the release are not the original's records, and {type(fit).__name__} "
-                "has no evidence for that and this intruder; it is offered by mixtures "
-                "and Marginals, and by PyMCModel, Regression and CART for "
-                'knows_records="all-but-target"'
-            )
         rows = rows_of(targets, encoded, intruder, choose, asked)
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None

@@ -15,12 +15,17 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn_in_words
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Offer,
+    Simulated,
+    Targets,
+    drawn_in_words,
+    offers,
+)
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease
-
-EXACT = frozenset({"exact"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +102,15 @@ class MarginalsFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Exact evidence; who does not know all others is answered for one draw of parameters."""
         made_columns(release, self.microdata, self._modelled, "the fit has no column")
-        may = Capabilities(closed_form=self, factored=self, partial=self, any_rows=True)
-        may = replace(may, predicting=self)
         if intruder.knows_less and len(release.by_draw) > 1:
-            return may.refused(
+            why = (
                 f"m = {release.m} data sets with a draw of the parameters each are not offered to "
                 "an intruder who does not know all other records; give a release of one data set, "
                 'or of parameters="shared"'
             )
-        return replace(may, methods=EXACT, computed=EXACT)
+            return Capabilities([Offer("exact", refusal=why)])
+        found = offers(self, "factors", "knowing", "log-prior", computed=("exact",))
+        return Capabilities(found, any_rows=True)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> "MarginalsFit":
         """The same with only the known records counted: Z is as exchangeable as the others are."""

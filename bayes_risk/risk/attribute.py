@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.checkpoint import begin_work, stage
+from bayes_risk._core.checkpoint import Memory, Stage, begin_work, stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
@@ -23,11 +23,12 @@ from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.fits import key_of, seed_of
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem, Sample
-from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, needed, seed_of
+from bayes_risk.evidence.runner import Budget, EvidenceRunner
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses, possible
@@ -484,31 +485,25 @@ def gathered(
     problem = AuditProblem.prepare(
         fit, release, intruder, guesses, targets, choose=choose, knowing=knowing
     )
-    if under is not None:  # re-weighted draws offer no other way
-        can = problem.capabilities
-        some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
-        problem = replace(problem, capabilities=some)
-    method = choose_method(problem, evidence)
+    # re-weighted draws offer no other method
+    method = choose_method(problem, evidence if under is None else "predictive")
     names = [fit.microdata.columns[j] for j in problem.cases.columns]
     words = {
         "records": problem.knowledge(),
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(problem.release),
         "guesses": guesses_in_words(problem.guesses, names),
-        "evidence": problem.capabilities.in_words.get(method.name, method.in_words),
+        "evidence": method.described(problem),
         "releases": drawn_in_words(fit, problem.release),
     }
-    if method.name == "weaker":
-        says = needed(problem.capabilities.weaker).weaker_in_words
-        words["evidence"] = says(problem.intruder, problem.release, problem.cases)
-    has_base = method.based and method.name not in problem.capabilities.computed
+    has_base = method.has_base(problem)
     if before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "
             f"evidence {method.name!r} has none; leave before= out"
         )
     # a prior that does not suit is refused here
-    has_predictive = has_base or problem.capabilities.predicting is not None
+    has_predictive = has_base or "log-prior" in problem.capabilities
     cases, encoded, searched = problem.cases, problem.release, None
     laid = cases.guesses.refine is None
     if not laid and (not has_predictive or method.name == "imputed"):
@@ -522,7 +517,9 @@ def gathered(
     if laid:
         prior_weights(search_prior, context)
     begin_work(problem=problem, method=method, refits=refit_budget)
-    runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
+    runner = EvidenceRunner(
+        problem, method.name, sampling, n_jobs, progress, memory=memory, under=under
+    )
     budget = Budget(target_mcse, max_doublings, refit_budget)
     if not laid:
         cases = placed(runner, cases)
@@ -540,10 +537,10 @@ def gathered(
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
     unchanged = ~encoded.replaced[cases.record]
-    check = partial(checked, fit, encoded, problem.capabilities, checking)
+    check: Any = partial(checked, fit, encoded, problem.capabilities, checking)
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
-        check = partial(runner.remember, key, check)
+        check = Stage("", check, key=key, memory=memory)
     predicted = runner.base(cases, found)
     numbers = [fit.microdata.variables[j] for j in cases.columns]
     return AttributeEvidence(
@@ -566,7 +563,7 @@ def gathered(
         ),
         way=method.name,
         words=words,
-        any_release="predictive" in problem.capabilities.methods,
+        any_release="predictive" in problem.capabilities,
         factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure_of_tables(Tables.of_encoded(encoded)),

@@ -70,6 +70,15 @@ def at_truth(values: Array, truth: Ints) -> Array:
     return np.asarray(np.take_along_axis(values, truth[None], axis=0)[0])
 
 
+def check_possible(log_p: Array) -> None:
+    """Refuse targets of which no guess can have given the release, of logs (G, U)."""
+    if refuted := int((~(log_p > -np.inf).any(axis=0)).sum()):
+        raise InputError(
+            f"for {refuted} of {log_p.shape[1]} distinct targets no guess can have "
+            'given the release: the truth is not among them; give a finer grid, or truth="add"'
+        )
+
+
 class Limits(NamedTuple):
     """Largest error of log odds and largest k-hat, smallest effective number of draws."""
 
@@ -107,17 +116,13 @@ def weigh(
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
     refuted = ~(log_p > -np.inf).any(axis=0)
-    if refuted.any():
-        count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
-        if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
-            raise InputError(
-                f"{count} the release rules out every guess that the prior allows; give a prior "
-                'with some mass on every guess: MixedPrior([(0.99, prior), (0.01, "uniform")])'
-            )
+    if refuted.any() and (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
         raise InputError(
-            f"{count} no guess can have given the release: the truth is not among them; give a "
-            'finer grid, or truth="add"'
+            f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets the release rules out "
+            "every guess that the prior allows; give a prior with some mass on every guess: "
+            'MixedPrior([(0.99, prior), (0.01, "uniform")])'
         )
+    check_possible(log_p)
     log_p = log_p - log_sum(log_p)
     log_truth = at_truth(log_p, truth)
     p, p_truth = np.exp(log_p), np.exp(log_truth)

@@ -22,7 +22,7 @@ from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
-from .posterior import disagreed
+from .posterior import check_possible, disagreed
 from .result import AttributeRisk
 
 KEPT = ("among_possible", "ruled_out", "khat", "reliable")
@@ -219,12 +219,7 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
             "most were left out; give JointGrid a larger budget, or a coarser grid"
         )
     total = np.where(counted, of.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
-    refuted = ~(total > -np.inf).any(axis=0)
-    if refuted.any():
-        raise InputError(
-            f"for {int(refuted.sum())} of {total.shape[1]} distinct targets no guess can have "
-            'given the release: the truth is not among them; give a finer grid, or truth="add"'
-        )
+    check_possible(total)
     most, least = np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
     if isinstance(evidence, AttributeEvidence):
         given, found = evidence.limits, evidence.found

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_risk._core.arguments import taken
+from bayes_risk._core.checkpoint import Memory
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.contract import Under, drawn
+from bayes_risk.evidence.contract import Reweighted, Under, drawn
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
-from bayes_risk.evidence.runner import Memory, needed
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
@@ -214,7 +214,7 @@ class Declarations:
         if under is not None:
             found = gathered(self.fit, release, memory=self.memory, under=under, **how)
             can = self.fit.capabilities(found.encoded, Intruder())
-            posterior = needed(can.sampled).informed(found.encoded)
+            posterior = can["predictive"].fit.informed(found.encoded)
             few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
             ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
             # of the ratio of priors alone, the largest of all parts
@@ -231,10 +231,10 @@ class Declarations:
         if not self.reweight or intruder.knows_less or way not in (None, "predictive"):
             return None
         can = self.fit.capabilities(EncodedRelease.of(release, self.fit.microdata), intruder)
-        if can.reweighted is None or (way is None and "exact" in can.methods):
+        reweighted: Reweighted | None = can.fit_for("reweighting")
+        if reweighted is None or (way is None and "exact" in can):
             return None  # a refit costs nothing
-        offered: Under | None = can.reweighted.under(model)
-        return offered
+        return reweighted.under(model)
 
     def _fitted(self, model: Any) -> tuple[Any, Memory]:
         key = repr(model)

@@ -24,7 +24,7 @@ from typing import Sequence
 import numpy as np
 
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Capabilities, Simulated
+from bayes_risk.evidence.contract import Capabilities, Offer, Simulated
 from bayes_risk.models.fits.synthesis import Request, Synthesis
 
 
@@ -73,13 +73,12 @@ class Fit(Synthesis):
         return (count + self.model.prior) / (count + self.model.prior).sum()
 
     def capabilities(self, release, intruder):
-        ways = frozenset({"exact"})
-        return Capabilities(methods=ways, computed=ways, closed_form=self)
+        return Capabilities([Offer("exact", compute=self.log_evidence)])
 
     def mechanism(self, release):
         return "columns drawn apart"
 
-    def closed_form(self, evidence, release, targets, *, rng, progress):
+    def log_evidence(self, release, targets, *, rng, progress):
         own = targets.profiles[:, targets.columns]
         codes = targets.guesses.codes
         log_p = np.zeros((release.m, *codes.shape[:2]))

@@ -109,7 +109,8 @@ def precision(m, limit, swaps):
     rows = np.sort(np.random.default_rng(5).choice(10_000, 400, replace=False))
     rng = np.random.default_rng(0)
     problem = AuditProblem.prepare(fit, release, None, None, list(rows), choose=rng, knowing=rng)
-    runner, cases = EvidenceRunner(problem, np.random.default_rng(6), 2, None), problem.cases
+    runner = EvidenceRunner(problem, "predictive", np.random.default_rng(6), 2, None)
+    cases = problem.cases
     sampling = -time.perf_counter()
     runner.fits(cases)
     sampling += time.perf_counter()
@@ -122,7 +123,7 @@ def precision(m, limit, swaps):
         if q[1] <= 0.1 or sampling > limit:
             return sampling * max(1.0, (q[1] / 0.1) ** 2), q[1] <= 0.1
         sampling -= time.perf_counter()
-        runner.double(found.share_by_fit())
+        runner.begun(cases).double(found.share_by_fit())
         sampling += time.perf_counter()
 
 

@@ -48,7 +48,7 @@ def fitted(n):
     fit = model.fit(df[:n], draws=500, chains=CHAINS, levels=levels, random_seed=1, n_jobs=2)
     release = fit.synthesize(m=M, random_seed=2)
     problem = problem_of(fit, release, list(fit.microdata.index[:64]))
-    runner = EvidenceRunner(problem, np.random.default_rng(3), 2, None)
+    runner = EvidenceRunner(problem, "predictive", np.random.default_rng(3), 2, None)
     return fit, release, runner.fits(problem.cases)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.evidence import contract
 from tests.helpers.fits import M, encoded, example, fit_of, fitted, offered, release_of
 
 OWN = pytest.param("PyMCModel", marks=pytest.mark.check)  # PyTensor compiles
@@ -115,16 +116,19 @@ def test_an_audit_encodes_a_release_once(monkeypatch, classes, evidence):
 
 @every_model
 @pytest.mark.parametrize("knows", ["all-but-target", "none"])
-def test_what_is_offered_names_what_it_takes_or_why_it_is_not(name, knows):
-    """Every way has the part of the fit that it asks; where there is none, a reason or no door."""
+def test_an_offer_keeps_its_protocol_or_is_refused(name, knows):
     fit, release = fit_of(name), encoded(fit_of(name), release_of(name))
     can = fit.capabilities(release, br.Intruder(knows_records=knows))
-    takes = {"predictive": can.sampled, "independent-releases": can.sampled, "refit": can.sampled}
-    takes |= {"imputed": can.imputing, "importance": can.importance}
-    assert can.computed <= can.methods
-    for way in can.methods:
-        assert (can.closed_form if way in can.computed else takes[way]) is fit
+    protocols = contract.EVIDENCE | contract.FURTHER
+    for offer in can.offers:
+        assert bool(offer.refusal) != (offer.name in can)
+        protocol = protocols[offer.name]
+        if offer.refusal or offer.compute is not None:
+            assert offer.fit is None
+            continue
+        assert offer.fit is fit and protocol is not None
+        assert [n for n in dir(protocol) if n[0] != "_" and not hasattr(fit, n)] == []
+    assert len({offer.name for offer in can.offers}) == len(can.offers)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        can.methods = frozenset()
-    if knows == "none" and not can.none_because and can.partial is not None:
-        assert can.methods
+        can.offers = ()
+    assert can.methods or can.of_evidence or "knowing" not in can

@@ -17,11 +17,16 @@ from scipy.special import betaln, gammaln
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.modes import least, outside, told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
-from bayes_risk.models.mixture import led
-from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.led import FOUND_ON, Lengths, draws_beside, lengthened, scores
+from bayes_risk.models.mixture.modes import led, strategy
+from bayes_risk.models.mixture.modes.apart import least, outside, told_apart
+from bayes_risk.models.mixture.modes.led import (
+    FOUND_ON,
+    Lengths,
+    draws_beside,
+    lengthened,
+    scores,
+)
 from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, error_over_modes, reliable, weigh
@@ -138,12 +143,14 @@ def test_draws_of_the_fit_that_made_a_release_are_starts_and_those_of_another_ar
     release = one.synthesize(2, random_seed=3)
     assert release.maker == one.digest != other.digest
     rng = np.random.default_rng
-    led_one = one.led(encoded(one, release), rng=rng(4))
-    led_other = other.led(encoded(other, release), rng=rng(4))
-    assert (led_one.made, led_one.n_chains) == (6, 9)
-    assert (led_other.made, led_other.n_chains) == (0, 6)
     files = replace(release, maker=None, draw_index=None)
-    assert one.led(encoded(one, files), rng=rng(4)).made == 0
+    for fit, given, made, chains in (
+        (one, release, 6, 9),
+        (other, release, 0, 6),
+        (one, files, 0, 6),
+    ):
+        started = strategy.LedByRelease(fit).started(encoded(fit, given), rng=rng(4))
+        assert (started[2], started[0].n_chains) == (made, chains)
 
 
 def test_some_rows_of_a_stack_are_any_of_them():
@@ -188,7 +195,7 @@ def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, s
         log_release[gone] -= 60.0 * (strays - np.arange(len(value))[gone])[:, None, None]
         return told_apart(value, error, log_release, *how)
 
-    monkeypatch.setattr("bayes_risk.evidence.runner.told_apart", apart)
+    monkeypatch.setattr(strategy, "told_apart", apart)
     modes = audited(CHOOSES, seed=6, draws=60).modes
     assert len(modes.mode) == starts
     assert len(modes.used) == chains
@@ -320,11 +327,10 @@ EDGE = np.array([[0.0, 1, 1, 1, 1, 1, 1, 1, 1, 900]])
 
 
 def test_chains_put_back_are_counted(monkeypatch):
-    def once(self, *args, **kwargs):
-        return replace(lengthen(self, *args, **kwargs), put_back=1)
+    def once(*args, **kwargs):
+        return replace(lengthened(*args, **kwargs), put_back=1)
 
-    lengthen = MixtureFit.lengthened
-    monkeypatch.setattr(MixtureFit, "lengthened", once)
+    monkeypatch.setattr(strategy, "lengthened", once)
     risk = audited(CHOOSES, seed=3, draws=60)
     assert risk.modes.put_back >= 1
     assert "a chain left it later and was set back" in risk.assumptions["evidence"]

@@ -16,11 +16,13 @@ from bayes_risk.evidence import products
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
+from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem, cases_of
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture import posterior as latent_predictive
 from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import best_first, searched
+from bayes_risk.risk.full_table.risk import TABLES
 from bayes_risk.risk.full_table.tables import GuessTable, thinned
 from tests.helpers.numeric_results import log_prior
 
@@ -79,7 +81,8 @@ def enumerated(fit, release, *, intruder=None, n=7, known=None):
     labels = list(fit.microdata.index[rows])
     problem = AuditProblem.prepare(fit, release, intruder, listed, labels, choose=rng, knowing=rng)
     cases, _ = cases_of(problem.release, intruder, listed, rows, known)
-    runner = EvidenceRunner(replace(problem, known=known), np.random.default_rng(3), 1, None)
+    problem, method = replace(problem, known=known), choose_method(problem, question=TABLES)
+    runner = EvidenceRunner(problem, method.name, np.random.default_rng(3), 1, None)
     return runner.fits(cases), cases
 
 

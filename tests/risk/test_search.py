@@ -70,10 +70,10 @@ def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
 
 
 def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
-    from bayes_risk.evidence.runner import EvidenceRunner
+    from bayes_risk.evidence.fits import Fits
 
-    calls, fits = [], EvidenceRunner.later
-    monkeypatch.setattr(EvidenceRunner, "later", lambda *how: calls.append(1) or fits(*how))
+    calls, fits = [], Fits.posteriors
+    monkeypatch.setattr(Fits, "posteriors", lambda *how: calls.append(1) or fits(*how))
     one = audit.few.synthesize(m=1, random_seed=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)

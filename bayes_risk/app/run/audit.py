@@ -316,12 +316,12 @@ def _candidate(one: "Tried") -> Any:
 
 def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     """Sizes with which an audit of attribute risk begins; no draws: evidence in closed form."""
-    fit, can = problem.fit, problem.capabilities
+    fit, offer = problem.fit, problem.capabilities[method.name]
     guesses, cases, columns = problem.cases.guesses.codes.shape
     if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
         cases = len(problem.rows)
-    closed = problem.intruder.is_competitor or method.name in can.computed
-    led = {} if can.led is None else {"chains": can.led.led_chains}
+    closed = offer.compute is not None
+    led = {} if offer.strategy is None else {"chains": offer.strategy.n_chains}
     sizes = {"cases": cases, "guesses": guesses, "columns": columns}
     return sizes | {"draws": 0 if closed else fit.n_draws} | led
 

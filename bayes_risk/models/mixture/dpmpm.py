@@ -16,7 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Capabilities
+from bayes_risk.evidence.contract import Capabilities, Offer
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.priors import power_scaled_gamma, same_but
 from bayes_risk.release.release import EncodedRelease
@@ -34,7 +34,8 @@ class DPMPMFit(MixtureFit):
     """A fitted DPMPM; attributes as of `MixtureFit`."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        return replace(MixtureFit.capabilities(self, release, intruder), reweighted=self)
+        can = MixtureFit.capabilities(self, release, intruder)
+        return replace(can, offers=[*can.offers, Offer("reweighting", self)])
 
     def under(self, model: Any) -> HyperpriorReweighting | None:
         plain = self.weights is None and self.known is None and self.model.impossible is None

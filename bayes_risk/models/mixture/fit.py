@@ -18,10 +18,12 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import (
     Capabilities,
+    Offer,
     Predictive,
     Progress,
     Targets,
     drawn,
+    offers,
     why_all_must_be_known,
 )
 from bayes_risk.intruder.intruder import Intruder
@@ -30,17 +32,9 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns
 from .families import draw_labels
-from .led import (
-    Lengths,
-    carried_on,
-    draws_beside,
-    led_by,
-    lengthened,
-    scores,
-    warm_up,
-    without,
-)
 from .mechanism import Mechanism
+from .modes.led import Lengths, draws_beside, warm_up, without
+from .modes.strategy import LedByRelease
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
@@ -83,10 +77,6 @@ class MixtureFit(Fitted):
         Where only some are known: draws given all records, from which chains start.
     lengths : Lengths, or None
         Where a release has led the chains: how long they ran.
-    made : int
-        And how many of the last of them have begun at draws beside those that made it.
-    limit : float
-        And the log probability of the release below which a chain has left its mode.
     """
 
     model: Any
@@ -98,8 +88,6 @@ class MixtureFit(Fitted):
     known: Flags | None = None
     whole: MixturePosterior | None = None
     lengths: Lengths | None = None
-    made: int = 0
-    limit: float = -np.inf
 
     ABOUT: ClassVar[str] = "the model and its priors are known, not its parameters; drawn from "
     CLASSES: ClassVar[Mapping[str, str]] = {
@@ -146,29 +134,27 @@ class MixtureFit(Fitted):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         self.check(release)
-        may = Capabilities(
-            sampled=self,
-            importance=self,
-            imputing=self,
-            partial=self,
-            tabulated=self if self.posterior.tabulates else None,
-            any_rows=True,
-        )
+        found = offers(self, "knowing", *["full-table"] * self.posterior.tabulates)
         if not intruder.knows_less:
             of_one_mode = drawn(self, release) in ("one-mode", "shared")
-            return replace(
-                may,
-                methods=frozenset({"predictive", "refit", "importance"}),
-                led=self if of_one_mode and "one-mode" in self.parameters else None,
-            )
-        if why := why_all_must_be_known(self, release):
-            return may.refused(why)
-        zeros, methods = self.prior.zeros is not None, {"predictive"}
+            led = LedByRelease(self) if of_one_mode and "one-mode" in self.parameters else None
+            found += [Offer(name, self, strategy=led) for name in ("predictive", "refit")]
+            found += offers(self, "importance")
+        elif why := why_all_must_be_known(self, release):
+            found.append(Offer("predictive", refusal=why))
+        else:
+            names = self._of_unknown(release)
+            found += [Offer(name, self, in_words=IN_WORDS[name]) for name in names]
+        return Capabilities(found, any_rows=True)
+
+    def _of_unknown(self, release: EncodedRelease) -> list[str]:
+        """Methods for an intruder who does not know all other records."""
+        zeros = self.prior.zeros is not None
         if zeros and not release.columns[self.columns.order].all():
-            methods = set()
-        elif release.m > 1:
-            methods = {"independent-releases"} if zeros else {"imputed", "independent-releases"}
-        return replace(may, methods=frozenset(methods), in_words=IN_WORDS)
+            return []
+        if release.m == 1:
+            return ["predictive"]
+        return ["independent-releases", *["imputed"] * (not zeros)]
 
     def check(self, release: EncodedRelease) -> None:
         """Refuse a release that the model cannot have drawn."""
@@ -237,35 +223,6 @@ class MixtureFit(Fitted):
     def digest(self) -> str:
         """By which a release tells whether it was made by these draws."""
         return hashlib.blake2b(self.draws.alpha.tobytes(), digest_size=16).hexdigest()
-
-    def led(self, release: EncodedRelease, **how: Any) -> Any:
-        source = release.source
-        h = (source.draw_index or (None,))[0] if source.maker == self.digest else None
-        led = partial(led_by, self.posterior, release, self.weights, h, **how)
-        posterior, lengths = stage("starts led by the release", led)
-        made = lengths.starts(h is not None)[1]
-        return replace(self, posterior=posterior, lengths=lengths, made=made)
-
-    @property
-    def led_chains(self) -> int:
-        """How many starts a release leads, of which those in its mode are carried on."""
-        return Lengths.of(self.posterior).chains
-
-    def scores(self, release: EncodedRelease, *, rng: np.random.Generator) -> Array:
-        return scores(self.posterior, self.posterior.tables(release), rng)
-
-    def carried(self, which: Ints, release: EncodedRelease, **how: Any) -> Any:
-        assert self.lengths is not None
-        carried = partial(carried_on, self.posterior, which, self.lengths, release, **how)
-        posterior, limit = stage("base fit in the mode", carried)
-        return replace(self, posterior=posterior, limit=limit)
-
-    def lengthened(self, release: EncodedRelease, rounds: int, **how: Any) -> MixturePosterior:
-        """Its draws of chains so many times as long, which stay in the mode."""
-        return lengthened(self.posterior, release, self.limit, rounds, **how)
-
-    def of_chains(self, posterior: MixturePosterior, which: Ints) -> MixturePosterior:
-        return posterior.of_chains(which)
 
     def tabulated(
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator

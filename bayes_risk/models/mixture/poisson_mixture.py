@@ -8,6 +8,7 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,14 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positives
 from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, without_weights
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Offer,
+    Simulated,
+    Targets,
+    offers,
+    without_weights,
+)
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.business.totals import checked_quantile, dealt, groups_of
 from bayes_risk.release.release import EncodedRelease, Release
@@ -156,24 +164,19 @@ class PoissonMixtureFit(MixtureFit):
         keeps_totals = self.model.kind != "MP" or release.groups is not None
         if not intruder.is_competitor and not keeps_totals:
             return MixtureFit.capabilities(self, release, intruder)
-        may = Capabilities(
-            closed_form=self,
-            sampled=self,
-            importance=self,
-            imputing=self,
-            partial=self,
-            weaker=self,
-        )
         if intruder.is_competitor:
-            return may if self.weights is None else may.refused(without_weights(intruder))
+            why = "" if self.weights is None else without_weights(intruder)
+            compute = partial(competitors.evidence, self, intruder)
+            in_words = partial(competitors.in_words, self, intruder)
+            return Capabilities([Offer("weaker", compute=compute, in_words=in_words, refusal=why)])
         if not intruder.knows_less:
-            exact = frozenset({"exact"})
-            return replace(may, methods=exact, computed=exact)
-        return may.refused(
+            return Capabilities(offers(self, computed=("exact",)))
+        why = (
             f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
             "not know all other records is offered for competitors: give knows_records="
             '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
         )
+        return Capabilities([Offer("exact", refusal=why)])
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
@@ -197,9 +200,6 @@ class PoissonMixtureFit(MixtureFit):
         same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
         log_p = np.where(same, 0.0, -np.inf)
         return Simulated.exact(np.repeat(log_p[None], len(release.by_draw), axis=0))
-
-    weaker = competitors.weaker
-    weaker_in_words = competitors.weaker_in_words
 
 
 PAIR = (0.5, 0.5)

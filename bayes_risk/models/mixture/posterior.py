@@ -316,6 +316,7 @@ class MixturePosterior:
         return part
 
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
+        """Some of its chains."""
         chains = self.draws.chains()
         return replace(self, draws=joined([chains[c] for c in which]))
 

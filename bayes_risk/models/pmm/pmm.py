@@ -9,7 +9,7 @@ See `docs/pmm.md`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
 from bayes_risk.models.trees.cart import column_order, microdata
@@ -73,9 +73,8 @@ class PMMFit(Fitted):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         self._check(release)
-        ways = frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
-        may = Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
-        return replace(may, predicting=self)
+        names = ("exact", "refit") if self.model.selection == "known" else ("refit",)
+        return Capabilities(offers(self, "factors", "log-prior", computed=names))
 
     def mechanism(self, release: EncodedRelease) -> str:
         chosen = {

@@ -23,7 +23,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Capabilities, How, Targets
+from bayes_risk.evidence.contract import Capabilities, How, Targets, offers
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
@@ -367,8 +367,7 @@ class PyMCFit(Synthesis):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         self._synthesized(release)
-        ways = frozenset({"predictive", "refit", "importance"})
-        return Capabilities(methods=ways, sampled=self, importance=self, any_rows=True)
+        return Capabilities(offers(self, "predictive", "refit", "importance"), any_rows=True)
 
     def informed(self, release: EncodedRelease) -> PyMCPosterior:
         """p(Theta | y): every release may inform all of it."""

@@ -23,11 +23,13 @@ from bayes_risk.data.variables import LARGEST
 from bayes_risk.evidence.contract import (
     Capabilities,
     How,
+    Offer,
     Posterior,
     Progress,
     Simulated,
     Targets,
     drawn,
+    offers,
     why_all_must_be_known,
     without_weights,
 )
@@ -62,6 +64,10 @@ NOT_IMPUTED = (
     'evidence="imputed" is offered for normal and log-normal regressions alone: records that are '
     "not known have no density in closed form under other families; give "
     'evidence="independent-releases", or a release of one data set'
+)
+BROUGHT = (
+    "draws brought from elsewhere cannot be drawn again, and an intruder who does "
+    "not know all other records needs other draws; fit the model (fit)"
 )
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
@@ -107,41 +113,37 @@ class RegressionFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
-        may = Capabilities(importance=self, factored=self, reweighted=self, any_rows=any_rows)
-        if any(isinstance(held, ExternalPart) for held in made):
-            if intruder.knows_less:
-                return may.refused(
-                    "draws brought from elsewhere cannot be drawn again, and an intruder who does "
-                    "not know all other records needs other draws; fit the model (fit)"
-                )
-            return replace(may, methods=frozenset({"importance"}))
-        may = replace(may, closed_form=self, sampled=self, imputing=self, partial=self)
-        exact = frozenset({"exact"} if all(isinstance(p, ExactPart) for p in made) else ())
-        may = replace(may, predicting=self if exact else None)
+        further = offers(self, "factors", "reweighting")
+        brought = any(isinstance(held, ExternalPart) for held in made)
+        normal = all(isinstance(held, ExactPart) for held in made)
+        exact = ["exact"] * normal
+        if not brought:
+            further += offers(self, "knowing", *["log-prior"] * normal)
         if intruder.knows_less:
-            return self._knowing(may, release, intruder, bool(exact))
-        if drawn(self, release) == "plug-in":
-            ways = frozenset({"exact" for held in made if closed(held)})
-            return replace(may, methods=ways, computed=ways)
-        ways = frozenset({"predictive", "refit", "importance"}) | exact
-        return replace(may, methods=ways, computed=exact)
+            ways = self._knowing(release, intruder, brought, exact)
+        elif brought:
+            ways = offers(self, "importance")
+        elif drawn(self, release) == "plug-in":
+            ways = offers(self, computed={"exact" for held in made if closed(held)})
+        else:
+            ways = offers(self, "predictive", "refit", "importance", computed=exact)
+        return Capabilities([*ways, *further], any_rows=any_rows)
 
     def _knowing(
-        self, may: Capabilities, release: EncodedRelease, intruder: Intruder, exact: bool
-    ) -> Capabilities:
+        self, release: EncodedRelease, intruder: Intruder, brought: bool, exact: list[str]
+    ) -> list[Offer]:
         """What is offered for an intruder who does not know all other records."""
-        why = without_weights(intruder) if self.weights is not None else ""
+        why = BROUGHT if brought else ""
+        why = why or (without_weights(intruder) if self.weights is not None else "")
         why = why or why_all_must_be_known(self, release)
         why = why or why_published_tell(self.posterior.parts, set(release.synthesized))
         if why:
-            return may.refused(why)
+            return [Offer("predictive", refusal=why)]
         if release.m == 1:
-            computed = frozenset({"exact"} if exact else ())
-            return replace(may, methods=computed | {"predictive"}, computed=computed)
-        ways = frozenset({"independent-releases"})
+            return offers(self, "predictive", computed=exact)
         if exact:
-            return replace(may, methods=ways | {"imputed"}, computed=ways)
-        return replace(may, methods=ways, reasons={"imputed": NOT_IMPUTED})
+            return offers(self, "imputed", computed=["independent-releases"])
+        return [Offer("independent-releases", self), Offer("imputed", refusal=NOT_IMPUTED)]
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any

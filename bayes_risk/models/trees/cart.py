@@ -5,6 +5,7 @@ Reiter (2005); Drechsler & Reiter (2008). What is grown on which values: `docs/t
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,15 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, in_words
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, drawn, without_weights
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Offer,
+    Simulated,
+    Targets,
+    drawn,
+    offers,
+    without_weights,
+)
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
@@ -140,19 +149,19 @@ class CARTFit(Synthesis):
         are not grown anew.
         """
         trees = self._made(release)
-        factored = self if self.known is None else None
-        may = Capabilities(closed_form=self, factored=factored, partial=self, grown=self)
-        may = replace(may, predicting=self)
+        further = offers(self, "knowing", "trees", "log-prior")
+        further += offers(self, "factors") if self.known is None else []
         if not intruder.knows_less:
-            may = replace(may, any_rows=True)
-            ways = frozenset([self._way(release), *["refit"] * (self.of_release is None)])
-            return replace(may, methods=ways, computed=ways)
-        if why := self._why_all_must_be_known(trees, intruder):
-            return may.refused(why)
+            names = [self._way(release), *["refit"] * (self.of_release is None)]
+            return Capabilities([*offers(self, computed=names), *further], any_rows=True)
         made = np.flatnonzero(release.columns)
         split = any(np.isin(tree.split_columns, made).any() for tree in trees)
-        ways = frozenset({"independent-releases" if split else "exact"})
-        return replace(may, methods=ways, computed=ways, in_words=IN_WORDS)
+        name = "independent-releases" if split else "exact"
+        if why := self._why_all_must_be_known(trees, intruder):
+            return Capabilities([Offer(name, refusal=why), *further])
+        compute = partial(self.closed_form, name)
+        words = IN_WORDS.get(name, "")
+        return Capabilities([Offer(name, compute=compute, in_words=words), *further])
 
     def _way(self, release: EncodedRelease) -> str:
         """How the evidence of known splits is computed."""

@@ -23,7 +23,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import (
     Declaration,
@@ -80,9 +80,7 @@ class ForestFit(Fitted):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered: evidence with the trees known, or with forests grown for each guess."""
         self._made(release)
-        ways = frozenset({"exact", "refit"})
-        may = Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
-        return replace(may, predicting=self)
+        return Capabilities(offers(self, "factors", "log-prior", computed=("exact", "refit")))
 
     def mechanism(self, release: EncodedRelease) -> str:
         order = [self.microdata.columns[trees.column] for trees in self._made(release)]

@@ -299,9 +299,9 @@ def likeliest(
         )
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing, searching = rng.spawn(5)
-    problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
+    problem, method = problem_of(fit, release, intruder, targets, choose, knowing)
     cases = problem.cases
-    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
@@ -318,7 +318,7 @@ def likeliest(
         assumptions={
             "records": problem.knowledge(),
             "prior": in_words(prior),
-            "evidence": way,
+            "evidence": method.in_words,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.contract import Fit, drawn_in_words
-from bayes_risk.evidence.methods import choose_method
+from bayes_risk.evidence.methods import AuditQuestion, EvidenceMethod, choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
@@ -29,7 +29,6 @@ from .tables import GuessTable, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
-WAYS = ("predictive", "independent-releases")
 WORDS: Words = {
     "mean_probability": ("Probability of the true values, mean over records", "number"),
     "max_probability": ("Probability of the true values, worst record", "number"),
@@ -265,7 +264,7 @@ def full_table_risk(
         at_least("draws", draws, 1)
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing = rng.spawn(4)
-    problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
+    problem, method = problem_of(fit, release, intruder, targets, choose, knowing)
     cases = problem.cases
     table = GuessTable.of(fit.microdata.n_levels[cases.columns])
     if not 2 <= table.n_cells <= MAX_CELLS:
@@ -275,7 +274,7 @@ def full_table_risk(
             "or let the intruder know more or fewer columns: Intruder(knows_columns=[...])"
         )
     begin_work()
-    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
     parts = runner.tables(cases, collapsing.spawn)
     fits, found = tabulated(
         parts,
@@ -285,7 +284,7 @@ def full_table_risk(
         table,
         draws=draws,
         keep=keep,
-        led=runner.modes is not None,
+        led=runner.led,
         n_jobs=n_jobs,
         tick=(lambda done: None if progress is None else progress("full table", done, len(cases))),
     )
@@ -302,14 +301,14 @@ def full_table_risk(
         ess=np.min([of.ess for of in fits], axis=0),
         reliable=(khat <= runner.threshold) & exact,
         n_draws=tuple(len(of.draws) for of in fits),
-        few_chains=runner.modes is not None,
+        few_chains=runner.led,
         assumptions={
             "records": problem.knowledge(),
             "columns": f"guessed: {', '.join(v.name for v in variables)}",
             "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
-            "evidence": way,
+            "evidence": method.in_words,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
@@ -323,6 +322,30 @@ def full_table_risk(
     return risk
 
 
+def _refusal(problem: AuditProblem) -> str:
+    """Why there is no full table for a problem; or nothing."""
+    if problem.intruder.is_competitor:
+        return (
+            f"knows_records={problem.intruder.knows_records!r} asks about numbers, which have no "
+            "table; use attribute_risk"
+        )
+    if unchanged := int((~problem.release.replaced[problem.rows]).sum()):
+        return (
+            f"{unchanged} of {len(problem.rows)} targets were released unchanged: their values are "
+            "known for certain; leave them out"
+        )
+    return ""
+
+
+TABLES = AuditQuestion(
+    methods=("predictive", "independent-releases"),
+    takes=("full-table",),
+    lacking="offers no full table: its predictives are no mixtures of products; list the values "
+    "with guesses=Listed(table) in attribute_risk, or use models.DPMPM",
+    refusal=_refusal,
+)
+
+
 def problem_of(
     fit: Fit,
     release: Release,
@@ -330,27 +353,9 @@ def problem_of(
     targets: Any,
     choose: np.random.Generator,
     knowing: np.random.Generator,
-) -> tuple[AuditProblem, str]:
-    """The audit, and how its evidence is computed in words, if the model can tabulate it."""
-    if intruder is not None and intruder.is_competitor:
-        raise InputError(
-            f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
-            "use attribute_risk"
-        )
+) -> tuple[AuditProblem, EvidenceMethod]:
+    """The audit, and the method that gives its evidence, if the model can tabulate it."""
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), targets, choose=choose, knowing=knowing
     )
-    if problem.capabilities.tabulated is None:
-        raise InputError(
-            f"{type(fit).__name__} offers no full table: its predictives are no mixtures of "
-            "products; list the values with guesses=Listed(table) in attribute_risk, or use "
-            "models.DPMPM"
-        )
-    method = choose_method(problem, None, WAYS)
-    unchanged = int((~problem.release.replaced[problem.rows]).sum())
-    if unchanged:
-        raise InputError(
-            f"{unchanged} of {len(problem.rows)} targets were released unchanged: their values are "
-            "known for certain; leave them out"
-        )
-    return problem, method.in_words
+    return problem, choose_method(problem, question=TABLES)

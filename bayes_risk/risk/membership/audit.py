@@ -18,7 +18,8 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
 from bayes_risk.data.base_result import OfRecords, Words, draw
-from bayes_risk.evidence.contract import Fit, check_kinds, drawn_in_words
+from bayes_risk.evidence.contract import Fit, drawn_in_words
+from bayes_risk.evidence.methods import AuditQuestion, choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet, Itself
@@ -258,6 +259,41 @@ class Membership(OfRecords):
             )
 
 
+def _refusal(problem: AuditProblem) -> str:
+    """Why membership is no question for a problem; or nothing."""
+    fit, release, who = problem.fit, problem.release, problem.intruder
+    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
+    unchanged = int((~release.replaced).sum())
+    if kept or unchanged:
+        what = f"columns {kept} are released as they are"
+        return (
+            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
+            "themselves who may be in the data; membership is for releases with every column of "
+            "every record synthesised: use attribute_risk"
+        )
+    if fit.weights is not None:
+        return "membership is not offered for a fit with record weights; fit without"
+    if who.is_competitor or who.knows_columns:
+        return (
+            "an intruder who asks about membership has a whole record in mind; give "
+            "knows_records alone: all-but-target, none, a fraction, a mask or labels"
+        )
+    if who.knows_less and release.m > 1:
+        return (
+            f"knows_records with m = {release.m} data sets is not offered for membership; give "
+            '"all-but-target", or a release of one data set'
+        )
+    return ""
+
+
+MEMBERS = AuditQuestion(
+    methods=("predictive",),
+    lacking="offers no predictives for this release and intruder; "
+    "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel",
+    refusal=_refusal,
+)
+
+
 @shows_progress
 def membership(
     fit: Fit,
@@ -330,46 +366,20 @@ def membership(
     at_least("refit_budget", refit_budget, 0)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
-    check_kinds(fit, release)
-    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
-    unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
-    if kept or unchanged:
-        what = f"columns {kept} are released as they are"
-        raise InputError(
-            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
-            "themselves who may be in the data; membership is for releases with every column of "
-            "every record synthesised: ask attribute_risk"
-        )
-    if fit.weights is not None:
-        raise InputError("membership is not offered for a fit with record weights; fit without")
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )
-    who, m = problem.intruder, problem.release.m
-    if who.is_competitor or who.knows_columns:
-        raise InputError(
-            "an intruder who asks about membership has a whole record in mind; give "
-            "knows_records alone: all-but-target, none, a fraction, a mask or labels"
-        )
-    if who.knows_less and m > 1:
-        raise InputError(
-            f"knows_records with m = {m} data sets is not offered for membership; give "
-            '"all-but-target", or a release of one data set'
-        )
-    if "predictive" not in problem.capabilities.methods:
-        raise InputError(
-            f"{type(fit).__name__} offers no predictives for this release and intruder; "
-            "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
-        )
+    method = choose_method(problem, question=MEMBERS)
     # whole records are guessed, in the order of the table's columns
     whole, case = np.arange(len(fit.microdata.columns)), problem.case
     guesses = GuessSet.of(problem.cases.profiles[None])
     cases = replace(problem.cases, columns=whole, guesses=guesses)
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     begin_work()
-    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
     posteriors = runner.fits(cases)
-    drawing = runner.led or fit  # of the mode that the release chooses
+    # of the mode that the release chooses
+    drawing: Any = runner.begun(cases).chains[0].fit if runner.led else fit
     other = None  # of one draw of the parameters, fresh rows, their mean is 1
     if len(release.by_draw) > 1 or release.classes == "own":
         other = alternatives_of(drawing, len(cases), alternatives, draw)

@@ -360,7 +360,7 @@ class MembershipComputation:
     @property
     def few_chains(self) -> bool:
         """As those of `Evidence`."""
-        return self.runner.modes is not None
+        return self.runner.led
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -396,7 +396,8 @@ class MembershipComputation:
         for l, start in enumerate(self.posteriors):
             fit_rng, read_rng = rng.spawn(2)
             of = None if l == 0 else self.runner.release, max(l - 1, 0)
-            fit = self.runner.sampled.without(int(target.record[0]), *of, start=start, rng=fit_rng)
+            sampled = self.runner.begun(self.cases).chains[0].fit
+            fit = sampled.without(int(target.record[0]), *of, start=start, rng=fit_rng)
             found.append(predicted(fit, alone, rng=read_rng, n_jobs=1))
         return found
 

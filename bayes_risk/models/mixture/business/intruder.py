@@ -1,7 +1,7 @@
 """Evidence of releases of a Poisson mixture, for business competitors.
 
 They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
-they do not know are integrated out. Where an approximation is used, `weaker_in_words` names it.
+they do not know are integrated out. Where an approximation is used, `in_words` names it.
 What contradicts the data or the release is refused first.
 """
 
@@ -236,7 +236,7 @@ def _check_groups(scene: AttackScenario) -> None:
                 )
 
 
-def weaker(
+def evidence(
     fit: Any,
     intruder: Intruder,
     release: EncodedRelease,
@@ -264,8 +264,8 @@ def weaker(
     return Simulated(np.stack(values, axis=2), np.stack(deviations, axis=2), np.array(ess))
 
 
-def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
-    """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
+def in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
+    """What is approximated in `evidence`, and what is disclosed for certain, one phrase."""
     scene = AttackScenario.of(fit, intruder, release, targets, 0)
     check(scene)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]

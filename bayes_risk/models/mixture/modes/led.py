@@ -19,14 +19,20 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.evidence.modes import CLEAR, ERRORS, QUARTERS, least, outside
 from bayes_risk.models.fits.synthesis import Ticker
+from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.posterior import MixturePosterior, Scored
+from bayes_risk.models.mixture.sampler import (
+    at_means,
+    chains_of,
+    collapse,
+    initial_state,
+    run_chain,
+)
+from bayes_risk.models.mixture.state import Draws, Units, joined
 from bayes_risk.release.release import EncodedRelease
 
-from .mechanism import Mechanism
-from .posterior import MixturePosterior, Scored
-from .sampler import at_means, chains_of, collapse, initial_state, run_chain
-from .state import Draws, Units, joined
+from .apart import CLEAR, ERRORS, QUARTERS, least, outside
 
 TRIES = 4  # of a chain that leaves the mode, from where it was in it
 BESIDE = 10  # draws before and after one, which are in its mode
