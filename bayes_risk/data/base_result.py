@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
     NONE,
     at_most,
+    begun,
     error,
     number,
     percent,
@@ -31,14 +32,13 @@ from bayes_risk._core.formats import (
 from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import Shown, as_html
 
+from .measures import Kind, Measures
 from .variables import Number, Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Form = Callable[[Any], str]  # of a row: a mapping of column to value, and ``label``
-Kind = Literal["number", "share", "count", "place", "scale"]
-Words = Mapping[str, tuple[str, Kind]]
 HEADS = ("Value", "Error (2 s.e.)", "Without the release")
 
 
@@ -125,21 +125,27 @@ def some(number_of: float) -> str:
 
 
 def measures(
-    summary: pd.DataFrame, words: Words, heads: Sequence[str] = HEADS, **rest: Any
+    summary: pd.DataFrame,
+    known: Measures,
+    heads: Sequence[str] = HEADS,
+    *,
+    short: bool = False,
+    **rest: Any,
 ) -> Table:
     """File-level measures: value, two standard errors, and the same without the release.
 
-    ``words``: of each measure, in their order, and its kind; those that do not exist are left out.
+    Those of ``known``, in their order; those without a value are left out. ``short``: those with
+    short words alone.
     Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
     A fourth head is that of ``low`` to ``high``.
     """
-    known = summary["value"].dropna().index
-    there = [k for k in words if k in known]
+    found = summary["value"].dropna().index
+    there = [name for name in known if name in found and (known[name].short or not short)]
     forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}
     forms |= {"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))}
 
     def kind_of(row: Any) -> Kind:
-        return words[row["label"]][1]
+        return known[row["label"]].kind
 
     def cell(column: str) -> Form:
         return lambda row: NONE if np.isnan(row[column]) else forms[kind_of(row)](row[column])
@@ -161,7 +167,7 @@ def measures(
     forms_of = [cell("value"), errors, without, range_of]
     return Table(
         frame=summary.loc[there],
-        labels={name: words[name][0] for name in there},
+        labels={k: known[k].short if short else begun(known[k].words) for k in there},
         columns=list(zip(heads, forms_of, strict=False)),
         **rest,
     )
@@ -247,14 +253,14 @@ class Drawn(Result):
 class OfRecords(Drawn):
     """A result with numbers of each record that was asked about.
 
-    ``WORDS`` of its measures, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the
-    records the name of their ``FILE``.
+    Its ``MEASURES``, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the records
+    the name of their ``FILE``.
     """
 
     index: pd.Index
     assumptions: Mapping[str, str]
     seed_entropy: str
-    WORDS: ClassVar[Words] = {}
+    MEASURES: ClassVar[Measures] = {}
     SAID: ClassVar[Sequence[str]] = ()
     CAPTION: ClassVar[str] = ""
     FILE: ClassVar[str]
@@ -279,15 +285,16 @@ class OfRecords(Drawn):
     def tables(self) -> dict[str, Table]:
         """Measures; the records."""
         found = Result.tables(self)
-        if self.WORDS:
+        if self.MEASURES:
             how: Any = {"caption": self.CAPTION}
-            found = {"measures": measures(self.summary(), self.WORDS, **how)}
+            found = {"measures": measures(self.summary(), self.MEASURES, **how)}
         return found | {"records": for_file(self.records, self.FILE)}
 
     def line(self) -> str:
         """The measures that say most, and how many records are marked unreliable."""
         said = []
-        found = measures(self.summary(), {k: self.WORDS[k] for k in self.SAID})
+        of = {name: self.MEASURES[name] for name in self.SAID}
+        found = measures(self.summary(), of)
         for words, told, errors, without in found.rows:
             beside = [errors] * (errors not in ("0", NONE))
             beside += [f"{without} without the release"] * (without != NONE)

@@ -11,6 +11,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Public, Table, count, some, spread, storable, value
+from bayes_risk.data.measures import MATCH_COUNTS
 
 from .radii import as_setting
 from .replicates import error_between, error_of_draws
@@ -256,10 +257,6 @@ def _measures(c: Ints, hits: Ints, K: Flags, F: Flags, no_match: Flags) -> Array
 
 
 NOBODYS = "Rows do not correspond to records, so matches are neither right nor wrong."
-MATCHED = {
-    **{"no_match": "No row", "unique_matches": "One row", "below_5": "One to four"},
-    **{"candidates": "Average", "replicated_uniques": "Replicated"},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -315,7 +312,7 @@ class MatchCounts(Sought):
         return pd.DataFrame(
             [*counts, counts.mean(axis=0), error_between(counts, None), *expected],
             index=pd.Index(names, dtype=object, name="release"),
-            columns=list(MATCHED),
+            columns=list(MATCH_COUNTS),
         )
 
     @property
@@ -371,8 +368,10 @@ class MatchCounts(Sought):
             ),
             frame=rows,
             head="Release",
-            columns=[(head, value(name, some)) for name, head in MATCHED.items()],
-            public=Public("Targets with one row (mean)", rows["unique_matches"]["mean"], self.n),
+            columns=[(of.short, value(name, some)) for name, of in MATCH_COUNTS.items()],
+            public=Public(
+                MATCH_COUNTS["unique_matches"].public, rows["unique_matches"]["mean"], self.n
+            ),
         )
         return {"measures": table}
 

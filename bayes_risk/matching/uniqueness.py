@@ -14,23 +14,15 @@ from scipy import special
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, number, percent
+from bayes_risk._core.formats import NONE, begun, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
+from bayes_risk.data.measures import UNIQUENESS
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
 from .population import KeyLevels, Population, keys_of_table
 
 COLUMNS = ("value", "share", "error", "low", "high", "without")
 TOTALS = ("population_uniques", "unique_matches", "expected_matches")
-WORDS = {
-    "sample_uniques": "Alone with their key in the file",
-    "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
-    "below_5": "Sharing it with fewer than 4 others (below 5)",
-    "below_10": "Sharing it with fewer than 9 others (below 10)",
-    "population_uniques": "Alone in the file and in the population",
-    "unique_matches": "Right matches among those alone in the file",
-    "expected_matches": "Right matches among all records",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -141,7 +133,7 @@ class Uniqueness(Result):
             caption=f"{n:,} records; keys: {', '.join(map(str, self.keys))}.{people}",
             frame=table,
             head="Records",
-            labels=WORDS,
+            labels={name: begun(of.words) for name, of in UNIQUENESS.items()},
             columns=[
                 ("Number", value("value", some)),
                 ("Share of all", value("share", percent)),
@@ -150,7 +142,10 @@ class Uniqueness(Result):
                 ("If known to be in the file", value("without", some)),
             ],
             public=Public(
-                "Records alone with their keys", table["value"]["sample_uniques"], n, whole=True
+                UNIQUENESS["sample_uniques"].public,
+                table["value"]["sample_uniques"],
+                n,
+                whole=True,
             ),
         )
         return {"measures": rare}

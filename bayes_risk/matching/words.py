@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
+from bayes_risk._core.formats import begun, counted, error, in_brackets, number, percent, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
+from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.release.exposure_result import Exposure
 
 from .odds import GIVEN
@@ -28,15 +29,6 @@ COLUMNS = (
     "claims",
 )
 EXPECTED, PERSONS = "expected_match_risk", "true_match_persons"
-MATCHES = {
-    EXPECTED: "Expected correct matches",
-    "true_matches": "True matches",
-    "true_match_rate": "True match rate",
-    PERSONS: "Persons matched",
-    "unique_matches": "Unique matches",
-    "false_match_rate": "False match rate",
-    "no_match": "Nothing matched",
-}
 SCREEN = (EXPECTED, "mcse", "true_match_rate", PERSONS, "false_match_rate")
 
 
@@ -197,7 +189,9 @@ class Matching(MatchingSetting):
         return Table(
             frame=self._by_measure(),
             head=f"Identification risk ({self.n:,} records)",
-            labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
+            labels={
+                k: IDENTIFICATION[k].words if k in IDENTIFICATION else "  +- 2 s.e." for k in SCREEN
+            },
             columns=[(head, partial(_written, column)) for column, head in heads.items()],
         )
 
@@ -209,7 +203,7 @@ class Matching(MatchingSetting):
             "measures": Table(
                 frame=rows,
                 caption=f"{self._records()}, {self.searched()}; in brackets two standard errors.",
-                labels=MATCHES,
+                labels={name: begun(of.words) for name, of in IDENTIFICATION.items()},
                 columns=[
                     ("Pooled", partial(_with_error, "pooled", rows)),
                     (f"Mean of {what}", partial(_with_error, "mean", rows)),
@@ -217,7 +211,7 @@ class Matching(MatchingSetting):
                     ("Without the release", partial(_written, "without")),
                 ],
                 public=Public(
-                    "Expected number of right matches", pooled[EXPECTED], n, pooled["baseline"]
+                    IDENTIFICATION[EXPECTED].public, pooled[EXPECTED], n, pooled["baseline"]
                 ),
             )
         }
@@ -330,7 +324,7 @@ def _written(column: str, row: Mapping[str, Any]) -> str:
     measure, value = row["label"], float(row[column])
     if measure == "mcse":
         return error(value, digits=1)
-    if measure.endswith("_rate"):
+    if IDENTIFICATION[measure].kind == "share":
         return percent(value)
     return number(value, 1) if measure == EXPECTED else some(value)
 

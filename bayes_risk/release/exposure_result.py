@@ -9,23 +9,12 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 
 from .links_result import Links
 from .persons import columns_of
 from .totals import KeptTotals
 
-COUNTED = {  # of how many, and words of those that the report shows
-    "identical": ("records", "Records identical to the original, same row"),
-    "identical_any_row": ("records", "Records identical to the original, any row"),
-    "identical_synthesized": ("records", ""),
-    "identical_synthesized_any_row": ("records", ""),
-    "identical_alone": ("original_alone", "Records without a double in the original, found"),
-    "replicated_uniques": ("uniques", "Replicated uniques"),
-}
-VALUES = {
-    "genuine": ("genuine_values", "Values of {} that are genuine"),
-    "unique": ("genuine_unique_values", "Values of {} that occur once in the original"),
-}
 MOST_SAID = 10  # columns that have a sentence each
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
@@ -196,9 +185,10 @@ class Exposure(Result):
         names = [str(c) for c in self._by_column() if c not in judged]
         left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
         keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
-        shown = {name: words for name, (_, words) in COUNTED.items() if words}
+        shown = {name: begun(of.words) for name, of in EXPOSURE.items() if of.words}
         for column in judged:
-            shown |= {f"{n}[{column}]": words.format(column) for n, words in VALUES.values()}
+            values = EXPOSURE_OF_VALUES.items()
+            shown |= {f"{n}[{column}]": begun(of.words.format(column)) for n, of in values}
         table = Table(
             note=(
                 "Counted in the files themselves, whatever the intruder knows or believes. Shares "
@@ -295,13 +285,13 @@ class Exposure(Result):
         in_any = {name: flags.any(axis=1).sum() for name, flags in anywhere.items()}
         fresh = {"identical_any_row": files["expected_any_row_share"].iloc[0]}
         rows = {
-            name: (files[name], files[of], in_any.get(name, np.nan), fresh.get(name, np.nan))
-            for name, (of, _) in COUNTED.items()
+            name: (files[name], files[m.of], in_any.get(name, np.nan), fresh.get(name, np.nan))
+            for name, m in EXPOSURE.items()
         }
         for column, table in self._by_column().items():
-            for name, (words, _) in VALUES.items():
-                expected = table[f"expected_{name}_share"].iloc[0]
-                rows[f"{words}[{column}]"] = (table[name], table["values"], np.nan, expected)
+            for name, m in EXPOSURE_OF_VALUES.items():
+                expected = table[f"expected_{m.of}_share"].iloc[0]
+                rows[f"{name}[{column}]"] = (table[m.of], table["values"], np.nan, expected)
         return pd.DataFrame.from_dict(
             {
                 name: (n.min(), n.max(), of.max(), any_, (n / of.where(of > 0)).max(), expected)

@@ -7,8 +7,10 @@ import pandas as pd
 
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk.data.measures import EXPOSURE
 
-IDENTICAL, VALUES, UNIQUES = "identical records", "unique values", "replicated uniques"
+IDENTICAL, VALUES = "identical records", "unique values"
+UNIQUES = EXPOSURE["replicated_uniques"].words
 AMOUNTS, LARGEST = "equal amounts", "largest amounts"
 NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows of similar records"
 LEVEL = 0.01  # probability of a false alarm, of all tests together

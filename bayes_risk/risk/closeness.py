@@ -25,21 +25,13 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import positive
-from bayes_risk.data.base_result import OfTargets, Table, Words, measures
+from bayes_risk.data.base_result import OfTargets, Table, measures
+from bayes_risk.data.measures import CLOSENESS
 from bayes_risk.data.variables import Number
 
 TIE = 1e-9  # relative difference of probabilities that rounding explains
 
 
-CLOSENESS: Words = {
-    "mean_expected_absolute_error": ("Expected distance from the true value", "scale"),
-    "mean_mode_error": ("Distance of the likeliest value", "scale"),
-    "share_mode_is_truth": ("Likeliest value is the true one", "share"),
-    "mean_probability_of_truth": ("Probability of the true value", "scale"),
-    "mean_region_size": ("Values in the 90 % region", "scale"),
-    "mean_region_length": ("Length of the 90 % region", "scale"),
-    "share_truth_in_region": ("90 % region holds the true value", "share"),
-}
 NEARLY = (
     "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
     "unit of the variable and averaged over records; only the difference from the last column is "

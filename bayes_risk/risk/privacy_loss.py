@@ -18,7 +18,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
-from bayes_risk.data.base_result import OfTargets, Words
+from bayes_risk.data.base_result import OfTargets
+from bayes_risk.data.measures import PRIVACY_LOSS, Measures
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
@@ -26,16 +27,6 @@ from .posterior import disagreed
 from .result import AttributeRisk
 
 KEPT = ("among_possible", "ruled_out", "khat", "reliable")
-WORDS: Words = {
-    "max_privacy_loss": ("Privacy loss, worst record", "number"),
-    "q95_privacy_loss": ("Privacy loss, 95th percentile", "number"),
-    "median_privacy_loss": ("Privacy loss, median", "number"),
-    "max_even_odds_become": ("Even odds become, at most", "number"),
-    "max_among_possible": ("Privacy loss among guesses that are possible, largest", "number"),
-    "with_guesses_ruled_out": ("Records of whom guesses are ruled out", "count"),
-    "targets": ("Records audited", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -72,7 +63,7 @@ class PrivacyLoss(OfTargets):
     ruled_out: Ints
     extremes: npt.NDArray[Any]
     PICTURE: ClassVar[str] = "plot_privacy_loss"
-    WORDS: ClassVar[Words] = WORDS
+    MEASURES: ClassVar[Measures] = PRIVACY_LOSS
     SAID: ClassVar[Sequence[str]] = (
         *("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),
     )

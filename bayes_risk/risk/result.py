@@ -16,15 +16,14 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import (
     HEADS,
-    Kind,
     Public,
     Table,
-    Words,
     measures,
     span,
     spread,
     value,
 )
+from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, COMPARED, Measure
 from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
 from bayes_risk.evidence.mechanism_check import MechanismCheck
@@ -43,25 +42,6 @@ from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, r
 # `summary`
 BESIDE = "prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_factor", "reliable"
 MEASURED = "mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"
-MEASURES: Words = {
-    "mean_probability": ("Probability of the true values, mean over records", "number"),
-    "median_probability": ("Probability of the true values, median", "number"),
-    "q95_probability": ("Probability of the true values, 95th percentile", "number"),
-    "max_probability": ("Probability of the true values, worst record", "number"),
-    "share_ranked_first": ("Share of records whose truth is the likeliest guess", "share"),
-    "mean_rank": ("Mean rank of the true values among the guesses", "number"),
-    "mean_before": ("Predictive probability before anything was published, mean", "number"),
-}
-COUNTS: Words = {
-    "targets": ("Records audited", "count"),
-    "disclosed": ("Released unchanged", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
-SCREEN: Words = {
-    "mean_probability": ("truth's probability, mean", "number"),
-    "max_probability": ("truth's probability, worst", "number"),
-    "share_ranked_first": ("truth ranked first", "share"),
-}
 KEPT = ("mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out")
 DISTANCE = "mean_expected_absolute_error"
 RANGE = "Another audit (95 %)"
@@ -467,31 +447,32 @@ class AttributeRisk(GuessPosterior):
     def _told(self) -> str:
         return "\n".join(p.sentence() for p in (self, self.check, self.exposure) if p is not None)
 
-    def _under_priors(self, words: Words, text: str) -> dict[str, tuple[str, Kind]]:
+    def _under_priors(self) -> dict[str, Measure]:
         """The measures that other priors have beside those of the first."""
         return {
-            f"{key}_{name}": (text.format(words=words[key][0], prior=name), words[key][1])
-            for name in self.priors
-            for key in words
-            if key in MEASURED
+            f"{m.name}_{prior}": m._replace(
+                words=f"{m.words} ({prior} prior)",
+                short=f"  worst, {prior} prior" * (m.name == "max_probability"),
+            )
+            for prior in self.priors
+            for m in ATTRIBUTE.values()
+            if m.name in MEASURED and m.kind != "count"
         }
 
     def _measures(self) -> Table:
         n, rows = len(self.index), self.summary()
         return measures(
             rows,
-            {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
+            ATTRIBUTE | self._under_priors(),
             HEADS if self.modes is None else (*HEADS, RANGE),
             caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
-            public=Public("Records released unchanged", rows["value"]["disclosed"], n, whole=True),
+            public=Public(ATTRIBUTE["disclosed"].public, rows["value"]["disclosed"], n, whole=True),
         )
 
     def screen(self) -> Table:
         """The measures that say most, and the distances from the closest numbers."""
-        worst = {"max_probability": SCREEN["max_probability"]}
-        words = dict(SCREEN) | self._under_priors(worst, "  worst, {prior} prior")
         found, rows = self.closest(), [self.summary()]
-        close = found.head(ON_SCREEN).rename(index="distance from true {}".format)
+        close = found.head(ON_SCREEN).rename(index=CLOSENESS[DISTANCE].short.format)
         if len(close):
             own = [f", {r:,.0f} records" * (r < len(self.index)) for r in close["records"]]
             close.index = close.index + own
@@ -501,8 +482,11 @@ class AttributeRisk(GuessPosterior):
         more = len(found) - ON_SCREEN
         return measures(
             pd.concat(rows),
-            words | {str(name): (str(name), "scale") for name in close.index},
+            ATTRIBUTE
+            | self._under_priors()
+            | {name: CLOSENESS[DISTANCE]._replace(short=name) for name in close.index},
             ("value", "+- 2 s.e.", "without release"),
+            short=True,
             head=f"Attribute risk ({len(self.index):,} records)",
             caption=f"  ({more} more)" if more > 0 else "",
         )
@@ -551,26 +535,14 @@ def _remarks(row: Mapping[str, Any]) -> str:
     return "; ".join(remark for remark, holds in said.items() if holds) or NONE
 
 
-OF_AUDITS = {
-    "mean_probability": ("mean_probability", "value"),
-    "mcse": ("mean_probability", "mcse"),
-    "baseline": ("mean_probability", "baseline"),
-    "median_probability": ("median_probability", "value"),
-    "q95_probability": ("q95_probability", "value"),
-    "max_probability": ("max_probability", "value"),
-    "max_mcse": ("max_probability", "mcse"),
-    "max_baseline": ("max_probability", "baseline"),
-    "share_ranked_first": ("share_ranked_first", "value"),
-    "first_baseline": ("share_ranked_first", "baseline"),
-    "mean_rank": ("mean_rank", "value"),
-    "unreliable": ("unreliable", "value"),
-}
-
-
 def measures_of(risk: AttributeRisk) -> dict[str, float]:
     """One row of a comparison of audits."""
     summary: Any = risk.summary()
-    found = {name: float(summary.at[place]) for name, place in OF_AUDITS.items()}
+    found = dict[str, float]()
+    for name, measure in COMPARED["attribute"].items():
+        columns = {name: "value", measure.error: "mcse", measure.baseline: "baseline"}
+        own = columns.items() if name in summary.index else ()
+        found |= {column: float(summary.at[name, of]) for column, of in own if column}
     found["gain"] = found["mean_probability"] - found["baseline"]
     excluded = np.isneginf(at_truth(risk.log_prior, risk.truth))[risk.case].sum()
     return found | {"truth_excluded": float(excluded)}

@@ -8,11 +8,10 @@ import pandas as pd
 
 from bayes_risk._core.formats import begun, number, significant
 from bayes_risk.data.base_result import Result, Table, spread, value
+from bayes_risk.data.measures import in_words
 from bayes_risk.utilities.bounds import PLACES
-from bayes_risk.utilities.context_result import MEANINGS
 
 from .compare import Estimate, of_identification, of_utility
-from .comparison import MEASURES
 
 CONTEXT = ("repu", "disco", "dcap", "tcap")  # shares that a release without distances has
 HEADLINES = ("expected_match_risk", "pmse_cart", "repu")  # the first of each kind
@@ -47,7 +46,7 @@ class InherentBounds(Result):
         for name in self.headlines:
             row = self.found.loc[name]
             low, release, high, same = (number(row[place]) for place in PLACES)
-            words = f"{begun(words_of(name))}: {release}, between {low} and {high}"
+            words = f"{begun(in_words(name))}: {release}, between {low} and {high}"
             if not pd.isna(row["position"]):
                 words += f", at {number(row['position'], 2)} of the way"
             told.append(f"{words} ({same} unchanged).")
@@ -63,7 +62,7 @@ class InherentBounds(Result):
         name = [*self.headlines, *self.found.index][0]
         low, release, high, _ = (number(self.found.at[name, place]) for place in PLACES)
         between = f"between {low} (uniform values) and {high} (redrawn within patterns)"
-        return f"{words_of(name)} {release}, {between}"
+        return f"{in_words(name)} {release}, {between}"
 
     def tables(self) -> dict[str, Table]:
         """Each measure at both ends, of the release between them, and unchanged."""
@@ -75,7 +74,7 @@ class InherentBounds(Result):
             ),
             caption=f"Means over {self.m:,} data sets each.",
             frame=self.found,
-            labels=lambda name: begun(words_of(str(name))),
+            labels=lambda name: begun(in_words(str(name))),
             columns=[
                 *((begun(place), value(place, significant, digits=4)) for place in PLACES),
                 ("Release, 2 s.e.", spread("mcse", "release")),
@@ -84,15 +83,6 @@ class InherentBounds(Result):
             file="bounds",
         )
         return {"measures": found}
-
-
-def words_of(measure: str) -> str:
-    """A measure in words: ``DiSCO of job``."""
-    if measure in MEASURES:
-        return MEASURES[measure].words
-    name, _, target = measure.partition(" (")
-    written = MEANINGS[name].written
-    return f"{written} of {target[:-1]}" if target else written
 
 
 def numbers_of(found: Mapping[str, Any]) -> dict[str, Estimate]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,52 +22,10 @@ from bayes_risk._core.formats import (
 )
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw, with_error
-from bayes_risk.utilities.result import WORDS
+from bayes_risk.data.measures import MEASURES, RISKS, UTILITIES, UTILITY, in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-ATTRIBUTE, IDENTIFICATION, UTILITY = "attribute", "identification", "utility"
-
-
-class Measure(NamedTuple):
-    """A measure in words; ``lower``: whether less is better for whoever releases."""
-
-    words: str
-    kind: str
-    lower: bool
-
-
-_TRUTH = "probability of the truth"
-_MATCHES = {
-    "expected_match_risk": "expected correct matches",
-    "true_match_rate": "true match rate",
-    "false_match_rate": "false match rate",
-}
-_WORDS = {
-    ATTRIBUTE: {
-        "mean_probability": f"{_TRUTH}, mean over records",
-        "gain": f"what the release adds to the {_TRUTH}",
-        "median_probability": f"{_TRUTH}, median over records",
-        "q95_probability": f"{_TRUTH}, 95 % of records below",
-        "max_probability": f"{_TRUTH}, worst record",
-        "share_ranked_first": "share of records whose truth ranks first",
-        "mean_rank": "mean rank of the truth",
-        "unreliable": "records whose numbers are unreliable",
-    },
-    IDENTIFICATION: _MATCHES
-    | {f"mean_{k}": f"{v}, mean over data sets" for k, v in _MATCHES.items()},
-    UTILITY: WORDS,
-}
-_HIGHER = ("mean_rank", "false_match_rate", "interval_overlap")  # is better, or ends so
-MEASURES: dict[str, Measure] = {
-    name: Measure(words, kind, not name.endswith(_HIGHER))
-    for kind, named in _WORDS.items()
-    for name, words in named.items()
-}
-RISKS = tuple(name for name, measure in MEASURES.items() if measure.kind != UTILITY)
-UTILITIES = tuple(name for name, measure in MEASURES.items() if measure.kind == UTILITY)
 
 
 def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
@@ -130,7 +88,7 @@ class Comparison(Result):
     Attributes
     ----------
     names, measures : tuple of str, length C and M
-        The candidates; what was measured, keys of `MEASURES`.
+        The candidates; what was measured, keys of `bayes_risk.data.measures.MEASURES`.
     values, errors : ndarray, shape (C, R, M)
         By replicate, and the Monte Carlo error of each number by itself (of utility between the m
         data sets); NaN where there is none.
@@ -202,7 +160,7 @@ class Comparison(Result):
                 sd = float(x.std(ddof=1)) if R > 1 else float("nan")
                 error = sd / np.sqrt(R) if R > 1 else _mean(self.errors[c, :, k])
                 sides = [_mean(self.beside[c, :, k]), float("nan")]
-                sides = sides[::-1] if MEASURES[measure].kind == UTILITY else sides
+                sides = sides[::-1] if measure in UTILITY else sides
                 rows[name, measure] = [float(x.mean()), sd, float(error), *sides, R]
         columns = ["mean", "sd", "mcse", "baseline", "null", "replicates"]
         index = pd.MultiIndex.from_tuples(list(rows), names=["candidate", "measure"])
@@ -218,7 +176,7 @@ class Comparison(Result):
         """
         dims, data = ("candidate", "replicate"), dict[str, Any]()
         for k, name in enumerate(self.measures):
-            beside = "null" if MEASURES[name].kind == UTILITY else "baseline"
+            beside = "null" if name in UTILITY else "baseline"
             data[name] = (dims, self.values[:, :, k])
             data[f"{name}_mcse"] = (dims, self.errors[:, :, k])
             data[f"{name}_{beside}"] = (dims, self.beside[:, :, k])
@@ -385,7 +343,7 @@ class Comparison(Result):
                 [measure in wanted for _, measure in table.index]
             ],
             head="Candidate and measure",
-            labels=lambda of: f"{of[0]}: {MEASURES[of[1]].words if of[1] in MEASURES else of[1]}",
+            labels=lambda of: f"{of[0]}: {in_words(of[1])}",
             columns=[
                 ("Mean", lambda row: _forms(row)[0](row["mean"])),
                 ("Error (2 s.e.)", lambda row: _forms(row)[1](row["mcse"], row["mean"])),
@@ -427,7 +385,7 @@ class Comparison(Result):
     @property
     def has_map(self) -> bool:
         """Whether both risk and utility were measured."""
-        return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
+        return len({name in UTILITY for name in self.measures}) == 2
 
     def axes(self, risk: str | None = None, utility: str | None = None) -> tuple[str, str]:
         """The measures of the map, as `pareto` takes them."""
@@ -441,7 +399,7 @@ def _mean(values: Array) -> float:
 
 def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[..., str]]:
     """How a measure and its error are written: rates as per cent."""
-    rate = row["label"][1].endswith("_rate")
+    rate = MEASURES[row["label"][1]].kind == "share"
     return (percent, lambda mcse, _: percent_error(mcse)) if rate else (number, error)
 
 

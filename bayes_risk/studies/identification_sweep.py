@@ -14,6 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Table, draw, spread, value
+from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
@@ -141,7 +142,7 @@ def _first_releases(releases: Any, m: Any) -> Any:
     return tables[:m]
 
 
-RISK = "expected_match_risk"
+RISK, RATES = "expected_match_risk", ("true_match_rate", "false_match_rate")
 SWEPT = {
     "fallback": "When nothing matches, chooses among the rest",
     "known": "Unsynthesised keys",
@@ -215,8 +216,7 @@ class IdentificationSweep(Varied):
                 ("Expected matches", value(RISK, digits=1)),
                 ("Error (2 s.e.)", spread(digits=1)),
                 ("Without the release", value("baseline", digits=1)),
-                ("True match rate", value("true_match_rate", percent)),
-                ("False match rate", value("false_match_rate", percent)),
+                *((begun(IDENTIFICATION[k].words), value(k, percent)) for k in RATES),
             ],
         )
         return {"settings": rows}

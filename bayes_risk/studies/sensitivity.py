@@ -14,6 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
 from bayes_risk._core.progress import shows_progress
 from bayes_risk.data.base_result import Table, draw, spread
+from bayes_risk.data.measures import MEASURES
 from bayes_risk.evidence.contract import Fit, check_kinds
 from bayes_risk.release.release import Release
 from bayes_risk.risk.result import measures_of
@@ -47,13 +48,6 @@ NAMES = {
     "parameters": "parameters, as believed",
     "evidence": "computed by",
     "m": "data sets (m)",
-}
-# the error and the baseline that go with a measure, where there are any
-BESIDE = {
-    "mean_probability": ("mcse", "baseline"),
-    "gain": ("mcse", None),
-    "max_probability": ("max_mcse", "max_baseline"),
-    "share_ranked_first": (None, "first_baseline"),
 }
 
 
@@ -89,7 +83,8 @@ class Sensitivity(Varied):
         measure : str
             A variable of the dataset.
         """
-        beside = dict(zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False))
+        of = MEASURES.get(measure)
+        beside = {"mcse": of.error or None, "baseline": of.baseline or None} if of else {}
         return worst_of(self.checked(measure), measure, beside)
 
     def along(self, factor: str) -> xr.Dataset:
@@ -221,7 +216,7 @@ class Sensitivity(Varied):
         line = self.along(factor)
         values, labels = line[measure].to_numpy(), line[factor].to_numpy()
         low, high = np.nanargmin(values), np.nanargmax(values)
-        error = BESIDE.get(measure, (None, None))[0]
+        error = MEASURES[measure].error if measure in MEASURES else ""
         return {
             "low": values[low],
             "high": values[high],
@@ -229,7 +224,7 @@ class Sensitivity(Varied):
             "at_high": labels[high],
             "base": float(self.dataset[measure].sel(dict(self.base))),
             "range": values[high] - values[low],
-            "mcse": float("nan") if error is None else float(line[error][[low, high]].max()),
+            "mcse": float("nan") if not error else float(line[error][[low, high]].max()),
         }
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, begun, number, plain
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import Drawn, Table, span, value
+from bayes_risk.data.measures import UTILITY
 from bayes_risk.release.release import Release
 
 from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
@@ -29,23 +30,6 @@ from .tables import (
 )
 
 ROWS = 10  # pairs, columns and estimates, the worst first
-_SCORES = {"pmse": "pMSE", "ratio": "pMSE over chance"}
-_SCORES |= {"standardized": "standardised pMSE", "specks": "SPECKS"}
-_OF = dict(zip(MODELS, ("logistic model", "with interactions", "tree"), strict=True))
-WORDS = {  # of all measures, in a sentence
-    **{f"{k}_{model}": f"{v}, {of}" for k, v in _SCORES.items() for model, of in _OF.items()},
-    "margins_total_variation": "total variation of single columns, mean",
-    "margins_hellinger": "Hellinger distance of single columns, mean",
-    "margins_worst_ratio": "pMSE over chance, worst column",
-    "pairs_total_variation": "total variation of pairs, mean",
-    "pairs_hellinger": "Hellinger distance of pairs, mean",
-    "pairs_worst_ratio": "pMSE over chance, worst pair",
-    "pairs_mutual_information": "mutual information, largest difference",
-    "pairs_correlation": "correlation, largest difference",
-    "interval_overlap": "interval overlap, mean",
-    "lowest_interval_overlap": "interval overlap, lowest",
-    "largest_standardized_difference": "standardised difference of estimates, largest",
-}
 UNSAID = ("pmse", "standardized")  # in reports
 HOW_TO_READ = (
     "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
@@ -208,7 +192,7 @@ class Utility(Drawn):
                 note=HOW_TO_READ,
                 caption=f"{what}, {of_all:,} records of the original.",
                 frame=rows.dropna(subset="value"),
-                labels={k: begun(v) for k, v in WORDS.items() if not k.startswith(UNSAID)},
+                labels={k: begun(v.words) for k, v in UTILITY.items() if not k.startswith(UNSAID)},
                 columns=[
                     ("Value", value()),
                     ("By chance alone", value("null")),

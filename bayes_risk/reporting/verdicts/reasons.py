@@ -11,6 +11,7 @@ from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
+from bayes_risk.data.measures import IDENTIFICATION, MEASURES
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
@@ -29,7 +30,6 @@ from bayes_risk.release.links_result import (
 )
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .attribute import NEAR, NOT_AUDITED, ROUNDING, SINGLE, on_gains
@@ -52,7 +52,8 @@ from .reason import (
 from .sampled import CHAINS, FIT, cure_of, of_fit, rejected, standard_errors
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
-MATCHES, EXPECTED = "true match rate", "expected matches"
+MATCHES = IDENTIFICATION["true_match_rate"].words
+EXPECTED = IDENTIFICATION["expected_match_risk"].words
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"

@@ -14,7 +14,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import OfTargets, Words
+from bayes_risk.data.base_result import OfTargets
+from bayes_risk.data.measures import FULL_TABLE, Measures
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem
@@ -30,18 +31,6 @@ from .tables import GuessTable, tabulated
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
 WAYS = ("predictive", "independent-releases")
-WORDS: Words = {
-    "mean_probability": ("Probability of the true values, mean over records", "number"),
-    "max_probability": ("Probability of the true values, worst record", "number"),
-    "median_rank": ("Rank of the true values among all values, median", "place"),
-    "share_ranked_first": ("Share of records whose truth is the likeliest value", "share"),
-    "share_in_first_100": ("Share of records whose truth is among the first 100", "share"),
-    "mean_within_1": ("Posterior within 1 variable of the truth, mean", "number"),
-    "mean_within_2": ("Posterior within 2 variables of the truth, mean", "number"),
-    "values": ("Values considered", "count"),
-    "targets": ("Records audited", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 RANKS = ("mcse", "rank", "rank_low", "rank_high", "prior_rank", "within_1", "within_2")
 
 
@@ -95,7 +84,7 @@ class FullTableRisk(OfTargets):
     best_log_prior: Array
     n_draws: tuple[int, ...]
     PICTURE: ClassVar[str] = "plot_full_table"
-    WORDS: ClassVar[Words] = WORDS
+    MEASURES: ClassVar[Measures] = FULL_TABLE
     SAID: ClassVar[Sequence[str]] = ("share_ranked_first", "median_rank")
     CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
     FILE: ClassVar[str] = "full_table"

@@ -17,7 +17,8 @@ from bayes_risk._core.formats import factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
-from bayes_risk.data.base_result import OfRecords, Words, draw
+from bayes_risk.data.base_result import OfRecords, draw
+from bayes_risk.data.measures import MEMBERSHIP, Measures
 from bayes_risk.evidence.contract import Fit, check_kinds, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -45,17 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_MCSE = 1.0  # of a log Bayes factor
-WORDS: Words = {
-    "auc": ("How often the release points to the member of a pair", "share"),
-    "power_at_1_percent": ("Members found, taking 1 of 100 others for one", "share"),
-    "power_at_5_percent": ("Members found, taking 5 of 100 others for one", "share"),
-    "median_log_bayes_factor": ("Log Bayes factor of a member, median", "number"),
-    "max_log_bayes_factor": ("Log Bayes factor of a member, largest", "number"),
-    "max_probability": ("Probability that a member is in the data, largest", "number"),
-    "members": ("Members asked about", "count"),
-    "others": ("People outside the data asked about", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -93,7 +83,7 @@ class Membership(OfRecords):
     measures: Array
     standard_error: Array
     mcse_of_measures: Array
-    WORDS: ClassVar[Words] = WORDS
+    MEASURES: ClassVar[Measures] = MEMBERSHIP
     SAID: ClassVar[Sequence[str]] = ("auc", "max_log_bayes_factor")
     CAPTION: ClassVar[str] = "Persons asked about."
     FILE: ClassVar[str] = "membership"
