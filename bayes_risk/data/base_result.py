@@ -236,7 +236,6 @@ class Drawn(Result):
     """A result of which there is a picture."""
 
     __slots__ = ()
-    PICTURE: ClassVar[str]
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The result's own picture in `bayes_risk.reporting.plots`.
@@ -246,7 +245,7 @@ class Drawn(Result):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        return draw(self.PICTURE, self, ax=ax)
+        return draw("own_plot", self, ax=ax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

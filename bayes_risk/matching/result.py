@@ -1,7 +1,7 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,7 +109,6 @@ class IdentificationRisk(Sought, Drawn):
     pooled_no_match: Flags
     pooled_outside: Array
     baseline: Array
-    PICTURE: ClassVar[str] = "plot_match_probabilities"
 
     @property
     def n_releases(self) -> int:

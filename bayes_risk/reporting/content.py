@@ -21,7 +21,7 @@ from bayes_risk.utilities.result import Utility
 from . import plots
 from .glossary import citations, glossary
 from .provenance import Origin
-from .sections import Drawing, Picture, TextTable, head_of, in_order, section_of
+from .sections import Drawing, Picture, TextTable, head_of, in_order, of_kind, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -74,9 +74,7 @@ def page(
     the files what is known; ``drawn`` goes to the sections. Without ``verdict`` none is judged.
     """
     parts = in_order(parts)
-    of = {type(part).__name__: part for part in parts}
-    attribute = of.get("AttributeRisk")
-    matching = next((part for part in parts if isinstance(part, Matching)), None)
+    attribute, matching = of_kind(AttributeRisk, parts), of_kind(Matching, parts)
     sections = [section_of(part, **drawn) for part in parts]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
         first = sections[0]  # whose numbers they are
@@ -245,7 +243,7 @@ def caveats_of(
     parts: Sequence[Any], diagnostics: Mapping[str, Any], rhat: float | None
 ) -> list[Caveat]:
     """Doubts of the verdict about numbers of the page, and those of results it does not judge."""
-    risk = next((part for part in parts if isinstance(part, AttributeRisk)), None)
+    risk = of_kind(AttributeRisk, parts)
     settings = settings_that_settle(risk, diagnostics)
     chains = of_fit(of_the_audit(risk, diagnostics), rhat)
     found = [("Fit", one.sentence, one.cure) for one in chains if one.cure]

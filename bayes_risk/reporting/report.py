@@ -9,18 +9,25 @@ from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
+from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.words import Matching
-from bayes_risk.release.exposure_result import exposure_of
+from bayes_risk.release.correspondence import RowCorrespondence
+from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from bayes_risk.risk.membership.audit import Membership
+from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.studies.comparison import Comparison
+from bayes_risk.studies.identification_sweep import IdentificationSweep
+from bayes_risk.studies.sensitivity import Sensitivity
+from bayes_risk.utilities.result import Utility
 
 from .content import page
 from .provenance import origin, versions
-from .sections import HEADS, in_order
+from .sections import HEADS, in_order, of_kind
 
 __all__ = ["report"]
 
-OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
-JUDGED = {"Membership": "membership", "Utility": "utility", "RowCorrespondence": "rows"}
+OF_MANY_AUDITS = (Sensitivity, IdentificationSweep, Comparison)  # judge no single release
 
 
 def report(
@@ -80,31 +87,39 @@ def report(
         path = results.pop()
     if path is None or Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
-    of = _checked(results)
-    attribute = of.get("AttributeRisk")
-    matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)
-    shown = {
-        "MechanismCheck": attribute and attribute.check,
-        "Exposure": exposure_of(matching, attribute),
-    } | of
+    _check(results)
+    attribute, matching = of_kind(AttributeRisk, results), of_kind(Matching, in_order(results))
+    shown = list(results)
+    if of_kind(MechanismCheck, results) is None and attribute is not None:
+        shown.append(attribute.check)
+    if of_kind(Exposure, results) is None:
+        shown.append(exposure_of(matching, attribute))
     verdict = None
-    if not set(OF_MANY_AUDITS) >= set(of):
-        more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
-        verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
+    if not all(isinstance(part, OF_MANY_AUDITS) for part in results):
+        verdict = judge(
+            attribute,
+            matching,
+            thresholds,
+            diagnostics=diagnostics,
+            membership=of_kind(Membership, results),
+            utility=of_kind(Utility, results),
+            rows=of_kind(RowCorrespondence, results),
+        )
         if attribute is not None:
-            shown["AttributeRisk"] = replace(attribute, worst_under=verdict.prior)
+            judged = replace(attribute, worst_under=verdict.prior)
+            shown = [judged if part is attribute else part for part in shown]
     found = None
     if provenance is not None:
         found = origin(provenance, files=[asdict(file) for file in provenance.files])
     known = ("seed_entropy", "random_seed")
     seeds = [
-        (f"Seed of {kind}", str(getattr(part, name)))
-        for kind, part in of.items()
+        (f"Seed of {type(part).__name__}", str(getattr(part, name)))
+        for part in results
         for name in known
         if getattr(part, name, None) is not None
     ]
     text = page(
-        shown.values(),
+        shown,
         title=title,
         verdict=verdict,
         diagnostics=diagnostics or {},
@@ -114,13 +129,13 @@ def report(
     return _write(Path(path), text)
 
 
-def _checked(parts: list[Any]) -> dict[str, Any]:
-    """Results by the name of their class, one of each."""
+def _check(parts: list[Any]) -> None:
+    """Refuse what is no result, and two of a kind."""
+    known = ", ".join(head.of.__name__ for head in HEADS)
     for part in parts:
         if not isinstance(part, Result):
             raise InputError(
-                f"report() was given a {type(part).__name__}; give results ({', '.join(HEADS)}), "
-                f"then the path"
+                f"report() was given a {type(part).__name__}; give results ({known}), then the path"
             )
     if not parts:
         raise InputError("report() was given no result; give at least one, then the path")
@@ -131,7 +146,6 @@ def _checked(parts: list[Any]) -> dict[str, Any]:
                 f"report() was given {kinds.count(kind)} results of the kind {kind}; give one of "
                 "each kind, or write a report for each"
             )
-    return dict(zip(kinds, parts, strict=True))
 
 
 def _write(path: Path, text: str) -> Path:

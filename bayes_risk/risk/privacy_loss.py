@@ -62,7 +62,6 @@ class PrivacyLoss(OfTargets):
     among_possible: Array
     ruled_out: Ints
     extremes: npt.NDArray[Any]
-    PICTURE: ClassVar[str] = "plot_privacy_loss"
     MEASURES: ClassVar[Measures] = PRIVACY_LOSS
     SAID: ClassVar[Sequence[str]] = (
         *("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),

@@ -6,7 +6,7 @@ records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` sa
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -111,8 +111,6 @@ class AttributeRisk(GuessPosterior):
         Of guessed numbers, where there is a predictive: which guesses are plausible under it, and
         the cases whose grid is narrow or coarse beside it.
     """
-
-    PICTURE: ClassVar[str] = "plot_attribute_risk"
 
     log_evidence: Array
     deviations: Array

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -77,7 +77,6 @@ class Reweighting(Drawn):
     share: float
     reason: str
     seed_entropy: str
-    PICTURE: ClassVar[str] = "plot_before_after"
 
     @property
     def release(self) -> Release:

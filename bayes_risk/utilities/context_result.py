@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,6 @@ class ContextMeasures(Drawn):
     compared: tuple[str, ...]
     held_out: int
     seed_entropy: str
-    PICTURE: ClassVar[str] = "plot_context"
 
     @property
     def m(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,7 +76,6 @@ class Utility(Drawn):
     confidence: float
     permutations: int
     seed_entropy: str
-    PICTURE: ClassVar[str] = "plot_utility"
 
     @property
     def m(self) -> int:

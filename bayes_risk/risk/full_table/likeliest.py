@@ -173,7 +173,6 @@ class Likeliest(OfTargets):
     unseen: Array
     bound: Array
     exact: bool
-    PICTURE: ClassVar[str] = "plot_likeliest"
     FILE: ClassVar[str] = "likeliest"
 
     @property

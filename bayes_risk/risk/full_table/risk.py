@@ -83,7 +83,6 @@ class FullTableRisk(OfTargets):
     best_log_probability: Array
     best_log_prior: Array
     n_draws: tuple[int, ...]
-    PICTURE: ClassVar[str] = "plot_full_table"
     MEASURES: ClassVar[Measures] = FULL_TABLE
     SAID: ClassVar[Sequence[str]] = ("share_ranked_first", "median_rank")
     CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
