@@ -1,7 +1,6 @@
 """What results share: tables that people read, one text, and a picture that `plots` draws.
 
-A result says what its numbers are and how they are written; terminal, HTML, CSV and redaction walk
-over its `tables`, and no result knows of them.
+What a result says of its numbers, and how they are written, stands in `reporting.presentation`.
 """
 
 import re
@@ -188,16 +187,15 @@ class Result(Shown, ABC):
     def summary(self) -> pd.DataFrame:
         """File level."""
 
-    @abstractmethod
     def sentence(self) -> str:
         """The result in plain words."""
+        text: str = handed.presentation().sentence(self)
+        return text
 
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
-        rows = self.summary()
-        columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
-        said = f"{self.words()}: file level."
-        return {"summary": Table(frame=rows, caption=said, head="", columns=columns)}
+        found: dict[str, Table] = handed.presentation().tables(self)
+        return found
 
     def words(self) -> str:
         """What it is called where nothing else is known of it: its class in words."""
@@ -205,15 +203,18 @@ class Result(Shown, ABC):
 
     def screen(self) -> Table | None:
         """The table that the screen has room for; None: `line` says it."""
-        return None
+        table: Table | None = handed.presentation().screen(self)
+        return table
 
     def line(self) -> str:
         """What the screen says of it, in one line."""
-        return ""
+        text: str = handed.presentation().line(self)
+        return text
 
     def doubt(self) -> str:
         """What is not reliable, in a phrase; empty: nothing."""
-        return ""
+        text: str = handed.presentation().doubt(self)
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, measures and assumptions, for JSON."""
@@ -224,12 +225,20 @@ class Result(Shown, ABC):
         return f"{type(self).__name__}\n{self._told()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
 
     def _repr_html_(self) -> str:
-        table = self.screen() or Result.tables(self)["summary"]
+        table = self.screen() or of_summary(self)
         return as_html(type(self).__name__, self._told(), table.heads, table.rows)
 
     def _told(self) -> str:
         """What stands above the table when the result is printed."""
         return self.sentence()
+
+
+def of_summary(result: Result) -> Table:
+    """The summary as it stands, of a result of which no table is known."""
+    rows = result.summary()
+    columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
+    said = f"{result.words()}: file level."
+    return Table(frame=rows, caption=said, head="", columns=columns)
 
 
 class Drawn(Result):
@@ -250,19 +259,11 @@ class Drawn(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OfRecords(Drawn):
-    """A result with numbers of each record that was asked about.
-
-    Its ``MEASURES``, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the records
-    the name of their ``FILE``.
-    """
+    """A result with numbers of each record that was asked about."""
 
     index: pd.Index
     assumptions: Mapping[str, str]
     seed_entropy: str
-    MEASURES: ClassVar[Measures] = {}
-    SAID: ClassVar[Sequence[str]] = ()
-    CAPTION: ClassVar[str] = ""
-    FILE: ClassVar[str]
 
     @property
     @abstractmethod
@@ -280,28 +281,6 @@ class OfRecords(Drawn):
         attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
         attrs["random_seed"] = self.seed_entropy
         return xr.Dataset(data | dict(more), {"record": storable(self.index), **coords}, attrs)
-
-    def tables(self) -> dict[str, Table]:
-        """Measures; the records."""
-        found = Result.tables(self)
-        if self.MEASURES:
-            how: Any = {"caption": self.CAPTION}
-            found = {"measures": measures(self.summary(), self.MEASURES, **how)}
-        return found | {"records": for_file(self.records, self.FILE)}
-
-    def line(self) -> str:
-        """The measures that say most, and how many records are marked unreliable."""
-        said = []
-        of = {name: self.MEASURES[name] for name in self.SAID}
-        found = measures(self.summary(), of)
-        for words, told, errors, without in found.rows:
-            beside = [errors] * (errors not in ("0", NONE))
-            beside += [f"{without} without the release"] * (without != NONE)
-            brackets = f" ({', '.join(beside)})" * bool(beside)
-            said.append(f"{words[0].lower()}{words[1:]}: {told}{brackets}")
-        reliable: Any = self.records["reliable"] if said else ()
-        bad = len(reliable) - int(sum(reliable))
-        return "; ".join(said) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

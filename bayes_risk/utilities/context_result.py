@@ -1,8 +1,6 @@
 """Context measures of releases, as found."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,9 +8,8 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.formats import NONE, begun, number, percent
-from bayes_risk.data.base_result import Drawn, Public, Table, for_file
-from bayes_risk.data.measures import CONTEXT, in_words
+from bayes_risk.data.base_result import Drawn
+from bayes_risk.data.measures import CONTEXT
 
 from .tables import over_releases
 
@@ -111,65 +108,6 @@ class ContextMeasures(Drawn):
         }
         return xr.Dataset(data, {"release": np.arange(1, self.m + 1), "measure": labels}, attrs)
 
-    def tables(self) -> dict[str, Table]:
-        """Each measure with its denominator, what it is and is not; the records."""
-        rows = self.summary()
-        what = "1 release" if self.m == 1 else f"Means over {self.m:,} releases"
-        keys = ", ".join(map(str, self.keys))
-        names = [f"{measure} ({target})" if target else measure for target, measure in rows.index]
-        held = ""
-        if self.held_out:
-            error = percent(float(rows["standard_error"].max()))
-            held = f" Closer than holdout: {self.held_out:,} records held out, "
-            held += f"standard error up to {error}."
-        return {
-            "measures": Table(
-                caption=f"Keys: {keys}. {what}. Shares are of so many records.{held}",
-                frame=rows,
-                labels=lambda row: in_words(f"{row[1]} ({row[0]})" if row[0] else row[1]),
-                columns=[
-                    ("Value", lambda row: _form(row)(row["value"])),
-                    ("Over releases", _range if self.m > 1 else lambda _: NONE),
-                    ("To read against", _beside),
-                    ("Records", lambda row: number(round(row["of"]))),
-                ],
-                public=next(
-                    (
-                        Public(
-                            CONTEXT[name].public,
-                            float(row["of"] * row["value"]),
-                            round(row["of"]),
-                        )
-                        for (_, name), (_, row) in zip(self.rows, rows.iterrows(), strict=True)
-                        if CONTEXT[name].public
-                    ),
-                    None,
-                ),
-            ),
-            "meanings": Table(
-                caption="What the measures are, and are not.",
-                frame=self.meanings(),
-                labels=lambda name: CONTEXT[name].short,
-                columns=[("What it is", _definition), ("What it is not", itemgetter("is_not"))],
-            ),
-            "file": Table(
-                frame=rows.set_axis(pd.Index(names, name="measure")), file="context_measures"
-            ),
-            "records": for_file(self.records, "context"),
-        }
-
-    def line(self) -> str:
-        """Replicated uniques, and DiSCO of the target for which it is largest."""
-        share = self.summary()["value"]
-        repu, uio = (percent(share["", name]) for name in ("repu", "uio"))
-        told = f"repU {repu} ({uio} unique in the original)"
-        if not self.targets:
-            return told
-        worst = max(self.targets, key=lambda target: float(share[target, "disco"]))
-        disco, dorig = (percent(float(share[worst, name])) for name in ("disco", "dorig"))
-        most = ", the largest of its targets" if len(self.targets) > 1 else ""
-        return f"{told}; DiSCO of {worst} {disco} ({dorig} in the original){most}"
-
     def to_dict(self) -> dict[str, Any]:
         """Sentence, keys, targets, measures."""
         return {
@@ -179,47 +117,5 @@ class ContextMeasures(Drawn):
             "measures": self.tables()["file"].frame,
         }
 
-    def sentence(self) -> str:
-        share = dict(zip(self.rows, self.value.mean(axis=0).tolist(), strict=True))
-        told = [
-            f"By {', '.join(map(str, self.keys))}, {percent(share['', 'repu'])} of the original's "
-            f"records are unique there and in the release (repU; {percent(share['', 'uio'])} are "
-            "unique in the original)."
-        ]
-        for target in self.targets:
-            disco, dorig, tcap = (share[target, name] for name in ("disco", "dorig", "tcap"))
-            told.append(
-                f"For {percent(disco)} the key leaves one value of {target} in the release, and "
-                f"the right one (DiSCO; {percent(dorig)} in the original; TCAP {percent(tcap)})."
-            )
-        told.append("None of these is a probability that somebody is identified or learnt about.")
-        return " ".join(told)
-
     def _labels(self) -> pd.MultiIndex:
         return pd.MultiIndex.from_tuples(list(self.rows), names=["target", "measure"])
-
-
-def _form(row: Mapping[str, Any]) -> Callable[[float], str]:
-    """How a measure is written: a share of records, or a distance."""
-    return percent if CONTEXT[row["label"][1]].kind == "share" else number
-
-
-def _range(row: Mapping[str, Any]) -> str:
-    low, high = (_form(row)(row[name]) for name in ("lowest", "highest"))
-    return low if low == high else f"{low} to {high}"
-
-
-def _beside(row: Mapping[str, Any]) -> str:
-    """What a measure is compared with: the number, and which it is."""
-    measure, value = row["label"][1], _form(row)(row["compare"])
-    if value == NONE:
-        return NONE
-    if beside := CONTEXT[measure].baseline:
-        return f"{value} ({CONTEXT[beside].short})"
-    return value if measure == "closer_than_holdout" else f"{value} (original)"
-
-
-def _definition(row: Mapping[str, Any]) -> str:
-    """The definition, and what it is a share of."""
-    of = f" A share of: {row['share_of']}." * (CONTEXT[row["label"]].kind == "share")
-    return f"{begun(row['is'])}.{of}"
