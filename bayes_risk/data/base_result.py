@@ -31,7 +31,7 @@ from bayes_risk._core.formats import (
 from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import Shown, as_html
 
-from .measures import Kind, Measures
+from .measures import Kind, Measure, Measures
 from .variables import Number, Variable
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ class Public(NamedTuple):
     n: int
     without: float = float("nan")
     whole: bool = False
+
+    @classmethod
+    def of(cls, it: Measure, value: float, n: int, without: float = float("nan")) -> "Public":
+        """A measure; of which counts are whole."""
+        return cls(begun(it.words), value, n, without, it.kind == "count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

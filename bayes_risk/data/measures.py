@@ -16,19 +16,19 @@ class Measure(NamedTuple):
     ``place`` is a number of records, whole or expected, and a ``scale`` has four digits. ``short``:
     where there is little room; empty: the words. ``higher_is``: for whoever releases. ``error`` and
     ``baseline``: columns of a comparison that hold its standard error, and what it is without the
-    release; of context measures the measure to read it against. ``public``: in words, as it leaves;
-    empty: it stays. ``of``: what it is a share of. ``is_not``: what it does not say.
+    release; of context measures the measure to read it against. ``public``: whether it may
+    leave. ``of``: what it is a share of. ``is_not``: what it does not say.
     """
 
     name: str
     words: str
     kind: Kind = "number"
     short: str = ""
+    of: str = ""
     higher_is: Literal["worse", "better"] = "worse"
     error: str = ""
     baseline: str = ""
-    public: str = ""
-    of: str = ""
+    public: bool = False
     is_not: str = ""
 
     @property
@@ -46,7 +46,7 @@ def _named(*measures: Measure) -> dict[str, Measure]:
 
 # --- attribute risk and what is made of its evidence ------------------------------------------
 
-_TRUE = "probability of the true values"
+_TRUE, _RANK = "probability of the true values", "rank of the true values"
 _AUDITED = Measure("targets", "records audited", "count")
 _UNRELIABLE = Measure("unreliable", "records marked unreliable", "count")
 ATTRIBUTE = _named(
@@ -70,12 +70,10 @@ ATTRIBUTE = _named(
         short="truth ranked first",
         baseline="first_baseline",
     ),
-    Measure(*("mean_rank", "mean rank of the true values among the guesses"), higher_is="better"),
+    Measure("mean_rank", f"mean {_RANK} among the guesses", higher_is="better"),
     Measure("mean_before", "predictive probability before anything was published, mean"),
     _AUDITED,
-    Measure(
-        "disclosed", "records released unchanged", "count", public="Records released unchanged"
-    ),
+    Measure("disclosed", "records released unchanged", "count", public=True),
     _UNRELIABLE,
 )
 CLOSENESS = _named(
@@ -94,10 +92,7 @@ CLOSENESS = _named(
 FULL_TABLE = _named(
     ATTRIBUTE["mean_probability"],
     ATTRIBUTE["max_probability"],
-    Measure(
-        *("median_rank", "rank of the true values among all values, median", "place"),
-        higher_is="better",
-    ),
+    Measure("median_rank", f"{_RANK} among all values, median", "place", higher_is="better"),
     Measure("share_ranked_first", "share of records whose truth is the likeliest value", "share"),
     Measure("share_in_first_100", "share of records whose truth is among the first 100", "share"),
     Measure("mean_within_1", "posterior within 1 variable of the truth, mean"),
@@ -135,7 +130,7 @@ IDENTIFICATION = _named(
         *("expected_match_risk", "expected correct matches"),
         error="mcse",
         baseline="baseline",
-        public="Expected number of right matches",
+        public=True,
     ),
     Measure("true_matches", "true matches", "place"),
     Measure("true_match_rate", "true match rate", "share"),
@@ -146,10 +141,7 @@ IDENTIFICATION = _named(
 )
 MATCH_COUNTS = _named(
     Measure("no_match", "targets with no row", "place", "No row", higher_is="better"),
-    Measure(
-        *("unique_matches", "targets with one row", "place", "One row"),
-        public="Targets with one row (mean)",
-    ),
+    Measure("unique_matches", "targets with one row, mean", "place", "One row", public=True),
     Measure("below_5", "targets with one to four rows", "place", "One to four"),
     Measure("candidates", "rows of a target, average", "place", "Average", higher_is="better"),
     Measure(
@@ -157,10 +149,7 @@ MATCH_COUNTS = _named(
     ),
 )
 UNIQUENESS = _named(
-    Measure(
-        *("sample_uniques", "alone with their key in the file", "place"),
-        public="Records alone with their keys",
-    ),
+    Measure("sample_uniques", "alone with their key in the file", "count", public=True),
     Measure("below_3", "sharing it with fewer than 2 others (k-anonymity below 3)", "place"),
     Measure("below_5", "sharing it with fewer than 4 others (below 5)", "place"),
     Measure("below_10", "sharing it with fewer than 9 others (below 10)", "place"),
@@ -168,31 +157,22 @@ UNIQUENESS = _named(
     Measure("unique_matches", "right matches among those alone in the file", "place"),
     Measure("expected_matches", "right matches among all records", "place"),
 )
+_SAME = "records identical to the original"
 EXPOSURE = _named(  # ``of``: the column of `Exposure.files` that it is a share of
-    *(
-        Measure(name, words, "count", of=of)
-        for name, words, of in (
-            ("identical", "records identical to the original, same row", "records"),
-            ("identical_any_row", "records identical to the original, any row", "records"),
-            ("identical_synthesized", "", "records"),
-            ("identical_synthesized_any_row", "", "records"),
-            (
-                "identical_alone",
-                "records without a double in the original, found",
-                "original_alone",
-            ),
-            ("replicated_uniques", "replicated uniques", "uniques"),
-        )
-    )
+    Measure("identical", f"{_SAME}, same row", "count", of="records"),
+    Measure("identical_any_row", f"{_SAME}, any row", "count", of="records"),
+    Measure("identical_synthesized", "", "count", of="records"),
+    Measure("identical_synthesized_any_row", "", "count", of="records"),
+    Measure(
+        *("identical_alone", "records without a double in the original, found", "count", ""),
+        "original_alone",
+    ),
+    Measure("replicated_uniques", "replicated uniques", "count", of="uniques"),
 )
+_ONCE = "values of {} that occur once in the original"
 EXPOSURE_OF_VALUES = _named(  # of a synthesised number, whose name stands for ``{}``
     Measure("genuine_values", "values of {} that are genuine", "count", of="genuine"),
-    Measure(
-        "genuine_unique_values",
-        "values of {} that occur once in the original",
-        "count",
-        of="unique",
-    ),
+    Measure("genuine_unique_values", _ONCE, "count", of="unique"),
 )
 
 # --- utility ----------------------------------------------------------------------------------
@@ -354,14 +334,16 @@ _READ_AGAINST = {
     **dict.fromkeys(("capd", "caps"), "base_cap"),
     "dcap": "capd",
 }
+_DISTANCES = ("dcr_median", "dcr_5_percent")
 CONTEXT = _named(
     *(
         Measure(
-            *(name, words, "number" if name in ("dcr_median", "dcr_5_percent") else "share", short),
+            *(name, words, "number" if name in _DISTANCES else "share", short),
             baseline=_READ_AGAINST.get(name, ""),
-            public="Records of the original whose key the release shows (mean)" * (name == "iso"),
+            public=name == "iso",
             of=(*of, _ORIGINAL)[0],
             is_not=is_not,
+            higher_is="better" if name in _DISTANCES else "worse",
         )
         for name, (short, words, is_not, *of) in _CONTEXT.items()
     )

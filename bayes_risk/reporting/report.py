@@ -23,11 +23,12 @@ from bayes_risk.utilities.result import Utility
 
 from .content import page
 from .provenance import origin, versions
-from .sections import HEADS, in_order, of_kind
+from .sections import HEADS, in_order
 
 __all__ = ["report"]
 
 OF_MANY_AUDITS = (Sensitivity, IdentificationSweep, Comparison)  # judge no single release
+JUDGED = {Membership: "membership", Utility: "utility", RowCorrespondence: "rows"}
 
 
 def report(
@@ -87,39 +88,31 @@ def report(
         path = results.pop()
     if path is None or Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
-    _check(results)
-    attribute, matching = of_kind(AttributeRisk, results), of_kind(Matching, in_order(results))
-    shown = list(results)
-    if of_kind(MechanismCheck, results) is None and attribute is not None:
-        shown.append(attribute.check)
-    if of_kind(Exposure, results) is None:
-        shown.append(exposure_of(matching, attribute))
+    of = _checked(results)
+    attribute = of.get(AttributeRisk)
+    matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)
+    shown = {
+        MechanismCheck: attribute and attribute.check,
+        Exposure: exposure_of(matching, attribute),
+    } | of
     verdict = None
-    if not all(isinstance(part, OF_MANY_AUDITS) for part in results):
-        verdict = judge(
-            attribute,
-            matching,
-            thresholds,
-            diagnostics=diagnostics,
-            membership=of_kind(Membership, results),
-            utility=of_kind(Utility, results),
-            rows=of_kind(RowCorrespondence, results),
-        )
+    if not set(OF_MANY_AUDITS) >= set(of):
+        more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
+        verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
         if attribute is not None:
-            judged = replace(attribute, worst_under=verdict.prior)
-            shown = [judged if part is attribute else part for part in shown]
+            shown[AttributeRisk] = replace(attribute, worst_under=verdict.prior)
     found = None
     if provenance is not None:
         found = origin(provenance, files=[asdict(file) for file in provenance.files])
     known = ("seed_entropy", "random_seed")
     seeds = [
-        (f"Seed of {type(part).__name__}", str(getattr(part, name)))
-        for part in results
+        (f"Seed of {kind.__name__}", str(getattr(part, name)))
+        for kind, part in of.items()
         for name in known
         if getattr(part, name, None) is not None
     ]
     text = page(
-        shown,
+        shown.values(),
         title=title,
         verdict=verdict,
         diagnostics=diagnostics or {},
@@ -129,8 +122,8 @@ def report(
     return _write(Path(path), text)
 
 
-def _check(parts: list[Any]) -> None:
-    """Refuse what is no result, and two of a kind."""
+def _checked(parts: list[Any]) -> dict[type, Any]:
+    """Results by their class, one of each."""
     known = ", ".join(head.of.__name__ for head in HEADS)
     for part in parts:
         if not isinstance(part, Result):
@@ -139,13 +132,14 @@ def _check(parts: list[Any]) -> None:
             )
     if not parts:
         raise InputError("report() was given no result; give at least one, then the path")
-    kinds = [type(part).__name__ for part in parts]
+    kinds = [type(part) for part in parts]
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise InputError(
-                f"report() was given {kinds.count(kind)} results of the kind {kind}; give one of "
-                "each kind, or write a report for each"
+                f"report() was given {kinds.count(kind)} results of the kind {kind.__name__}; give "
+                "one of each kind, or write a report for each"
             )
+    return dict(zip(kinds, parts, strict=True))
 
 
 def _write(path: Path, text: str) -> Path:

@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
@@ -119,65 +119,12 @@ def _by_name(style: re.Match[str]) -> str:
     return re.sub("#[0-9a-f]{6}", lambda hex: _OF_THE_PAGE.get(hex[0], hex[0]), style[0])
 
 
+Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
     "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
     "that no other beats in both."
-)
-
-
-class Head(NamedTuple):
-    """Of a kind of result its name for links, glossary and papers, and its title.
-
-    The list of contents has the beginning of the title.
-    """
-
-    of: type
-    name: str
-    title: str
-
-
-HEADS = (  # in the order of the page
-    Head(
-        AttributeRisk,
-        "attribute",
-        "Attribute risk: what the intruder learns of confidential values",
-    ),
-    Head(
-        IdentificationRisk,
-        "identification",
-        "Identification risk: whether the intruder finds the record",
-    ),
-    Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),
-    Head(MechanismCheck, "mechanism", "Assumed model: whether it made the files"),
-    Head(Exposure, "exposure", "Without a model: what the files show by themselves"),
-    Head(Links, "links", "Beyond chance: whether the files know persons"),
-    Head(
-        FileRisk,
-        "identification-of-files",
-        "Identification risk of files: whether the intruder finds the record",
-    ),
-    Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
-    Head(Utility, "utility", "Utility: what an analyst still finds"),
-    Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
-    Head(ContextMeasures, "context", "Context: what other tools report"),
-    Head(InherentBounds, "bounds", "Bounds: the same numbers at both ends of the scale"),
-    Head(PrivacyLoss, "privacy-loss", "Privacy loss: how far odds move between any two guesses"),
-    Head(Membership, "membership", "Membership: whether it can be told who is in the data"),
-    Head(FullTableRisk, "full-table", "Full table: where the truth stands among all values"),
-    Head(Reweighting, "reweighting", "Reweighting: records at risk weighed down"),
-    Head(
-        Sensitivity,
-        "sensitivity",
-        "Sensitivity: how far the risk depends on what is believed, known and released",
-    ),
-    Head(
-        IdentificationSweep,
-        "identification-sweep",
-        "Matching varied: how far it depends on radii and keys",
-    ),
-    Head(Likeliest, "likeliest", "Likeliest values: what a search among all of them found"),
 )
 
 
@@ -200,12 +147,17 @@ class ReportSection(NamedTuple):
     pictures: Mapping[str, Sequence[Picture]]
 
 
-def head_of(part: Any) -> tuple[str, str, str]:
-    """Name, words and title of a result; those of its class where it is none of `HEADS`."""
+def kind_of(part: Any) -> "Head":
+    """What is shown of a kind of result; its class in words where it is none of `HEADS`."""
     words = part.words()
     own = Head(type(part), words.lower().replace(" ", "-"), words)
-    _, name, title = next((head for head in HEADS if isinstance(part, head.of)), own)
-    return name, title.partition(":")[0], title
+    return next((head for head in HEADS if isinstance(part, head.of)), own)
+
+
+def head_of(part: Any) -> tuple[str, str, str]:
+    """Name, words and title of a result."""
+    head = kind_of(part)
+    return head.name, head.title.partition(":")[0], head.title
 
 
 def in_order(parts: Iterable[Any]) -> list[Any]:
@@ -237,7 +189,16 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
     how: Any = axes  # the result's own methods take them
     tables = part.tables(*how)
     pictures: dict[str, list[Picture]] = {}
-    for drawing in drawings_of(part, axes=axes, **drawn):
+    drawings = kind_of(part).drawings
+    if isinstance(part, Comparison):
+        drawings = _one(
+            "risk-utility",
+            lambda found, ax: found.plot(*axes, ax=ax, **drawn),
+            MAP,
+            4.2,
+            when=lambda found: found.has_map,
+        )
+    for drawing in drawings(part):
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
     return ReportSection(
         *head_of(part),
@@ -250,14 +211,7 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
 # --- pictures by result ----------------------------------------------------------------------
 
 
-@singledispatch
-def drawings_of(part: Any, **how: Any) -> list[Drawing]:
-    """What the report draws of a result; ``how``: settings of a comparison's map."""
-    return []
-
-
-@drawings_of.register
-def _(risk: AttributeRisk, **_: Any) -> list[Drawing]:
+def _attribute(risk: AttributeRisk) -> list[Drawing]:
     """Distribution, ranks and worst records; curves of the numbers to which it brings closest."""
     table, names = risk.records, [str(name) for name in risk.closest().index]
     above = float((table["probability"] > table["prior"]).mean())
@@ -288,8 +242,7 @@ def _(risk: AttributeRisk, **_: Any) -> list[Drawing]:
     return drawings
 
 
-@drawings_of.register
-def _(found: Utility, **_: Any) -> list[Drawing]:
+def _utility(found: Utility) -> list[Drawing]:
     drawn, columns = [], len(found.synthesized) + len(found.unsynthesized)
     if columns <= SQUARES:
         caption = (
@@ -308,8 +261,7 @@ def _(found: Utility, **_: Any) -> list[Drawing]:
     return drawn
 
 
-@drawings_of.register
-def _(found: Sensitivity, **_: Any) -> list[Drawing]:
+def _sensitivity(found: Sensitivity) -> list[Drawing]:
     """The tornado, and the factors that move most by themselves."""
     caption = (
         "How far each factor by itself moves the mean probability of the truth from the base "
@@ -330,8 +282,7 @@ def _(found: Sensitivity, **_: Any) -> list[Drawing]:
     return drawn
 
 
-@drawings_of.register
-def _(found: Reweighting, **_: Any) -> list[Drawing]:
+def _reweighting(_: Reweighting) -> list[Drawing]:
     captions = (
         "Probability of the truth in the first and in the last round, one point a record. Below "
         "the dashed line the weights have lowered it.",
@@ -342,65 +293,118 @@ def _(found: Reweighting, **_: Any) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
-@drawings_of.register
-def _(found: Comparison, *, axes: tuple[str, ...] = (), **drawn: Any) -> list[Drawing]:
-    plot = partial(_map_of, axes=axes, **drawn)
-    return [Drawing("risk-utility", plot, MAP, 4.2)] if found.has_map else []
+def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
+    return lambda part: [Drawing(*what)] if when(part) else []
 
 
-def _map_of(found: Comparison, *, axes: tuple[str, ...], **how: Any) -> Axes:
-    return found.plot(*axes, **how)
+class Head(NamedTuple):
+    """Of a kind of result its name for links, glossary and papers, its title, what is drawn.
+
+    The list of contents has the beginning of the title.
+    """
+
+    of: type
+    name: str
+    title: str
+    drawings: Drawings = lambda _: []
 
 
-@drawings_of.register
-def _(risk: IdentificationRisk, **_: Any) -> list[Drawing]:
-    caption = (
-        "Chance that the match made for a record is right, releases pooled. Dashed: the same for "
-        "an intruder who uses the unsynthesised keys alone."
-    )
-    return [Drawing("matches", plots.plot_match_probabilities, caption)]
-
-
-@drawings_of.register
-def _(found: ContextMeasures, **_: Any) -> list[Drawing]:
-    caption = (
-        "Shares of records, with the release (bars), and what they are to be read against: the "
-        "same in the original alone (diamonds)."
-    )
-    return [Drawing("context-shares", plots.plot_context, caption, 3.4)]
-
-
-@drawings_of.register
-def _(found: PrivacyLoss, **_: Any) -> list[Drawing]:
-    caption = (
-        "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
-        "guesses are ruled out and the loss is infinite."
-    )
-    return [Drawing("losses", plots.plot_privacy_loss, caption)]
-
-
-@drawings_of.register
-def _(found: Membership, **_: Any) -> list[Drawing]:
-    caption = (
-        "Members found, against people outside the data who are taken for members on the way. On "
-        "the dashed line the release tells nothing."
-    )
-    return [Drawing("roc", plots.plot_roc, caption)] if found.has_others else []
-
-
-@drawings_of.register
-def _(risk: FullTableRisk, **_: Any) -> list[Drawing]:
-    caption = (
-        "Rank of the true values among all values, with the release against without, one point a "
-        "record. Below the dashed line the release has brought it nearer to the front."
-    )
-    return [Drawing("places", plots.plot_full_table, caption)]
-
-
-@drawings_of.register
-def _(found: IdentificationSweep, **_: Any) -> list[Drawing]:
-    caption = (
-        "Expected number of correct matches at each setting, two standard errors, and the same "
-        "for an intruder without the release."
-    )
-    return [Drawing("matching-varied", plots.plot_sweep, caption, 3.2)] if curves_of(found) else []
+HEADS = (  # in the order of the page
+    Head(
+        AttributeRisk,
+        "attribute",
+        "Attribute risk: what the intruder learns of confidential values",
+        _attribute,
+    ),
+    Head(
+        IdentificationRisk,
+        "identification",
+        "Identification risk: whether the intruder finds the record",
+        _one(
+            "matches",
+            plots.plot_match_probabilities,
+            "Chance that the match made for a record is right, releases pooled. Dashed: the same "
+            "for an intruder who uses the unsynthesised keys alone.",
+        ),
+    ),
+    Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),
+    Head(MechanismCheck, "mechanism", "Assumed model: whether it made the files"),
+    Head(Exposure, "exposure", "Without a model: what the files show by themselves"),
+    Head(Links, "links", "Beyond chance: whether the files know persons"),
+    Head(
+        FileRisk,
+        "identification-of-files",
+        "Identification risk of files: whether the intruder finds the record",
+    ),
+    Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
+    Head(Utility, "utility", "Utility: what an analyst still finds", _utility),
+    Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
+    Head(
+        ContextMeasures,
+        "context",
+        "Context: what other tools report",
+        _one(
+            "context-shares",
+            plots.plot_context,
+            "Shares of records, with the release (bars), and what they are to be read against: the "
+            "same in the original alone (diamonds).",
+            3.4,
+        ),
+    ),
+    Head(InherentBounds, "bounds", "Bounds: the same numbers at both ends of the scale"),
+    Head(
+        PrivacyLoss,
+        "privacy-loss",
+        "Privacy loss: how far odds move between any two guesses",
+        _one(
+            "losses",
+            plots.plot_privacy_loss,
+            "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
+            "guesses are ruled out and the loss is infinite.",
+        ),
+    ),
+    Head(
+        Membership,
+        "membership",
+        "Membership: whether it can be told who is in the data",
+        _one(
+            "roc",
+            plots.plot_roc,
+            "Members found, against people outside the data who are taken for members on the way. "
+            "On the dashed line the release tells nothing.",
+            when=lambda found: found.has_others,
+        ),
+    ),
+    Head(
+        FullTableRisk,
+        "full-table",
+        "Full table: where the truth stands among all values",
+        _one(
+            "places",
+            plots.plot_full_table,
+            "Rank of the true values among all values, with the release against without, one point "
+            "a record. Below the dashed line the release has brought it nearer to the front.",
+        ),
+    ),
+    Head(Reweighting, "reweighting", "Reweighting: records at risk weighed down", _reweighting),
+    Head(
+        Sensitivity,
+        "sensitivity",
+        "Sensitivity: how far the risk depends on what is believed, known and released",
+        _sensitivity,
+    ),
+    Head(
+        IdentificationSweep,
+        "identification-sweep",
+        "Matching varied: how far it depends on radii and keys",
+        _one(
+            "matching-varied",
+            plots.plot_sweep,
+            "Expected number of correct matches at each setting, two standard errors, and the same "
+            "for an intruder without the release.",
+            3.2,
+            when=curves_of,
+        ),
+    ),
+    Head(Likeliest, "likeliest", "Likeliest values: what a search among all of them found"),
+)

@@ -8,27 +8,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
-from bayes_risk.data.base_result import (
-    HEADS,
-    Form,
-    Public,
-    Table,
-    measures,
-    span,
-    spread,
-    value,
-)
+from bayes_risk.data.base_result import HEADS, Form, Public, Table, measures, span, spread, value
 from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
 from bayes_risk.evidence.by_column import first_column, shown_by_column
 from bayes_risk.intruder.guesses import how_many
 from bayes_risk.risk.closeness import GuessPosterior
-from bayes_risk.risk.explanation import (
-    ALL,
-    ALL_COLUMNS,
-    Explanation,
-    explanation,
-    settled,
-)
+from bayes_risk.risk.explanation import ALL, ALL_COLUMNS, Explanation, explanation, settled
 from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import DISTANCE, MEASURED, AttributeRisk
 
@@ -125,7 +110,7 @@ def _measures(risk: AttributeRisk) -> Table:
         ATTRIBUTE | _under_priors(risk),
         HEADS if risk.modes is None else (*HEADS, RANGE),
         caption=f"All {n:,} audited records; {how_many(risk.guesses_each)} for each.",
-        public=Public(ATTRIBUTE["disclosed"].public, rows["value"]["disclosed"], n, whole=True),
+        public=Public.of(ATTRIBUTE["disclosed"], rows["value"]["disclosed"], n),
     )
 
 

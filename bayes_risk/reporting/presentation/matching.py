@@ -60,7 +60,7 @@ def _of_matches(risk: Matching) -> dict[str, Table]:
                 (f"Over {what}", _between),
                 ("Without the release", partial(_written, "without")),
             ],
-            public=Public(IDENTIFICATION[EXPECTED].public, pooled[EXPECTED], n, pooled["baseline"]),
+            public=Public.of(IDENTIFICATION[EXPECTED], pooled[EXPECTED], n, pooled["baseline"]),
         )
     }
 
@@ -207,9 +207,7 @@ def _(counts: MatchCounts) -> dict[str, Table]:
         frame=rows,
         head="Release",
         columns=[(of.short, value(name, some)) for name, of in MATCH_COUNTS.items()],
-        public=Public(
-            MATCH_COUNTS["unique_matches"].public, rows["unique_matches"]["mean"], counts.n
-        ),
+        public=Public.of(MATCH_COUNTS["unique_matches"], rows["unique_matches"]["mean"], counts.n),
     )
     return {"measures": table}
 
@@ -279,12 +277,7 @@ def _(uniqueness: Uniqueness) -> dict[str, Table]:
             ("95 % interval", _interval),
             ("If known to be in the file", value("without", some)),
         ],
-        public=Public(
-            UNIQUENESS["sample_uniques"].public,
-            table["value"]["sample_uniques"],
-            n,
-            whole=True,
-        ),
+        public=Public.of(UNIQUENESS["sample_uniques"], table["value"]["sample_uniques"], n),
     )
     return {"measures": rare}
 

@@ -1,6 +1,6 @@
 """How results with numbers of each record read: membership, privacy loss, wide searches."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,61 +15,62 @@ from bayes_risk.risk.privacy_loss import PrivacyLoss
 from .faces import line, sentence, tables
 
 
-def _tables(found: OfRecords, of: Measures, caption: str, file: str) -> dict[str, Table]:
+class Read(NamedTuple):
+    """What is shown of a kind of result: measures, those in its line, caption, file of records."""
+
+    measures: Measures
+    said: tuple[str, ...]
+    caption: str
+    file: str
+
+
+READ = {
+    Membership: Read(
+        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons asked about.", "membership"
+    ),
+    PrivacyLoss: Read(
+        PRIVACY_LOSS,
+        ("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),
+        "The audited records.",
+        "privacy_loss",
+    ),
+    FullTableRisk: Read(
+        FULL_TABLE,
+        ("share_ranked_first", "median_rank"),
+        "The audited records, among all values of the unknown columns.",
+        "full_table",
+    ),
+}
+
+
+@tables.register
+def _(found: OfRecords) -> dict[str, Table]:
     """Measures; the records."""
-    rows = measures(found.summary(), of, caption=caption)
-    return {"measures": rows, "records": for_file(found.records, file)}
-
-
-def _line(found: OfRecords, of: Measures, *said: str) -> str:
-    """The measures that say most, and how many records are marked unreliable."""
-    parts = []
-    table = measures(found.summary(), {name: of[name] for name in said})
-    for name, (_, value, errors, without) in zip(table.frame.index, table.rows, strict=True):
-        beside = [errors] * (errors not in ("0", NONE))
-        beside += [f"{without} without the release"] * (without != NONE)
-        brackets = f" ({', '.join(beside)})" * bool(beside)
-        parts.append(f"{of[name].words}: {value}{brackets}")
-    reliable: Any = found.records["reliable"]
-    bad = len(reliable) - int(sum(reliable))
-    return "; ".join(parts) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
-
-
-@tables.register
-def _(found: Membership) -> dict[str, Table]:
-    return _tables(found, MEMBERSHIP, "Persons asked about.", "membership")
-
-
-@line.register
-def _(found: Membership) -> str:
-    return _line(found, MEMBERSHIP, "auc", "max_log_bayes_factor")
-
-
-@tables.register
-def _(found: PrivacyLoss) -> dict[str, Table]:
-    return _tables(found, PRIVACY_LOSS, "The audited records.", "privacy_loss")
-
-
-@line.register
-def _(found: PrivacyLoss) -> str:
-    said = ("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out")
-    return _line(found, PRIVACY_LOSS, *said)
-
-
-@tables.register
-def _(risk: FullTableRisk) -> dict[str, Table]:
-    caption = "The audited records, among all values of the unknown columns."
-    return _tables(risk, FULL_TABLE, caption, "full_table")
-
-
-@line.register
-def _(risk: FullTableRisk) -> str:
-    return _line(risk, FULL_TABLE, "share_ranked_first", "median_rank")
+    of = READ[type(found)]
+    rows = measures(found.summary(), of.measures, caption=of.caption)
+    return {"measures": rows, "records": for_file(found.records, of.file)}
 
 
 @tables.register
 def _(found: Likeliest) -> dict[str, Table]:
     return {"summary": of_summary(found), "records": for_file(found.records, "likeliest")}
+
+
+@line.register(Membership)
+@line.register(PrivacyLoss)
+@line.register(FullTableRisk)
+def _(found: OfRecords) -> str:
+    """The measures that say most, and how many records are marked unreliable."""
+    of, parts = READ[type(found)], []
+    table = measures(found.summary(), {name: of.measures[name] for name in of.said})
+    for name, (_, value, errors, without) in zip(table.frame.index, table.rows, strict=True):
+        beside = [errors] * (errors not in ("0", NONE))
+        beside += [f"{without} without the release"] * (without != NONE)
+        brackets = f" ({', '.join(beside)})" * bool(beside)
+        parts.append(f"{of.measures[name].words}: {value}{brackets}")
+    reliable: Any = found.records["reliable"]
+    bad = len(reliable) - int(sum(reliable))
+    return "; ".join(parts) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
 
 
 @sentence.register

@@ -19,21 +19,12 @@ from bayes_risk._core.formats import (
     signed,
     significant,
 )
-from bayes_risk.data.base_result import (
-    Table,
-    count,
-    for_file,
-    spread,
-    value,
-    with_error,
-)
+from bayes_risk.data.base_result import Table, count, for_file, spread, value, with_error
 from bayes_risk.data.measures import IDENTIFICATION, MEASURES, in_words
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.comparison import Comparison, mean_of
 from bayes_risk.studies.first_study import FirstStudy
-from bayes_risk.studies.grid import (
-    value_in_words,
-)
+from bayes_risk.studies.grid import value_in_words
 from bayes_risk.studies.identification_sweep import RATES, RISK, IdentificationSweep
 from bayes_risk.studies.reweighting import Reweighting
 from bayes_risk.studies.sensitivity import Sensitivity, name_of

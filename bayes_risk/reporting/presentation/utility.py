@@ -189,18 +189,7 @@ def _(context: ContextMeasures) -> dict[str, Table]:
                 ("To read against", _beside),
                 ("Records", lambda row: number(round(row["of"]))),
             ],
-            public=next(
-                (
-                    Public(
-                        CONTEXT[name].public,
-                        float(row["of"] * row["value"]),
-                        round(row["of"]),
-                    )
-                    for (_, name), (_, row) in zip(context.rows, rows.iterrows(), strict=True)
-                    if CONTEXT[name].public
-                ),
-                None,
-            ),
+            public=_public(context),
         ),
         "meanings": Table(
             caption="What the measures are, and are not.",
@@ -213,6 +202,14 @@ def _(context: ContextMeasures) -> dict[str, Table]:
         ),
         "records": for_file(context.records, "context"),
     }
+
+
+def _public(context: ContextMeasures) -> Public | None:
+    """The measure that may leave, of the first target."""
+    for (_, name), row in zip(context.rows, context.summary().to_dict("records"), strict=True):
+        if CONTEXT[name].public:
+            return Public.of(CONTEXT[name], float(row["of"] * row["value"]), round(row["of"]))
+    return None
 
 
 @line.register
