@@ -10,7 +10,9 @@ from bayes_risk.data.base_result import Result
 from bayes_risk.data.measures import FULL_TABLE, MEMBERSHIP, PRIVACY_LOSS
 from bayes_risk.reporting.content import caveats_of
 from bayes_risk.reporting.glossary import software
+from bayes_risk.reporting.presentation import sentence, tables
 from bayes_risk.reporting.report import report
+from bayes_risk.reporting.sections import HEADS
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import attribute, identification
 from tests.every_result import MARK, every, parts
@@ -151,6 +153,12 @@ def test_seeds_versions_and_command_to_do_it_again(whole):
         assert f"<dt>Seed of {type(part).__name__}</dt><dd>{part.seed_entropy}</dd>" in whole
     assert "<pre>python all.py</pre>" in whole
     assert f'<th scope="row">bayes_risk</th><td>{br.__version__}</td>' in whole
+
+
+def test_every_kind_of_result_has_words_and_tables_of_its_own():
+    for head in HEADS:
+        assert sentence.dispatch(head.of) is not sentence.dispatch(object), head.of
+        assert tables.dispatch(head.of) is not tables.dispatch(object), head.of
 
 
 def test_anything_with_a_sentence_and_a_summary_is_shown(tmp_path):

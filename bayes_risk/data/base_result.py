@@ -227,13 +227,13 @@ class Result(Shown, ABC):
         return {"sentence": self.sentence(), "measures": self.summary(), "assumptions": known}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}\n{self._told()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
+        return f"{type(self).__name__}\n{self._head()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
 
     def _repr_html_(self) -> str:
         table = self.screen() or of_summary(self)
-        return as_html(type(self).__name__, self._told(), table.heads, table.rows)
+        return as_html(type(self).__name__, self._head(), table.heads, table.rows)
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         """What stands above the table when the result is printed."""
         return self.sentence()
 

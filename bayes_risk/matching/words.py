@@ -211,7 +211,7 @@ class Matching(MatchingSetting):
         first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
         return [first, *said]
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
     def claims(self) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bayes_risk._core import __version__
 from bayes_risk._core.formats import begun
+from bayes_risk._core.pareto import GOOD_KHAT
 from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.risk.result import AttributeRisk
 
@@ -61,8 +62,8 @@ SAMPLED = {
         "it says nothing of the assumptions."
     ),
     "k-hat": (
-        "Shape of the tail of the importance weights. Below 0.7 a number can be relied on; above, "
-        "a few draws decide it. 0: no weights were needed."
+        f"Shape of the tail of the importance weights. Below {GOOD_KHAT} a number can be relied "
+        "on; above, a few draws decide it. 0: no weights were needed."
     ),
     "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
 }

@@ -23,8 +23,7 @@ from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import escape, visible
 from bayes_risk.data import base_result
 from bayes_risk.data.measures import MEASURES
-from bayes_risk.reporting.verdicts.reason import CURES
-from bayes_risk.reporting.verdicts.sampled import of_the_audit
+from bayes_risk.reporting.verdicts.doubts import CURES, of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 
 from .content import replaced

@@ -370,7 +370,7 @@ class AttributeRisk(GuessPosterior):
         ratio = (found[DISTANCE] / without.where(without > 0))[found["records"] > 0]
         return found.loc[ratio.sort_values(kind="stable").index]
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         return "\n".join(p.sentence() for p in (self, self.check, self.exposure) if p is not None)
 
     def most_gained(self, k: int = 10) -> Ints:

@@ -306,12 +306,13 @@ class Comparison(Result):
     def __repr__(self) -> str:
         if not self.has_map:
             table = self.summary()[["mean", "mcse"]].to_string(float_format=plain)
-            return f"Comparison: {self._counted()}\n\n{table}"
+            return f"Comparison: {self.in_words()}\n\n{table}"
         table = self.pareto().drop(columns="dominated_by").to_string(float_format=plain)
         told = "\n".join(filter(None, [self.sentence(), self.doubt()]))
-        return f"Comparison: {self._counted()}\n{told}\n\n{table}"
+        return f"Comparison: {self.in_words()}\n{told}\n\n{table}"
 
-    def _counted(self) -> str:
+    def in_words(self) -> str:
+        """How many candidates and replicates."""
         low, high = min(self.replicates_of), max(self.replicates_of)
         each = (
             f"{low} to {high} replicates" if low < high else counted(low, "replicate") + " of each"

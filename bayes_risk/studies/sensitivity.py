@@ -171,7 +171,7 @@ class Sensitivity(Varied):
     def __repr__(self) -> str:
         table = self.tornado().to_string(float_format=plain)
         at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
-        return f"Sensitivity\n{self._told()}\nOne factor at a time from {at}:\n\n{table}"
+        return f"Sensitivity\n{self._head()}\nOne factor at a time from {at}:\n\n{table}"
 
 
 def name_of(factor: str) -> str:

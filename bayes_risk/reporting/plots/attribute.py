@@ -13,6 +13,7 @@ from scipy.stats import beta
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, plain
+from bayes_risk._core.pareto import GOOD_KHAT as GOOD_KHAT
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.measures import ATTRIBUTE
 from bayes_risk.risk.closeness import number_among
@@ -35,7 +36,6 @@ from .canvas import (
     upper,
 )
 
-GOOD_KHAT = 0.7
 WITH_ERRORS = "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)"
 PROBABILITY = "probability the intruder gives to the true values"
 MANY_PLACES, LABELLED = 40, 8

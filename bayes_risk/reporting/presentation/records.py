@@ -75,11 +75,11 @@ def _(found: OfRecords) -> str:
 
 @sentence.register
 def _(found: Membership) -> str:
-    bad, told = int((~found.reliable).sum()), ""
+    bad, text = int((~found.reliable).sum()), ""
     if found.has_others:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
-        told = (
+        text = (
             "Of a member and somebody outside the data, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
             "without the release). Taking 5 of 100 people outside the data for members, the "
@@ -90,7 +90,7 @@ def _(found: Membership) -> str:
         top = factor(float(np.exp(found.log_bayes_factor[found.member].max())))
     marked = f" {bad:,} of these numbers are marked unreliable." * bool(bad)
     return (
-        f"{found.assumptions['records']} {told}A member's odds of being in the data change by "
+        f"{found.assumptions['records']} {text}A member's odds of being in the data change by "
         f"at most the factor {top}.{marked}"
     )
 

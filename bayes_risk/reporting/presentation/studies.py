@@ -42,23 +42,23 @@ SHOWN = (
 def _(comparison: Comparison, risk: str | None = None, utility: str | None = None) -> str:
     """The result in plain words, of measures as in `pareto`; by default the usual."""
     if not comparison.has_map:
-        return f"{comparison._counted()}."
+        return f"{comparison.in_words()}."
     of = comparison.axes(risk, utility)
     table, words = comparison.pareto(*of), " against ".join(MEASURES[name].words for name in of)
     front = [str(name) for name in table.index[table["on_front"]]]
     if len(table) == 1:
-        told = f"A single candidate, {front[0]}: nothing to compare it with ({words})."
+        text = f"A single candidate, {front[0]}: nothing to compare it with ({words})."
     else:
         every = "" if len(front) < len(table) else " (every candidate)"
-        told = f"On the front of {words}: {'; '.join(front)}{every}."
+        text = f"On the front of {words}: {'; '.join(front)}{every}."
         if doubt := [str(name) for name in table.index[table["in_doubt"]]]:
-            told += f" In doubt, given the errors: {'; '.join(doubt)}."
+            text += f" In doubt, given the errors: {'; '.join(doubt)}."
     base = np.array([mean_of(x) for x in comparison.beside[:, :, comparison.measures.index(of[0])]])
     base = base[~np.isnan(base)]
     if not len(base) or np.allclose(base, base[0], rtol=0.01):
-        return told
+        return text
     return (
-        f"{told} Without the release this risk is {number(base.min())} to "
+        f"{text} Without the release this risk is {number(base.min())} to "
         f"{number(base.max())}, as the candidates leave different things to be guessed: read "
         "each beside its baseline."
     )
@@ -335,7 +335,7 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
 @sentence.register
 def _(bounds: InherentBounds) -> str:
     by = f"with the same {', '.join(bounds.patterns)}" if bounds.patterns else "of the whole file"
-    told = [
+    text = [
         "The scale goes from values drawn uniformly (minimum) to values redrawn among records "
         f"{by} (maximum; {bounds.alone:,} of {bounds.n:,} records are alone there and keep theirs)."
     ]
@@ -345,8 +345,8 @@ def _(bounds: InherentBounds) -> str:
         words = f"{begun(in_words(name))}: {release}, between {low} and {high}"
         if not pd.isna(row["position"]):
             words += f", at {number(row['position'], 2)} of the way"
-        told.append(f"{words} ({same} unchanged).")
-    return " ".join(told)
+        text.append(f"{words} ({same} unchanged).")
+    return " ".join(text)
 
 
 @line.register

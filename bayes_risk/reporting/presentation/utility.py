@@ -102,11 +102,11 @@ def _long(utility: Utility) -> pd.DataFrame:
 def _(utility: Utility) -> str:
     """How well a tree tells the files apart, and the worst pair."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
-    told = f"a tree tells the files apart {ratio} times as well as by chance"
+    text = f"a tree tells the files apart {ratio} times as well as by chance"
     if not len(utility.pairs):
-        return told
+        return text
     (a, b), worst = utility.pairs.index[0], float(utility.pairs["ratio"].iloc[0])
-    return f"{told}; worst kept pair {a}, {b} ({number(worst)})"
+    return f"{text}; worst kept pair {a}, {b} ({number(worst)})"
 
 
 @doubt.register
@@ -121,9 +121,9 @@ def _(utility: Utility) -> str:
 def _(utility: Utility) -> str:
     ratio, specks = utility.summary().loc[["ratio_cart", "specks_cart"], "value"]
     which = "the release" if utility.m == 1 else f"each of {utility.m} releases"
-    told = f"A tree cannot tell {which} from the original."
+    text = f"A tree cannot tell {which} from the original."
     if ratio > 0:
-        told = (
+        text = (
             f"A tree tells {which} from the original {number(ratio)} times as well "
             "as a release drawn from the truth would be told (SPECKS "
             f"{number(specks)}, 0 to 1)."
@@ -131,26 +131,26 @@ def _(utility: Utility) -> str:
     if utility.pair_names:
         table = utility.pairs
         a, b = table.index[0]
-        told += (
+        text += (
             f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
             f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
             f"{GOOD:g}, where a release drawn from the truth has 1 on average."
         )
     if utility.estimate_names:
         overlap = utility.estimates["interval_overlap"]
-        told += (
+        text += (
             f" Over {len(overlap)} estimates, {utility.confidence:.0%} intervals overlap by "
             f"{number(overlap.mean())} on average and {number(overlap.min())} at worst (1: the "
             "same; below 0: a gap)."
         )
     if np.isnan(utility.scores[:, MODELS.index("interactions"), 0]).any():
-        told += (
+        text += (
             f" The logistic model with interactions was left out: it has more than "
             f"{MAX_PREDICTORS:,} predictors or too many records for them."
         )
     if utility.left_out:
-        told += f" Not compared, as a release lacks them: {', '.join(map(str, utility.left_out))}."
-    return told
+        text += f" Not compared, as a release lacks them: {', '.join(map(str, utility.left_out))}."
+    return text
 
 
 def _which(table: pd.DataFrame) -> str:
@@ -217,31 +217,31 @@ def _(context: ContextMeasures) -> str:
     """Replicated uniques, and DiSCO of the target for which it is largest."""
     share = context.summary()["value"]
     repu, uio = (percent(share["", name]) for name in ("repu", "uio"))
-    told = f"repU {repu} ({uio} unique in the original)"
+    text = f"repU {repu} ({uio} unique in the original)"
     if not context.targets:
-        return told
+        return text
     worst = max(context.targets, key=lambda target: float(share[target, "disco"]))
     disco, dorig = (percent(float(share[worst, name])) for name in ("disco", "dorig"))
     most = ", the largest of its targets" if len(context.targets) > 1 else ""
-    return f"{told}; DiSCO of {worst} {disco} ({dorig} in the original){most}"
+    return f"{text}; DiSCO of {worst} {disco} ({dorig} in the original){most}"
 
 
 @sentence.register
 def _(context: ContextMeasures) -> str:
     share = dict(zip(context.rows, context.value.mean(axis=0).tolist(), strict=True))
-    told = [
+    text = [
         f"By {', '.join(map(str, context.keys))}, {percent(share['', 'repu'])} of the original's "
         f"records are unique there and in the release (repU; {percent(share['', 'uio'])} are "
         "unique in the original)."
     ]
     for target in context.targets:
         disco, dorig, tcap = (share[target, name] for name in ("disco", "dorig", "tcap"))
-        told.append(
+        text.append(
             f"For {percent(disco)} the key leaves one value of {target} in the release, and "
             f"the right one (DiSCO; {percent(dorig)} in the original; TCAP {percent(tcap)})."
         )
-    told.append("None of these is a probability that somebody is identified or learnt about.")
-    return " ".join(told)
+    text.append("None of these is a probability that somebody is identified or learnt about.")
+    return " ".join(text)
 
 
 def _form(row: Mapping[str, Any]) -> Callable[[float], str]:
