@@ -1,4 +1,4 @@
-"""How that reads which released files show by themselves: exposure, links, rows, the model."""
+"""How exposure, links, rows and the check of the assumed model read."""
 
 from typing import Any
 
