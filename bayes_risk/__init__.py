@@ -44,6 +44,7 @@ def _picture(name: str, *of: Any, **how: Any) -> Any:
 
 
 handed.bars = lambda: import_module(".reporting.terminal", __package__).bars()
+handed.presentation = lambda: import_module(".reporting.presentation", __package__)
 handed.picture = _picture
 
 

@@ -1,4 +1,4 @@
-"""What the package hands to its lower rooms: progress bars, and the pictures of results.
+"""What the package hands to its lower rooms: progress bars, words and pictures of results.
 
 `bayes_risk` itself, which is above all rooms, fills this in when it is imported.
 """
@@ -7,4 +7,5 @@ from collections.abc import Callable
 from typing import Any
 
 bars: Callable[[], Any]  # a context manager that gives a progress function
+presentation: Callable[[], Any]  # the module with `sentence`, `tables` and the like of results
 picture: Callable[..., Any]  # a function of `bayes_risk.reporting.plots`, by its name

@@ -13,6 +13,7 @@ import math
 import numba
 import numpy as np
 
+GOOD_KHAT = 0.7  # of a tail index: above, a few draws decide (Vehtari et al. 2024)
 SMALLEST = math.log(np.finfo(np.float64).tiny)  # of a weight, against the largest
 NEGLIGIBLE = 10 * np.finfo(np.float64).eps
 PRIOR_POINTS = 10  # of index 1/2

@@ -1,14 +1,13 @@
 """What results share: tables that people read, one text, and a picture that `plots` draws.
 
-A result says what its numbers are and how they are written; terminal, HTML, CSV and redaction walk
-over its `tables`, and no result knows of them.
+What a result says of its numbers, and how they are written, stands in `reporting.presentation`.
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
     NONE,
     at_most,
+    begun,
     error,
     number,
     percent,
@@ -31,14 +31,13 @@ from bayes_risk._core.formats import (
 from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import Shown, as_html
 
+from .measures import Kind, Measure, Measures
 from .variables import Number, Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Form = Callable[[Any], str]  # of a row: a mapping of column to value, and ``label``
-Kind = Literal["number", "share", "count", "place", "scale"]
-Words = Mapping[str, tuple[str, Kind]]
 HEADS = ("Value", "Error (2 s.e.)", "Without the release")
 
 
@@ -55,6 +54,11 @@ class Public(NamedTuple):
     n: int
     without: float = float("nan")
     whole: bool = False
+
+    @classmethod
+    def of(cls, it: Measure, value: float, n: int, without: float = float("nan")) -> "Public":
+        """A measure; of which counts are whole."""
+        return cls(begun(it.words), value, n, without, it.kind == "count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,21 +129,27 @@ def some(number_of: float) -> str:
 
 
 def measures(
-    summary: pd.DataFrame, words: Words, heads: Sequence[str] = HEADS, **rest: Any
+    summary: pd.DataFrame,
+    known: Measures,
+    heads: Sequence[str] = HEADS,
+    *,
+    short: bool = False,
+    **rest: Any,
 ) -> Table:
     """File-level measures: value, two standard errors, and the same without the release.
 
-    ``words``: of each measure, in their order, and its kind; those that do not exist are left out.
+    Those of ``known``, in their order; those without a value are left out. ``short``: those with
+    short words alone.
     Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
     A fourth head is that of ``low`` to ``high``.
     """
-    known = summary["value"].dropna().index
-    there = [k for k in words if k in known]
+    found = summary["value"].dropna().index
+    there = [name for name in known if name in found and (known[name].short or not short)]
     forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}
     forms |= {"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))}
 
     def kind_of(row: Any) -> Kind:
-        return words[row["label"]][1]
+        return known[row["label"]].kind
 
     def cell(column: str) -> Form:
         return lambda row: NONE if np.isnan(row[column]) else forms[kind_of(row)](row[column])
@@ -161,7 +171,7 @@ def measures(
     forms_of = [cell("value"), errors, without, range_of]
     return Table(
         frame=summary.loc[there],
-        labels={name: words[name][0] for name in there},
+        labels={k: known[k].short if short else begun(known[k].words) for k in there},
         columns=list(zip(heads, forms_of, strict=False)),
         **rest,
     )
@@ -182,16 +192,15 @@ class Result(Shown, ABC):
     def summary(self) -> pd.DataFrame:
         """File level."""
 
-    @abstractmethod
     def sentence(self) -> str:
         """The result in plain words."""
+        text: str = handed.presentation().sentence(self)
+        return text
 
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
-        rows = self.summary()
-        columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
-        said = f"{self.words()}: file level."
-        return {"summary": Table(frame=rows, caption=said, head="", columns=columns)}
+        found: dict[str, Table] = handed.presentation().tables(self)
+        return found
 
     def words(self) -> str:
         """What it is called where nothing else is known of it: its class in words."""
@@ -199,15 +208,18 @@ class Result(Shown, ABC):
 
     def screen(self) -> Table | None:
         """The table that the screen has room for; None: `line` says it."""
-        return None
+        table: Table | None = handed.presentation().screen(self)
+        return table
 
     def line(self) -> str:
         """What the screen says of it, in one line."""
-        return ""
+        text: str = handed.presentation().line(self)
+        return text
 
     def doubt(self) -> str:
         """What is not reliable, in a phrase; empty: nothing."""
-        return ""
+        text: str = handed.presentation().doubt(self)
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, measures and assumptions, for JSON."""
@@ -215,22 +227,29 @@ class Result(Shown, ABC):
         return {"sentence": self.sentence(), "measures": self.summary(), "assumptions": known}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}\n{self._told()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
+        return f"{type(self).__name__}\n{self._head()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
 
     def _repr_html_(self) -> str:
-        table = self.screen() or Result.tables(self)["summary"]
-        return as_html(type(self).__name__, self._told(), table.heads, table.rows)
+        table = self.screen() or of_summary(self)
+        return as_html(type(self).__name__, self._head(), table.heads, table.rows)
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         """What stands above the table when the result is printed."""
         return self.sentence()
+
+
+def of_summary(result: Result) -> Table:
+    """The summary as it stands, of a result of which no table is known."""
+    rows = result.summary()
+    columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
+    said = f"{result.words()}: file level."
+    return Table(frame=rows, caption=said, head="", columns=columns)
 
 
 class Drawn(Result):
     """A result of which there is a picture."""
 
     __slots__ = ()
-    PICTURE: ClassVar[str]
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The result's own picture in `bayes_risk.reporting.plots`.
@@ -240,24 +259,16 @@ class Drawn(Result):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        return draw(self.PICTURE, self, ax=ax)
+        return draw("own_plot", self, ax=ax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OfRecords(Drawn):
-    """A result with numbers of each record that was asked about.
-
-    ``WORDS`` of its measures, which of them are ``SAID`` on the screen, and a ``CAPTION``; of the
-    records the name of their ``FILE``.
-    """
+    """A result with numbers of each record that was asked about."""
 
     index: pd.Index
     assumptions: Mapping[str, str]
     seed_entropy: str
-    WORDS: ClassVar[Words] = {}
-    SAID: ClassVar[Sequence[str]] = ()
-    CAPTION: ClassVar[str] = ""
-    FILE: ClassVar[str]
 
     @property
     @abstractmethod
@@ -275,27 +286,6 @@ class OfRecords(Drawn):
         attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
         attrs["random_seed"] = self.seed_entropy
         return xr.Dataset(data | dict(more), {"record": storable(self.index), **coords}, attrs)
-
-    def tables(self) -> dict[str, Table]:
-        """Measures; the records."""
-        found = Result.tables(self)
-        if self.WORDS:
-            how: Any = {"caption": self.CAPTION}
-            found = {"measures": measures(self.summary(), self.WORDS, **how)}
-        return found | {"records": for_file(self.records, self.FILE)}
-
-    def line(self) -> str:
-        """The measures that say most, and how many records are marked unreliable."""
-        said = []
-        found = measures(self.summary(), {k: self.WORDS[k] for k in self.SAID})
-        for words, told, errors, without in found.rows:
-            beside = [errors] * (errors not in ("0", NONE))
-            beside += [f"{without} without the release"] * (without != NONE)
-            brackets = f" ({', '.join(beside)})" * bool(beside)
-            said.append(f"{words[0].lower()}{words[1:]}: {told}{brackets}")
-        reliable: Any = self.records["reliable"] if said else ()
-        bad = len(reliable) - int(sum(reliable))
-        return "; ".join(said) + f"; {bad:,} of {len(reliable):,} records unreliable" * bool(bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ def khat_threshold(n_draws: int) -> float:
     >>> round(khat_threshold(1000), 3), khat_threshold(100_000)
     (0.667, 0.7)
     """
-    return float(min(1.0 - 1.0 / np.log10(max(n_draws, 11)), 0.7))
+    return float(min(1.0 - 1.0 / np.log10(max(n_draws, 11)), pareto.GOOD_KHAT))
 
 
 def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array]:

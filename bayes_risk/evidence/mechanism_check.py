@@ -18,7 +18,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk.data.base_result import Result
 from bayes_risk.data.microdata import Codes
 from bayes_risk.data.precision import EXACT, grids_of
 from bayes_risk.intruder.intruder import Intruder
@@ -187,51 +187,10 @@ class MechanismCheck(Result):
         """Values that the model cannot make, by column, in words; empty where there are none."""
         return ", ".join(f"{count:,} of {name}" for name, count in self.impossible.items())
 
-    def sentence(self) -> str:
-        """What was found, in plain words."""
-        among = self.compared()
-        if not self.failed:
-            how = "The synthesis model is assumed, not verified"
-            if self.kept_models:
-                how = "The files are audited under the models that were kept of their synthesis"
-            return f"{how}: the check found nothing against it ({among})."
-        said = []
-        if self.impossible:
-            said.append(f"it cannot make values that they show ({self.cannot()})")
-        if self.p_value <= LEVEL:
-            said.append(f"they differ from files that it makes ({among}) in {self.differs()}")
-        return f"The synthesis model assumed did not make these files: {'; and '.join(said)}."
-
     def compared(self) -> str:
         """The p-value, and how many simulated files it rests on."""
         p = "p < 0.001" if self.p_value < 0.001 else f"p = {number(self.p_value)}"
         return f"{p}, {self.n_simulated} simulated"
-
-    def tables(self) -> dict[str, Table]:
-        """By column: p-value, the measure that differs most, values that the model cannot make."""
-        files = "1 released file" if self.m == 1 else f"{self.m} released files"
-        found = Table(
-            note=(
-                "p: how often files that the model made differ as much in any of "
-                f"{len(self.measures)} measures; below {LEVEL:g} the model is rejected. The check "
-                "can reject a model, never confirm it."
-            ),
-            caption=f"{files} among {self.n_simulated} simulated from the model.",
-            frame=self.table,
-            head="Column",
-            labels=lambda name: str(name or "All columns jointly"),
-            columns=[
-                ("p", value("p_value")),
-                ("Differs most in", lambda row: str(row["measure"])),
-                ("By standard deviations", value("difference", digits=1)),
-                ("Values it cannot make", count("impossible")),
-            ],
-        )
-        return {"columns": found}
-
-    def line(self) -> str:
-        """Whether the model is rejected."""
-        return f"{'rejected' if self.failed else 'not rejected'} ({self.compared()})"
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, p-value, outcome, and the columns."""

@@ -4,7 +4,7 @@ What is counted, and what it costs: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
@@ -14,7 +14,6 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import Table
 
 from .input import checked_flag
 from .words import Matching, measures
@@ -57,15 +56,6 @@ class FileRisk(Matching):
     def m(self) -> int:
         """Number of releases."""
         return len(self.each)
-
-    def tables(self) -> dict[str, Table]:
-        """Match measures; sums over all records, no record."""
-        note = (
-            f"Counted over the whole file, {self.n_profiles:,} distinct profiles of {self.n:,} "
-            "records; no record is kept, so that none can be named."
-        )
-        found = Matching.tables(self)
-        return found | {"measures": replace(found["measures"], note=note)}
 
 
 @shows_progress

@@ -1,16 +1,16 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
-from bayes_risk.data.base_result import Drawn, Public, Table, count, some, spread, storable, value
+from bayes_risk.data.base_result import Drawn, storable
+from bayes_risk.data.measures import MATCH_COUNTS
 
 from .radii import as_setting
 from .replicates import error_between, error_of_draws
@@ -108,7 +108,6 @@ class IdentificationRisk(Sought, Drawn):
     pooled_no_match: Flags
     pooled_outside: Array
     baseline: Array
-    PICTURE: ClassVar[str] = "plot_match_probabilities"
 
     @property
     def n_releases(self) -> int:
@@ -201,40 +200,6 @@ class IdentificationRisk(Sought, Drawn):
         }
         return xr.Dataset(data, coords, settings)
 
-    def _whom(self) -> str:
-        if self.in_file.all():
-            return self._records()
-        inside = f"({int(self.in_file.sum()):,} of them in the file)"
-        return f"{self.n:,} targets{self._of_persons()} {inside}"
-
-    def tables(self) -> dict[str, Table]:
-        """Match measures, and the records at highest risk, by label.
-
-        Of those level first the ones that the unsynthesised keys alone give away least.
-        """
-        table = self.records.assign(unique=self.K.sum(axis=1), place=range(self.n))
-        order = ["probability", "baseline", "unique", "place"]
-        level = int((table["probability"] == table["probability"].max()).sum())
-        among = f" {level:,} records share the largest." if level > 1 else ""
-        searched = counted(self.m, self.table_word)
-        worst = Table(
-            title="The ten records at highest risk",
-            caption=(
-                f"Probability that the intruder's match is the record, {searched} pooled.{among} "
-                "Records are named by their label."
-            ),
-            frame=table.sort_values(order, ascending=[False, True, False, True]).head(10),
-            head="Record",
-            columns=[
-                ("Probability", value("probability")),
-                ("Error (2 s.e.)", spread("mcse", "probability")),
-                ("Without the release", value("baseline")),
-                ("Best candidates", count("candidates")),
-                (f"Matched uniquely and correctly (of {self.m:,})", count("unique")),
-            ],
-        )
-        return Matching.tables(self) | {"worst": worst}
-
     def to_dict(self) -> dict[str, Any]:
         """Sentence, keys, measures by release, pooled and averaged, with error and baseline."""
         as_given = ("known", "synthesized", "shape", "closed", "missing", "reason", "population")
@@ -256,10 +221,6 @@ def _measures(c: Ints, hits: Ints, K: Flags, F: Flags, no_match: Flags) -> Array
 
 
 NOBODYS = "Rows do not correspond to records, so matches are neither right nor wrong."
-MATCHED = {
-    **{"no_match": "No row", "unique_matches": "One row", "below_5": "One to four"},
-    **{"candidates": "Average", "replicated_uniques": "Replicated"},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -315,7 +276,7 @@ class MatchCounts(Sought):
         return pd.DataFrame(
             [*counts, counts.mean(axis=0), error_between(counts, None), *expected],
             index=pd.Index(names, dtype=object, name="release"),
-            columns=list(MATCHED),
+            columns=list(MATCH_COUNTS),
         )
 
     @property
@@ -352,42 +313,7 @@ class MatchCounts(Sought):
 
     def presence(self) -> str:
         """What the intruder can go by."""
-        return ", and ".join(["looks among rows that are nobody's", *self._rules()])
-
-    def screen(self) -> Table:
-        """The table, without what explains it."""
-        return replace(self.tables()["measures"], caption="")
-
-    def tables(self) -> dict[str, Table]:
-        """Targets by how many rows match them, of each release and of the other records."""
-        rows = self.summary()
-        table = Table(
-            note=NOBODYS,
-            caption=(
-                f"Of {self.n:,} targets{self._of_persons()}, those whom so many rows match, the "
-                "average, and those whom a single row matches and nobody else in the original. "
-                f"Thinned: of at most {self.drawn:,} rows at random; others: of as many other "
-                "records."
-            ),
-            frame=rows,
-            head="Release",
-            columns=[(head, value(name, some)) for name, head in MATCHED.items()],
-            public=Public("Targets with one row (mean)", rows["unique_matches"]["mean"], self.n),
-        )
-        return {"measures": table}
-
-    def sentence(self) -> str:
-        """Say the counts in plain words."""
-        rows, keys = self.summary(), [*self.in_words(self.synthesized), *self._rules()]
-        found, thinned, others = (
-            f"no row matches {some(none)}, a single one {some(one)}, and {some(many)} on average"
-            for none, one, many in rows.iloc[[-4, -2, -1], [0, 1, 3]].to_numpy()
-        )
-        return (
-            f"{NOBODYS} Of {counted(self.n, 'target')}{self._of_persons()}, by {', '.join(keys)}, "
-            f"in {self.searched()}: {found}. Thinned to at most {self.drawn:,} rows, "
-            f"{thinned}; of as many of the other records of the original, {others}."
-        )
+        return ", and ".join(["looks among rows that are nobody's", *self.rules()])
 
 
 Matched = IdentificationRisk | MatchCounts

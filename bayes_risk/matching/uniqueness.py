@@ -4,9 +4,8 @@ Letters: ``f`` sample count and ``F`` population count of a cell. Derivations:
 ``docs/population.md``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,23 +13,13 @@ from scipy import special
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, number, percent
-from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
+from bayes_risk.data.base_result import Result
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
 from .population import KeyLevels, Population, keys_of_table
 
 COLUMNS = ("value", "share", "error", "low", "high", "without")
 TOTALS = ("population_uniques", "unique_matches", "expected_matches")
-WORDS = {
-    "sample_uniques": "Alone with their key in the file",
-    "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
-    "below_5": "Sharing it with fewer than 4 others (below 5)",
-    "below_10": "Sharing it with fewer than 9 others (below 10)",
-    "population_uniques": "Alone in the file and in the population",
-    "unique_matches": "Right matches among those alone in the file",
-    "expected_matches": "Right matches among all records",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -113,56 +102,6 @@ class Uniqueness(Result):
         if not self.totals.empty:
             table = pd.concat([table, self.totals])
         return table.assign(share=table["value"] / self.n).rename_axis("measure")
-
-    def sentence(self) -> str:
-        """Say the result in plain words."""
-        found = (
-            f"By {', '.join(map(str, self.keys))}, {self.sample_uniques:,} of {self.n:,} records "
-            f"({percent(self.sample_uniques / self.n)}) are unique in the sample"
-        )
-        if self.totals.empty:
-            return f"{found}; how many are unique in the population was not asked."
-        one, two = (self.totals.loc[name] for name in ("population_uniques", "unique_matches"))
-        return (
-            f"{found}; {_number(one)} of them would be unique in the population, and an intruder "
-            f"who looks there for the people behind them would be right {_number(two)} times "
-            f"({self.population})."
-        )
-
-    def tables(self) -> dict[str, Table]:
-        """Records, share, error, interval; last for an intruder who knows who is in the file."""
-        table, n = self.summary(), self.n
-        people = f" Population: {self.population}." if self.population else ""
-        rare = Table(
-            note=(
-                "Of the confidential file by itself: no release comes in. What synthesis makes of "
-                "it is identification risk."
-            ),
-            caption=f"{n:,} records; keys: {', '.join(map(str, self.keys))}.{people}",
-            frame=table,
-            head="Records",
-            labels=WORDS,
-            columns=[
-                ("Number", value("value", some)),
-                ("Share of all", value("share", percent)),
-                ("Error (2 s.e.)", spread("error", digits=1)),
-                ("95 % interval", _interval),
-                ("If known to be in the file", value("without", some)),
-            ],
-            public=Public(
-                "Records alone with their keys", table["value"]["sample_uniques"], n, whole=True
-            ),
-        )
-        return {"measures": rare}
-
-
-def _interval(row: Mapping[str, float]) -> str:
-    return NONE if np.isnan(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
-
-
-def _number(t: Any) -> str:
-    known = "" if np.isnan(t["low"]) else f" ({number(t['low'], 0)} to {number(t['high'], 0)})"
-    return some(t["value"]) + known
 
 
 def poisson_inverse(f: Array, rest: Array) -> Array:

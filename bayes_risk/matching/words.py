@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
-from bayes_risk.data.base_result import Public, Result, Table, some
+from bayes_risk._core.formats import counted
+from bayes_risk.data.base_result import Result
 from bayes_risk.release.exposure_result import Exposure
 
 from .odds import GIVEN
@@ -28,16 +27,6 @@ COLUMNS = (
     "claims",
 )
 EXPECTED, PERSONS = "expected_match_risk", "true_match_persons"
-MATCHES = {
-    EXPECTED: "Expected correct matches",
-    "true_matches": "True matches",
-    "true_match_rate": "True match rate",
-    PERSONS: "Persons matched",
-    "unique_matches": "Unique matches",
-    "false_match_rate": "False match rate",
-    "no_match": "Nothing matched",
-}
-SCREEN = (EXPECTED, "mcse", "true_match_rate", PERSONS, "false_match_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -134,10 +123,12 @@ class Matching(MatchingSetting):
         """Number of persons looked for; of records where each is one."""
         return int(self.n) if self.person is None else len(np.unique(self.person))
 
-    def _records(self) -> str:
-        return f"{self.n:,} records" + self._of_persons()
+    def how_many(self) -> str:
+        """Records looked for, and whose they are."""
+        return f"{self.n:,} records" + self.of_persons()
 
-    def _of_persons(self) -> str:
+    def of_persons(self) -> str:
+        """Of how many persons, where several records may be of one; else nothing."""
         return "" if self.person is None else f" of {counted(self.n_persons, 'person')}"
 
     def in_words(self, keys: Sequence[str]) -> list[str]:
@@ -170,7 +161,7 @@ class Matching(MatchingSetting):
         knows = "knows that the target is in the file"
         if self.population != "in the file":
             knows = f"does not know who is in the file ({self.population})"
-        return ", and ".join([knows, *self._rules(), *self._claims()])
+        return ", and ".join([knows, *self.rules(), *self.claims()])
 
     def assumed(self) -> dict[str, str]:
         """What the intruder who matches holds and does."""
@@ -191,88 +182,7 @@ class Matching(MatchingSetting):
             "When nothing matches, the intruder": otherwise,
         }
 
-    def screen(self) -> Table:
-        """Expected matches with their error, and match rates."""
-        heads = {"pooled": "pooled", "mean": f"mean of {self.m}", "without": "without release"}
-        return Table(
-            frame=self._by_measure(),
-            head=f"Identification risk ({self.n:,} records)",
-            labels={name: MATCHES.get(name, "  +- 2 s.e.").lower() for name in SCREEN},
-            columns=[(head, partial(_written, column)) for column, head in heads.items()],
-        )
-
-    def tables(self) -> dict[str, Table]:
-        """Match measures: pooled, averaged, over releases, and without synthetic values."""
-        rows, n, what = self._by_measure(), self.n, f"{self.table_word}s"
-        pooled = rows["pooled"]
-        return {
-            "measures": Table(
-                frame=rows,
-                caption=f"{self._records()}, {self.searched()}; in brackets two standard errors.",
-                labels=MATCHES,
-                columns=[
-                    ("Pooled", partial(_with_error, "pooled", rows)),
-                    (f"Mean of {what}", partial(_with_error, "mean", rows)),
-                    (f"Over {what}", _between),
-                    ("Without the release", partial(_written, "without")),
-                ],
-                public=Public(
-                    "Expected number of right matches", pooled[EXPECTED], n, pooled["baseline"]
-                ),
-            )
-        }
-
-    def _by_measure(self) -> pd.DataFrame:
-        """A row per measure; last, of an intruder without synthetic values, where it is known."""
-        table, alone = self.summary(), self.baseline_true_matches
-        each, without = table.iloc[: self.m], {EXPECTED: self.baseline_expected_match_risk}
-        if alone is not None:
-            without |= dict.fromkeys(("true_matches", "unique_matches"), alone)
-            without |= {"true_match_rate": alone / self.n, "no_match": 0}
-            without |= {"false_match_rate": 0.0 if alone else np.nan}
-        return table.T.assign(low=each.min(), high=each.max(), without=pd.Series(without))
-
-    def sentence(self) -> str:
-        """Say the result in plain words."""
-        rows = self.summary().to_dict("index")
-        pooled, mean = rows["pooled"], rows["mean"]
-        one = f" With one {self.table_word} only: {number(mean[EXPECTED], 1)} on average."
-        s, true = int(pooled["unique_matches"]), int(pooled["true_matches"])
-        singles = "No record has a unique match."
-        if s:
-            singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match, which "
-            singles += f"is the right one for {true:,} ({percent(true / s)})."
-        if PERSONS in pooled:
-            found, persons = int(pooled[PERSONS]), counted(self.n_persons, "person")
-            share = percent(found / self.n_persons)
-            singles += f" Of {persons} {found:,} have such a record ({share})."
-        return (
-            f"An intruder who {self._knowledge()} would be expected to match "
-            f"{number(pooled[EXPECTED], 1)}{self._errors()} of {self._whom()} "
-            f"({percent(pooled[EXPECTED] / self.n)}); without the release "
-            f"{number(self.baseline_expected_match_risk, 1)}.{one * (self.m > 1)} {singles}"
-        )
-
-    def _knowledge(self) -> str:
-        """Say what the intruder knows, and what he looks for in which tables."""
-        known, sought = (", ".join(self.in_words(k)) for k in (self.known, self.synthesized))
-        where = self.searched()
-        if self.release_of is None:
-            where = "the release" if self.m == 1 else f"the {self.m} releases together"
-        knows = f"looks for the true values of {sought} in {where}"
-        if known:
-            knows = f"knows {known} of everyone and {knows}"
-        if not sought:
-            knows = f"knows {known} (not synthesised) of everyone"
-        if self.population != "in the file":
-            knows += f", not knowing who is in the file ({self.population})"
-        rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
-        return "".join([knows, rules, *(f", and {claims}," for claims in self._claims())])
-
-    def _whom(self) -> str:
-        return self._records()
-
-    def _rules(self) -> list[str]:
+    def rules(self) -> list[str]:
         """Rules of matching that are not the usual ones."""
         means = {"wildcard": "match everything", "never": "match nothing"}
         rules = [
@@ -301,10 +211,10 @@ class Matching(MatchingSetting):
         first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
         return [first, *said]
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
-    def _claims(self) -> list[str]:
+    def claims(self) -> list[str]:
         """When he claims a match, if not always."""
         if self.strategy == "likeliest":
             return ["claims no match where the target is likeliest to be outside the file"]
@@ -312,38 +222,6 @@ class Matching(MatchingSetting):
             return []
         share = f"{self.strategy:g}"
         return [f"claims a match where the target is outside with probability below {share}"]
-
-    def _errors(self) -> str:
-        """Two standard errors in brackets; nothing where the releases are too few for one."""
-        if self.release_of is None:
-            return in_brackets(self.pooled_mcse, digits=1)
-        known = [
-            "unknown" if np.isnan(mcse) else f"+- {two_errors(mcse, digits=1)}"
-            for mcse in (self.pooled_mcse, self.pooled_draws_mcse)
-        ]
-        releases = f"{known[0]} between releases; " if self.release_of.any() else ""
-        return f" ({releases}{known[1]} from the drawing alone)"
-
-
-def _written(column: str, row: Mapping[str, Any]) -> str:
-    """A measure: sums of probabilities with the decimals of their error, rates, counts."""
-    measure, value = row["label"], float(row[column])
-    if measure == "mcse":
-        return error(value, digits=1)
-    if measure.endswith("_rate"):
-        return percent(value)
-    return number(value, 1) if measure == EXPECTED else some(value)
-
-
-def _with_error(column: str, rows: pd.DataFrame, row: Mapping[str, Any]) -> str:
-    mcse = float(rows[column]["mcse"])
-    known = row["label"] == EXPECTED and not np.isnan(mcse)
-    return _written(column, row) + (f" ({error(mcse, digits=1)})" if known else "")
-
-
-def _between(row: Mapping[str, Any]) -> str:
-    low, high = _written("low", row), _written("high", row)
-    return low if low == high else f"{low} to {high}"
 
 
 def measures(n: int, *found: float) -> Array:

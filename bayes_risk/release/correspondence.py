@@ -62,16 +62,6 @@ class RowCorrespondence(Result):
         unknown = "" if self.stated else unknown
         return {cure: said[cure] for cure, l in zip(said, (moved, unknown), strict=True) if l}
 
-    def sentence(self) -> str:
-        """Say it in plain words."""
-        fewest = min(len(names) for names in self.kept)
-        if not fewest and not self.doubts():
-            return "Released rows are stated to be the original's records; no kept column shows it."
-        return " ".join(self.doubts().values()) or (
-            f"Released rows are the original's {self.n:,} records, as kept columns show, at least "
-            f"{fewest:,} in each."
-        )
-
     def summary(self) -> pd.DataFrame:
         """One row per file: columns shared with the original, kept, and in other rows."""
         return pd.DataFrame(

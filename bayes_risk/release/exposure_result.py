@@ -7,26 +7,13 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
-from bayes_risk._core.formats import begun, counted, percent
-from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk.data.base_result import Result
+from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 
 from .links_result import Links
 from .persons import columns_of
 from .totals import KeptTotals
 
-COUNTED = {  # of how many, and words of those that the report shows
-    "identical": ("records", "Records identical to the original, same row"),
-    "identical_any_row": ("records", "Records identical to the original, any row"),
-    "identical_synthesized": ("records", ""),
-    "identical_synthesized_any_row": ("records", ""),
-    "identical_alone": ("original_alone", "Records without a double in the original, found"),
-    "replicated_uniques": ("uniques", "Replicated uniques"),
-}
-VALUES = {
-    "genuine": ("genuine_values", "Values of {} that are genuine"),
-    "unique": ("genuine_unique_values", "Values of {} that occur once in the original"),
-}
-MOST_SAID = 10  # columns that have a sentence each
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
 
@@ -190,58 +177,15 @@ class Exposure(Result):
         }
         return pd.DataFrame(columns, index=self.index)
 
-    def tables(self) -> dict[str, Table]:
-        """What is counted, fewest and most over the files; and by file, column and record."""
-        judged = self.judged
-        names = [str(c) for c in self._by_column() if c not in judged]
-        left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
-        keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
-        shown = {name: words for name, (_, words) in COUNTED.items() if words}
-        for column in judged:
-            shown |= {f"{n}[{column}]": words.format(column) for n, words in VALUES.values()}
-        table = Table(
-            note=(
-                "Counted in the files themselves, whatever the intruder knows or believes. Shares "
-                "are those of the file that shows most; the last column is what a fresh sample of "
-                f"the same population would show.{left if names else ''}"
-            ),
-            caption=f"{counted(self.m, 'file')}, {self.n:,} records.{keys}",
-            frame=self.summary(),
-            head="What is counted",
-            labels=shown,
-            columns=[
-                ("Fewest in a file", count("least")),
-                ("Most in a file", count("most")),
-                ("Of", count("of")),
-                ("Share", value("share", percent)),
-                ("Fresh sample", value("fresh", percent)),
-            ],
-        )
-        by = {"files": self.files, "columns": self.columns, "records": self.records}
-        return {"counted": table} | {name: Table(frame=frame) for name, frame in by.items()}
-
     @property
     def judged(self) -> list[str]:
         """Synthesised numbers whose genuine values say something."""
-        return [name for name, table in self._by_column().items() if table["judged"].iloc[0]]
+        return [name for name, table in self.by_column().items() if table["judged"].iloc[0]]
 
-    def _by_column(self) -> dict[str, pd.DataFrame]:
+    def by_column(self) -> dict[str, pd.DataFrame]:
         """Rows of `columns` of each synthesised number, by file."""
         groups = self.columns.groupby(level="column", sort=False)
         return {str(name): table.droplevel("column") for name, table in groups}
-
-    def line(self) -> str:
-        """Identical records, replicated uniques and unique values of the file that shows most."""
-        most = {name: f"{int(n):,}" for name, n in self.most().items() if n == n}
-        said = [
-            f"{most['identical_records']} identical records",
-            f"{most['replicated_uniques']} of {int(self.unique.sum()):,} uniques",
-        ]
-        if "genuine_unique_values" in most:
-            said.append(f"{most['genuine_unique_values']} unique values")
-        if self.same_as_original.any():
-            said.insert(0, "the original itself")
-        return f"The file{'s show at most' if self.m > 1 else ' shows'}: {', '.join(said)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, keys, and counts by file and by column."""
@@ -253,7 +197,7 @@ class Exposure(Result):
             "identifiers": self.identifiers,
             "notes": self.notes,
             "files": self.files,
-            "columns": self._by_column(),
+            "columns": self.by_column(),
         }
 
     def most(self) -> dict[str, float]:
@@ -295,13 +239,13 @@ class Exposure(Result):
         in_any = {name: flags.any(axis=1).sum() for name, flags in anywhere.items()}
         fresh = {"identical_any_row": files["expected_any_row_share"].iloc[0]}
         rows = {
-            name: (files[name], files[of], in_any.get(name, np.nan), fresh.get(name, np.nan))
-            for name, (of, _) in COUNTED.items()
+            name: (files[name], files[m.of], in_any.get(name, np.nan), fresh.get(name, np.nan))
+            for name, m in EXPOSURE.items()
         }
-        for column, table in self._by_column().items():
-            for name, (words, _) in VALUES.items():
-                expected = table[f"expected_{name}_share"].iloc[0]
-                rows[f"{words}[{column}]"] = (table[name], table["values"], np.nan, expected)
+        for column, table in self.by_column().items():
+            for name, m in EXPOSURE_OF_VALUES.items():
+                expected = table[f"expected_{m.of}_share"].iloc[0]
+                rows[f"{name}[{column}]"] = (table[m.of], table["values"], np.nan, expected)
         return pd.DataFrame.from_dict(
             {
                 name: (n.min(), n.max(), of.max(), any_, (n / of.where(of > 0)).max(), expected)
@@ -328,57 +272,6 @@ class Exposure(Result):
             **cut,
         )
 
-    def sentence(self) -> str:
-        """Say the counts in plain words."""
-        which = ", ".join(map(str, np.flatnonzero(self.same_as_original) + 1))
-        parts = []
-        if which:
-            name = "The file" if self.m == 1 else f"Release {which}"
-            parts.append(f"{name} is the original itself: every record is equal.")
-        found, of = _range(self.any_row), _range(self.n_released)
-        text = f"{found} of {of} records equal one of the original's in all columns (rows do not "
-        text += "correspond)"
-        if self.corresponds.all():
-            own = _range(self.identical.sum(axis=0))
-            text = f"{own} of {of} records equal the original's in all columns in the same row, "
-            text += f"{found} in some row"
-        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
-        parts.append(
-            f"{'In each file ' if self.m > 1 else ''}{text} (a fresh sample would show "
-            f"{percent(1 - self.alone.mean())}){kept}."
-        )
-        judged = {name: t for name, t in self._by_column().items() if t["judged"].iloc[0]}
-        beyond = {
-            n: (t["unique_share"] - t["expected_unique_share"]).max() for n, t in judged.items()
-        }
-        most = sorted(judged, key=lambda name: -beyond[name])[:MOST_SAID]
-        for name in (name for name in judged if name in most):
-            table = judged[name]
-            fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
-            parts.append(
-                f"Of {_range(table['values'])} released values of {name} "
-                f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
-                f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
-            )
-        if len(judged) > len(most):
-            parts.append(
-                f"{len(judged) - len(most):,} further numbers, which show fewer such values beyond "
-                "a fresh sample, are in the table of columns."
-            )
-        if self.keys:
-            design = "" if self.keys_synthesized else "; none of these keys was synthesised"
-            parts.append(
-                f"Of {int(self.unique.sum()):,} records unique on {', '.join(self.keys)} "
-                f"{_range(self.replicated.sum(axis=0))} are replicated by a record that is unique "
-                f"in the file{design}."
-            )
-        if self.left_out:
-            parts.append(f"Not compared: {', '.join(map(str, self.left_out))}.")
-        for name, why in self.identifiers.items():
-            parts.append(f"{name or 'The column without a name'} is no amount: {why}.")
-        parts += [f"{begun(note)}." for note in self.notes]
-        return " ".join(parts)
-
     def __repr__(self) -> str:
         tables = [self.files.T, self.columns.T] if len(self.columns) else [self.files.T]
         return "\n\n".join([f"Exposure\n{self.sentence()}", *(t.to_string() for t in tables)])
@@ -388,9 +281,3 @@ def exposure_of(*risks: Any) -> Exposure | None:
     """What the first of some risks says that the files show; None: none of them says it."""
     found = (getattr(risk, "exposure", None) for risk in risks)
     return next((one for one in found if one is not None), None)
-
-
-def _range(counts: Any) -> str:
-    """Counts of several files in words."""
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

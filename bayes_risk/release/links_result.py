@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from bayes_risk._core.formats import begun, counted, number, percent
-from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk._core.formats import number, percent
+from bayes_risk.data.base_result import Result
+from bayes_risk.data.measures import EXPOSURE
 
-IDENTICAL, VALUES, UNIQUES = "identical records", "unique values", "replicated uniques"
+IDENTICAL, VALUES = "identical records", "unique values"
+UNIQUES = EXPOSURE["replicated_uniques"].words
 AMOUNTS, LARGEST = "equal amounts", "largest amounts"
 NEAREST, OWN, ALIKE = "nearest records", "own rows", "own rows of similar records"
 LEVEL = 0.01  # probability of a false alarm, of all tests together
@@ -148,39 +150,3 @@ class Links(Result):
             f"{text}: about {link.persons:,.0f} of {self.n:,} persons "
             f"({percent(link.persons / self.n)}) are shown beyond chance, at least {link.low:,.0f}"
         )
-
-    def sentence(self) -> str:
-        """What is beyond chance, in plain words."""
-        seen = [one for one in self.worst().values() if one.seen]
-        parts = [f"{begun(self.sentence_of(one))}." for one in seen]
-        if not seen and self.tests:
-            parts.append(f"None of {counted(len(self.tests), 'test')} sees a person beyond chance.")
-        if not self.tests:
-            parts.append("There are too few records or values to test.")
-        if alone := [f"{name} ({n:,})" for name, n in self.unchanged.items() if n]:
-            text = "Unchanged columns, with persons who are alone with their value"
-            parts.append(f"{text}: {', '.join(alone)}.")
-        if self.outside:
-            parts.append(f"Columns that the original does not have: {', '.join(self.outside)}.")
-        return " ".join(parts)
-
-    def tables(self) -> dict[str, Table]:
-        """The tests, one row a kind."""
-        table = Table(
-            caption=f"{counted(self.m, 'file')}, {self.n:,} persons, {len(self.tests):,} tests. Of "
-            "each kind the test that sees most persons.",
-            note="Without a model. Equal or nearest pairs of two records are of both tables in at "
-            "most half of the cases by chance; of rows the number in a random order is given.",
-            frame=self.summary(),
-            head="Test",
-            labels=begun,
-            columns=[
-                ("Found", value("found", number)),
-                ("Of", count("of")),
-                ("By chance", value("by_chance", number)),
-                ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
-                ("Persons beyond chance", value("persons", number)),
-                ("At least", value("low", number)),
-            ],
-        )
-        return {"tests": table}

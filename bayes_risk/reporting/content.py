@@ -8,20 +8,23 @@ from markupsafe import Markup
 
 from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
 from bayes_risk._core.shown import visible
-from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.release import Release
-from bayes_risk.reporting.verdicts.reason import CURES, named, settings_that_settle
-from bayes_risk.reporting.verdicts.reasons import of_matching
-from bayes_risk.reporting.verdicts.sampled import of_fit, of_the_audit, rejected
+from bayes_risk.reporting.verdicts.doubts import (
+    CURES,
+    doubts_of,
+    of_fit,
+    of_the_audit,
+    settings_that_settle,
+)
+from bayes_risk.reporting.verdicts.reason import named
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.utilities.result import Utility
 
 from . import plots
 from .glossary import citations, glossary
 from .provenance import Origin
-from .sections import Drawing, Picture, TextTable, head_of, in_order, section_of
+from .sections import Drawing, Picture, TextTable, head_of, in_order, of_kind, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -74,9 +77,7 @@ def page(
     the files what is known; ``drawn`` goes to the sections. Without ``verdict`` none is judged.
     """
     parts = in_order(parts)
-    of = {type(part).__name__: part for part in parts}
-    attribute = of.get("AttributeRisk")
-    matching = next((part for part in parts if isinstance(part, Matching)), None)
+    attribute, matching = of_kind(AttributeRisk, parts), of_kind(Matching, parts)
     sections = [section_of(part, **drawn) for part in parts]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
         first = sections[0]  # whose numbers they are
@@ -245,7 +246,7 @@ def caveats_of(
     parts: Sequence[Any], diagnostics: Mapping[str, Any], rhat: float | None
 ) -> list[Caveat]:
     """Doubts of the verdict about numbers of the page, and those of results it does not judge."""
-    risk = next((part for part in parts if isinstance(part, AttributeRisk)), None)
+    risk = of_kind(AttributeRisk, parts)
     settings = settings_that_settle(risk, diagnostics)
     chains = of_fit(of_the_audit(risk, diagnostics), rhat)
     found = [("Fit", one.sentence, one.cure) for one in chains if one.cure]
@@ -256,21 +257,8 @@ def caveats_of(
 
 
 def _doubts(part: Any) -> Iterator[tuple[str, str, str]]:
-    """What a result objects to by itself, and records that it marks unreliable."""
+    """Doubts of a result, by its name and of which records, by label."""
     _, name, _ = head_of(part)
-    if isinstance(part, AttributeRisk):
-        for which, why, cure in rejected(part):
-            yield _records(name, part.index[which]), why, cure
-    elif isinstance(part, IdentificationRisk):
-        yield from ((name, one.sentence, one.cure) for one in of_matching(part))
-    elif why := part.doubt():
-        yield name, why, "predictors" if isinstance(part, Utility) else "rough"
-    elif hasattr(part, "reliable") and not part.records["reliable"].all():
-        bad = part.records.index[~part.records["reliable"]]
-        why = "k-hat, effective number of draws or error are beyond what can be trusted"
-        yield _records(name, bad), why, "fit"
-
-
-def _records(what: str, labels: Any) -> str:
-    """Of which records, by label."""
-    return f"{what}, {counted(len(labels), 'record')}: {named(labels)}"
+    for labels, why, cure in doubts_of(part):
+        of = "" if labels is None else f", {counted(len(labels), 'record')}: {named(labels)}"
+        yield f"{name}{of}", why, cure

@@ -4,6 +4,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from bayes_risk._core import __version__
+from bayes_risk._core.formats import begun
+from bayes_risk._core.pareto import GOOD_KHAT
+from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.risk.result import AttributeRisk
 
 ATTRIBUTE = {
@@ -59,8 +62,8 @@ SAMPLED = {
         "it says nothing of the assumptions."
     ),
     "k-hat": (
-        "Shape of the tail of the importance weights. Below 0.7 a number can be relied on; above, "
-        "a few draws decide it. 0: no weights were needed."
+        f"Shape of the tail of the importance weights. Below {GOOD_KHAT} a number can be relied "
+        "on; above, a few draws decide it. 0: no weights were needed."
     ),
     "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
 }
@@ -68,16 +71,21 @@ CHAINS = {
     "R-hat": "Compares the chains of the fit; 1 when they agree.",
     "Effective sample size": "How many independent draws the sampler's draws are worth.",
 }
+MATCH = {name: begun(measure.words) for name, measure in IDENTIFICATION.items()}
 OTHERS = {
     "identification": {
         "Identification risk": (
             "Can the intruder tell which released record is the target's, by matching what is "
             "known of it?"
         ),
-        "Expected correct matches": "Sum over records of the chance that the match made is right.",
+        MATCH["expected_match_risk"]: (
+            "Sum over records of the chance that the match made is right."
+        ),
         "Unique match": "Exactly one released record agrees best with what the intruder holds.",
-        "True match rate": "Share of all records with a unique match that is the right one.",
-        "False match rate": (
+        MATCH["true_match_rate"]: (
+            "Share of all records with a unique match that is the right one."
+        ),
+        MATCH["false_match_rate"]: (
             "Share of unique matches that are wrong. High is good: the intruder is often misled."
         ),
         "Pooled, mean": (

@@ -106,7 +106,7 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     Parameters
     ----------
     *results : results
-        IdentificationRisk and FileRisk (expected number of right matches), MatchCounts (targets
+        IdentificationRisk and FileRisk (expected correct matches), MatchCounts (targets
         with one row), AttributeRisk (records released unchanged), Uniqueness (records alone with
         their keys), ContextMeasures (records whose key the release shows). Of later ones and of
         other kinds only the name is kept, in ``left_out``.

@@ -9,9 +9,17 @@ from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
+from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.words import Matching
-from bayes_risk.release.exposure_result import exposure_of
+from bayes_risk.release.correspondence import RowCorrespondence
+from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from bayes_risk.risk.membership.audit import Membership
+from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.studies.comparison import Comparison
+from bayes_risk.studies.identification_sweep import IdentificationSweep
+from bayes_risk.studies.sensitivity import Sensitivity
+from bayes_risk.utilities.result import Utility
 
 from .content import page
 from .provenance import origin, versions
@@ -19,8 +27,8 @@ from .sections import HEADS, in_order
 
 __all__ = ["report"]
 
-OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
-JUDGED = {"Membership": "membership", "Utility": "utility", "RowCorrespondence": "rows"}
+OF_MANY_AUDITS = (Sensitivity, IdentificationSweep, Comparison)  # judge no single release
+JUDGED = {Membership: "membership", Utility: "utility", RowCorrespondence: "rows"}
 
 
 def report(
@@ -81,24 +89,24 @@ def report(
     if path is None or Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
     of = _checked(results)
-    attribute = of.get("AttributeRisk")
+    attribute = of.get(AttributeRisk)
     matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)
     shown = {
-        "MechanismCheck": attribute and attribute.check,
-        "Exposure": exposure_of(matching, attribute),
+        MechanismCheck: attribute and attribute.check,
+        Exposure: exposure_of(matching, attribute),
     } | of
     verdict = None
     if not set(OF_MANY_AUDITS) >= set(of):
         more: Any = {name: shown.get(kind) for kind, name in JUDGED.items()}
         verdict = judge(attribute, matching, thresholds, diagnostics=diagnostics, **more)
         if attribute is not None:
-            shown["AttributeRisk"] = replace(attribute, worst_under=verdict.prior)
+            shown[AttributeRisk] = replace(attribute, worst_under=verdict.prior)
     found = None
     if provenance is not None:
         found = origin(provenance, files=[asdict(file) for file in provenance.files])
     known = ("seed_entropy", "random_seed")
     seeds = [
-        (f"Seed of {kind}", str(getattr(part, name)))
+        (f"Seed of {kind.__name__}", str(getattr(part, name)))
         for kind, part in of.items()
         for name in known
         if getattr(part, name, None) is not None
@@ -114,22 +122,22 @@ def report(
     return _write(Path(path), text)
 
 
-def _checked(parts: list[Any]) -> dict[str, Any]:
-    """Results by the name of their class, one of each."""
+def _checked(parts: list[Any]) -> dict[type, Any]:
+    """Results by their class, one of each."""
+    known = ", ".join(head.of.__name__ for head in HEADS)
     for part in parts:
         if not isinstance(part, Result):
             raise InputError(
-                f"report() was given a {type(part).__name__}; give results ({', '.join(HEADS)}), "
-                f"then the path"
+                f"report() was given a {type(part).__name__}; give results ({known}), then the path"
             )
     if not parts:
         raise InputError("report() was given no result; give at least one, then the path")
-    kinds = [type(part).__name__ for part in parts]
+    kinds = [type(part) for part in parts]
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise InputError(
-                f"report() was given {kinds.count(kind)} results of the kind {kind}; give one of "
-                "each kind, or write a report for each"
+                f"report() was given {kinds.count(kind)} results of the kind {kind.__name__}; give "
+                "one of each kind, or write a report for each"
             )
     return dict(zip(kinds, parts, strict=True))
 

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
 from matplotlib import rc_context
@@ -15,15 +15,30 @@ from matplotlib.figure import Figure
 from bayes_risk._core.formats import percent
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result, Table
-from bayes_risk.release.exposure_result import exposure_of
+from bayes_risk.evidence.mechanism_check import MechanismCheck
+from bayes_risk.matching.file_risk import FileRisk
+from bayes_risk.matching.result import IdentificationRisk, MatchCounts
+from bayes_risk.matching.uniqueness import Uniqueness
+from bayes_risk.release.exposure_result import Exposure, exposure_of
+from bayes_risk.release.links_result import Links
 from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.reporting.plots.membership import curves_of
+from bayes_risk.risk.full_table.likeliest import Likeliest
+from bayes_risk.risk.full_table.risk import FullTableRisk
+from bayes_risk.risk.membership.audit import Membership
+from bayes_risk.risk.privacy_loss import PrivacyLoss
 from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.comparison import Comparison
-from bayes_risk.studies.sensitivity import name_of
+from bayes_risk.studies.identification_sweep import IdentificationSweep
+from bayes_risk.studies.reweighting import Reweighting
+from bayes_risk.studies.sensitivity import Sensitivity, name_of
+from bayes_risk.utilities.context_result import ContextMeasures
+from bayes_risk.utilities.result import Utility
 
 from . import plots
 
+Kind = TypeVar("Kind")
 DPI = 150  # of what is drawn as an image: points by the thousand
 _STYLE = {
     "svg.hashsalt": "bayes_risk",
@@ -104,52 +119,13 @@ def _by_name(style: re.Match[str]) -> str:
     return re.sub("#[0-9a-f]{6}", lambda hex: _OF_THE_PAGE.get(hex[0], hex[0]), style[0])
 
 
+Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
     "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
     "that no other beats in both."
 )
-
-
-# in the order of the page, by name of the class, so that no result is imported that nobody has:
-# name for links, glossary and papers; title, of which the list of contents has the beginning
-HEADS = {
-    "AttributeRisk": (
-        "attribute",
-        "Attribute risk: what the intruder learns of confidential values",
-    ),
-    "IdentificationRisk": (
-        "identification",
-        "Identification risk: whether the intruder finds the record",
-    ),
-    "MatchCounts": ("match-counts", "Match counts: how many rows have what the intruder knows"),
-    "MechanismCheck": ("mechanism", "Assumed model: whether it made the files"),
-    "Exposure": ("exposure", "Without a model: what the files show by themselves"),
-    "Links": ("links", "Beyond chance: whether the files know persons"),
-    "FileRisk": (
-        "identification-of-files",
-        "Identification risk of files: whether the intruder finds the record",
-    ),
-    "Uniqueness": ("uniqueness", "Uniqueness: how rare the keys of the records are"),
-    "Utility": ("utility", "Utility: what an analyst still finds"),
-    "Comparison": ("comparison", "Candidates: risk and utility side by side"),
-    "ContextMeasures": ("context", "Context: what other tools report"),
-    "InherentBounds": ("bounds", "Bounds: the same numbers at both ends of the scale"),
-    "PrivacyLoss": ("privacy-loss", "Privacy loss: how far odds move between any two guesses"),
-    "Membership": ("membership", "Membership: whether it can be told who is in the data"),
-    "FullTableRisk": ("full-table", "Full table: where the truth stands among all values"),
-    "Reweighting": ("reweighting", "Reweighting: records at risk weighed down"),
-    "Sensitivity": (
-        "sensitivity",
-        "Sensitivity: how far the risk depends on what is believed, known and released",
-    ),
-    "IdentificationSweep": (
-        "identification-sweep",
-        "Matching varied: how far it depends on radii and keys",
-    ),
-    "Likeliest": ("likeliest", "Likeliest values: what a search among all of them found"),
-}
 
 
 class TextTable(NamedTuple):
@@ -171,19 +147,29 @@ class ReportSection(NamedTuple):
     pictures: Mapping[str, Sequence[Picture]]
 
 
-def head_of(part: Any) -> tuple[str, str, str]:
-    """Name, words and title of a result; those of its class where it is none of `HEADS`."""
+def kind_of(part: Any) -> "Head":
+    """What is shown of a kind of result; its class in words where it is none of `HEADS`."""
     words = part.words()
-    usual = (words.lower().replace(" ", "-"), words)
-    name, title = HEADS.get(type(part).__name__, usual)
-    return name, title.partition(":")[0], title
+    own = Head(type(part), words.lower().replace(" ", "-"), words)
+    return next((head for head in HEADS if isinstance(part, head.of)), own)
+
+
+def head_of(part: Any) -> tuple[str, str, str]:
+    """Name, words and title of a result."""
+    head = kind_of(part)
+    return head.name, head.title.partition(":")[0], head.title
 
 
 def in_order(parts: Iterable[Any]) -> list[Any]:
-    """The parts that there are, as the report shows them."""
-    order = list(HEADS)
+    """The parts that there are, as the report shows them; last those of no known kind."""
     there = [part for part in parts if part is not None]
-    return sorted(there, key=lambda p: [*order, type(p).__name__].index(type(p).__name__))
+    known = [part for head in HEADS for part in there if isinstance(part, head.of)]
+    return known + [part for part in there if not isinstance(part, tuple(h.of for h in HEADS))]
+
+
+def of_kind(kind: type[Kind], parts: Iterable[Any]) -> Kind | None:
+    """The first of some results that is of a kind."""
+    return next((part for part in parts if isinstance(part, kind)), None)
 
 
 def parts_of(result: Any) -> dict[str, Any]:
@@ -202,7 +188,8 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
     """Make the section of a result."""
     how: Any = axes  # the result's own methods take them
     tables = part.tables(*how)
-    drawings: Any = DRAWINGS.get(type(part).__name__, lambda _: [])
+    pictures: dict[str, list[Picture]] = {}
+    drawings = kind_of(part).drawings
     if isinstance(part, Comparison):
         drawings = _one(
             "risk-utility",
@@ -211,7 +198,6 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
             4.2,
             when=lambda found: found.has_map,
         )
-    pictures: dict[str, list[Picture]] = {}
     for drawing in drawings(part):
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
     return ReportSection(
@@ -256,7 +242,7 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
     return drawings
 
 
-def _utility(found: Any) -> list[Drawing]:
+def _utility(found: Utility) -> list[Drawing]:
     drawn, columns = [], len(found.synthesized) + len(found.unsynthesized)
     if columns <= SQUARES:
         caption = (
@@ -275,7 +261,7 @@ def _utility(found: Any) -> list[Drawing]:
     return drawn
 
 
-def _sensitivity(found: Any) -> list[Drawing]:
+def _sensitivity(found: Sensitivity) -> list[Drawing]:
     """The tornado, and the factors that move most by themselves."""
     caption = (
         "How far each factor by itself moves the mean probability of the truth from the base "
@@ -296,7 +282,7 @@ def _sensitivity(found: Any) -> list[Drawing]:
     return drawn
 
 
-def _reweighting(_: Any) -> list[Drawing]:
+def _reweighting(_: Reweighting) -> list[Drawing]:
     captions = (
         "Probability of the truth in the first and in the last round, one point a record. Below "
         "the dashed line the weights have lowered it.",
@@ -307,53 +293,118 @@ def _reweighting(_: Any) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
-def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Callable[[Any], list[Drawing]]:
+def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
     return lambda part: [Drawing(*what)] if when(part) else []
 
 
-DRAWINGS: dict[str, Callable[..., list[Drawing]]] = {
-    "AttributeRisk": _attribute,
-    "IdentificationRisk": _one(
-        "matches",
-        plots.plot_match_probabilities,
-        "Chance that the match made for a record is right, releases pooled. Dashed: the same for "
-        "an intruder who uses the unsynthesised keys alone.",
+class Head(NamedTuple):
+    """Of a kind of result its name for links, glossary and papers, its title, what is drawn.
+
+    The list of contents has the beginning of the title.
+    """
+
+    of: type
+    name: str
+    title: str
+    drawings: Drawings = lambda _: []
+
+
+HEADS = (  # in the order of the page
+    Head(
+        AttributeRisk,
+        "attribute",
+        "Attribute risk: what the intruder learns of confidential values",
+        _attribute,
     ),
-    "Utility": _utility,
-    "ContextMeasures": _one(
-        "context-shares",
-        plots.plot_context,
-        "Shares of records, with the release (bars), and what they are to be read against: the "
-        "same in the original alone (diamonds).",
-        3.4,
+    Head(
+        IdentificationRisk,
+        "identification",
+        "Identification risk: whether the intruder finds the record",
+        _one(
+            "matches",
+            plots.plot_match_probabilities,
+            "Chance that the match made for a record is right, releases pooled. Dashed: the same "
+            "for an intruder who uses the unsynthesised keys alone.",
+        ),
     ),
-    "PrivacyLoss": _one(
-        "losses",
-        plots.plot_privacy_loss,
-        "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
-        "guesses are ruled out and the loss is infinite.",
+    Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),
+    Head(MechanismCheck, "mechanism", "Assumed model: whether it made the files"),
+    Head(Exposure, "exposure", "Without a model: what the files show by themselves"),
+    Head(Links, "links", "Beyond chance: whether the files know persons"),
+    Head(
+        FileRisk,
+        "identification-of-files",
+        "Identification risk of files: whether the intruder finds the record",
     ),
-    "Membership": _one(
-        "roc",
-        plots.plot_roc,
-        "Members found, against people outside the data who are taken for members on the way. On "
-        "the dashed line the release tells nothing.",
-        when=lambda found: found.has_others,
+    Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
+    Head(Utility, "utility", "Utility: what an analyst still finds", _utility),
+    Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
+    Head(
+        ContextMeasures,
+        "context",
+        "Context: what other tools report",
+        _one(
+            "context-shares",
+            plots.plot_context,
+            "Shares of records, with the release (bars), and what they are to be read against: the "
+            "same in the original alone (diamonds).",
+            3.4,
+        ),
     ),
-    "FullTableRisk": _one(
-        "places",
-        plots.plot_full_table,
-        "Rank of the true values among all values, with the release against without, one point a "
-        "record. Below the dashed line the release has brought it nearer to the front.",
+    Head(InherentBounds, "bounds", "Bounds: the same numbers at both ends of the scale"),
+    Head(
+        PrivacyLoss,
+        "privacy-loss",
+        "Privacy loss: how far odds move between any two guesses",
+        _one(
+            "losses",
+            plots.plot_privacy_loss,
+            "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
+            "guesses are ruled out and the loss is infinite.",
+        ),
     ),
-    "Reweighting": _reweighting,
-    "Sensitivity": _sensitivity,
-    "IdentificationSweep": _one(
-        "matching-varied",
-        plots.plot_sweep,
-        "Expected number of correct matches at each setting, two standard errors, and the same "
-        "for an intruder without the release.",
-        3.2,
-        when=curves_of,
+    Head(
+        Membership,
+        "membership",
+        "Membership: whether it can be told who is in the data",
+        _one(
+            "roc",
+            plots.plot_roc,
+            "Members found, against people outside the data who are taken for members on the way. "
+            "On the dashed line the release tells nothing.",
+            when=lambda found: found.has_others,
+        ),
     ),
-}
+    Head(
+        FullTableRisk,
+        "full-table",
+        "Full table: where the truth stands among all values",
+        _one(
+            "places",
+            plots.plot_full_table,
+            "Rank of the true values among all values, with the release against without, one point "
+            "a record. Below the dashed line the release has brought it nearer to the front.",
+        ),
+    ),
+    Head(Reweighting, "reweighting", "Reweighting: records at risk weighed down", _reweighting),
+    Head(
+        Sensitivity,
+        "sensitivity",
+        "Sensitivity: how far the risk depends on what is believed, known and released",
+        _sensitivity,
+    ),
+    Head(
+        IdentificationSweep,
+        "identification-sweep",
+        "Matching varied: how far it depends on radii and keys",
+        _one(
+            "matching-varied",
+            plots.plot_sweep,
+            "Expected number of correct matches at each setting, two standard errors, and the same "
+            "for an intruder without the release.",
+            3.2,
+            when=curves_of,
+        ),
+    ),
+    Head(Likeliest, "likeliest", "Likeliest values: what a search among all of them found"),
+)

@@ -22,10 +22,9 @@ from bayes_risk._core.formats import number
 from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import escape, visible
 from bayes_risk.data import base_result
-from bayes_risk.reporting.verdicts.reason import CURES
-from bayes_risk.reporting.verdicts.sampled import of_the_audit
+from bayes_risk.data.measures import MEASURES
+from bayes_risk.reporting.verdicts.doubts import CURES, of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.studies.comparison import MEASURES
 
 from .content import replaced
 from .sections import head_of, in_order, parts_of

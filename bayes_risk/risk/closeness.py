@@ -25,26 +25,10 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import positive
-from bayes_risk.data.base_result import OfTargets, Table, Words, measures
+from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.variables import Number
 
 TIE = 1e-9  # relative difference of probabilities that rounding explains
-
-
-CLOSENESS: Words = {
-    "mean_expected_absolute_error": ("Expected distance from the true value", "scale"),
-    "mean_mode_error": ("Distance of the likeliest value", "scale"),
-    "share_mode_is_truth": ("Likeliest value is the true one", "share"),
-    "mean_probability_of_truth": ("Probability of the true value", "scale"),
-    "mean_region_size": ("Values in the 90 % region", "scale"),
-    "mean_region_length": ("Length of the 90 % region", "scale"),
-    "share_truth_in_region": ("90 % region holds the true value", "share"),
-}
-NEARLY = (
-    "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
-    "unit of the variable and averaged over records; only the difference from the last column is "
-    "attributable to the release."
-)
 
 
 class Marginal(NamedTuple):
@@ -318,26 +302,6 @@ class GuessPosterior(OfTargets):
                 rows[variable.name] = table.rename(columns=averaged).mean()
                 rows[variable.name]["records"] = table["mode_error"].count()
         return pd.DataFrame(rows).T
-
-    def closeness_tables(self) -> dict[str, Table]:
-        """How close the intruder comes to each number."""
-        tables = {}
-        for place, (name, row) in enumerate(self.closeness_summary().iterrows(), start=1):
-            n, own = len(self.index), int(row["records"])
-            those = f"; distances: over the {own:,} who have one" if own < n else ""
-            sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
-            columns = {
-                c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
-            }
-            tables[f"closeness-{place}"] = measures(
-                pd.DataFrame(columns, index=list(CLOSENESS)),
-                CLOSENESS,
-                ("Value", "Error (2 s.e., at most)", "Without the release"),
-                title="How close the intruder comes to numbers" if place == 1 else "",
-                note=NEARLY if place == 1 else "",
-                caption=f"{name}: means over {n:,} records{those}.",
-            )
-        return tables
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:

@@ -23,9 +23,8 @@ their priors, that of a guess equally among the data sets that rule it out, and 
 the columns that do.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -34,13 +33,12 @@ from scipy.integrate import quad_vec
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, in_brackets, number, percent, two_errors
+from bayes_risk._core.formats import NONE, number, percent, two_errors
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.data.base_result import Form, Result, Table, spread, value
+from bayes_risk.data.base_result import Result
 
 ALL, ALL_COLUMNS = "all", "all columns"
 TOLERANCE = 1e-10  # of the integral over t
-FROM = ("from_data_set", "from_column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -113,21 +111,11 @@ class Explanation(Result):
         rest = {"mcse": self.mcse, "ruled_out": self.ruled_out[ALL_COLUMNS]}
         return pd.concat([self.contributions, pd.DataFrame(rest)], axis=1)
 
-    def sentence(self) -> str:
-        error, said = in_brackets(float(self.mcse[ALL]), self.total, 2), self.most_in_words()
-        shares = ": shares in ruling out every other guess" * bool(np.isinf(self.total))
-        most = f" Most comes from {said}{shares}." * bool(said)
-        why = f" Not told by column: {self.no_columns}." * bool(self.no_columns)
-        return (
-            f"Record {self.label}: the log Bayes factor of its true values is "
-            f"{number(self.total, 2)}{error}.{most}{why}"
-        )
-
 
 def explanation(risk: Any, position: int) -> Explanation:
     """The target at a position of `records`; see `AttributeRisk.explain`."""
     u, label = int(risk.case[position]), risk.index[position]
-    why = _settled(risk, u)
+    why = settled(risk, u)
     if why:
         raise InputError(f"there is nothing to explain of record {label!r}: {why}")
     truth, log_prior, factors = risk.truth[u], risk.log_prior[:, u], risk.factors
@@ -162,58 +150,7 @@ def explanation(risk: Any, position: int) -> Explanation:
     )
 
 
-def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
-    """Data set and column that give most of some targets away; None: there is one of each."""
-    m, factors = len(risk.log_evidence), risk.factors
-    by_column = not isinstance(factors, str)
-    if m == 1 and not by_column:
-        return None
-    rows = [_row(risk, int(i)) for i in positions]
-    columns: list[tuple[str, Form]] = [
-        ("Log Bayes factor", value("log_bayes_factor", digits=2)),
-        ("Error (2 s.e.)", spread("mcse", "log_bayes_factor", digits=2)),
-        *([("Data set", itemgetter("from_data_set"))] if m > 1 else []),
-        *([("Column", itemgetter("from_column"))] if by_column else []),
-    ]
-    return Table(
-        title="What gives them away",
-        caption=(
-            "The data set and the column that contribute most to the log Bayes factor. In brackets "
-            "how much, or where it is infinite the share in ruling out every other guess. "
-            "Contributions add up over data sets, and over columns; risk.explain(label) has them "
-            "all. A dash: nothing gives away, or nothing is to be explained."
-        ),
-        frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
-        head="Record",
-        columns=columns,
-        file="explained",
-    )
-
-
-def explained_in_words(risk: Any, position: int) -> str:
-    """What gives most of a target away; empty: nothing does, or it is not told."""
-    if _settled(risk, int(risk.case[position])):
-        return ""
-    return explanation(risk, position).most_in_words()
-
-
-def _row(risk: Any, position: int) -> dict[str, Any]:
-    if _settled(risk, int(risk.case[position])):
-        return dict.fromkeys(("log_bayes_factor", "mcse"), np.nan) | dict.fromkeys(FROM, NONE)
-    found = explanation(risk, position)
-    row, column = found.most()
-    table = found.contributions
-    return {
-        "log_bayes_factor": found.total,
-        "mcse": found.mcse[ALL],
-        "from_data_set": NONE if row is None else f"{row} ({found.part(row)})",
-        "from_column": NONE if column is None else f"{column} ({found.part(column=column)})",
-        **{f"data_set_{l}": x for l, x in table[ALL_COLUMNS].iloc[:-1].items()},
-        **{f"column_{c}": x for c, x in table.loc[ALL].iloc[:-1].items()},
-    }
-
-
-def _settled(risk: Any, u: int) -> str:
+def settled(risk: Any, u: int) -> str:
     """Why the log Bayes factor of a case has no parts; empty: it has."""
     log_prior, truth = risk.log_prior[:, u], risk.truth[u]
     if risk.disclosed[u]:

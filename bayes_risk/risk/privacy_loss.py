@@ -3,9 +3,9 @@
 Made of evidence that an audit has gathered, so it costs nothing more.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,8 @@ from scipy.special import expit, logit
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import factor, in_brackets
-from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
-from bayes_risk.data.base_result import OfTargets, Words
+from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
@@ -26,16 +24,6 @@ from .posterior import check_possible, disagreed
 from .result import AttributeRisk
 
 KEPT = ("among_possible", "ruled_out", "khat", "reliable")
-WORDS: Words = {
-    "max_privacy_loss": ("Privacy loss, worst record", "number"),
-    "q95_privacy_loss": ("Privacy loss, 95th percentile", "number"),
-    "median_privacy_loss": ("Privacy loss, median", "number"),
-    "max_even_odds_become": ("Even odds become, at most", "number"),
-    "max_among_possible": ("Privacy loss among guesses that are possible, largest", "number"),
-    "with_guesses_ruled_out": ("Records of whom guesses are ruled out", "count"),
-    "targets": ("Records audited", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -71,13 +59,6 @@ class PrivacyLoss(OfTargets):
     among_possible: Array
     ruled_out: Ints
     extremes: npt.NDArray[Any]
-    PICTURE: ClassVar[str] = "plot_privacy_loss"
-    WORDS: ClassVar[Words] = WORDS
-    SAID: ClassVar[Sequence[str]] = (
-        *("median_privacy_loss", "max_among_possible", "with_guesses_ruled_out"),
-    )
-    CAPTION: ClassVar[str] = "The audited records."
-    FILE: ClassVar[str] = "privacy_loss"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -147,32 +128,6 @@ class PrivacyLoss(OfTargets):
         """The guesses of a record that the release speaks for most and least; near the truth."""
         codes = self.extremes[:, self.case[self.position(label)]]
         return self.decoded(codes, pd.Index(["most", "least"]))
-
-    def sentence(self) -> str:
-        table = self.records
-        top = table.iloc[int(np.argmax(table["privacy_loss"]))]
-        if ruled := int((table["ruled_out"] > 0).sum()):
-            moved = (
-                f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
-                "certain, so that their privacy loss is infinite; among the guesses left, odds "
-                f"move by at most the factor {factor(np.exp(table['among_possible'].max()))}."
-            )
-        else:
-            error = in_brackets(top["mcse"], top["privacy_loss"])
-            moved = (
-                "This release moves the odds between two guesses for a record by at most the "
-                f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
-                f"{written(top['privacy_loss'])}{error}, and "
-                f"{written(_quantile(table['privacy_loss'], 0.5))} for the median record (0 "
-                "without the release)."
-            )
-        bad = int((~table["reliable"]).sum())
-        return (
-            f"{self.assumptions['records']} {moved} That is what this release does with these data "
-            "and these guesses, no guarantee of differential privacy."
-            + f" {bad:,} records are marked unreliable."
-            * bool(bad)
-        )
 
 
 def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:

@@ -6,35 +6,23 @@ records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` sa
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
-from bayes_risk.data.base_result import (
-    HEADS,
-    Kind,
-    Public,
-    Table,
-    Words,
-    measures,
-    span,
-    spread,
-    value,
-)
+from bayes_risk.data.measures import COMPARED
 from bayes_risk.evidence.balance import Balance
-from bayes_risk.evidence.by_column import Factors, first_column, shown_by_column
+from bayes_risk.evidence.by_column import Factors
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.evidence.problem import Sample
-from bayes_risk.intruder.guesses import how_many
 from bayes_risk.release.exposure_result import Exposure
 
 from .closeness import GuessPosterior
-from .explanation import Explanation, explained_in_words, explanation, shown_explained
+from .explanation import Explanation, explanation
 from .geography import geography
 from .grid_check import GridCheck
 from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
@@ -43,29 +31,8 @@ from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, r
 # `summary`
 BESIDE = "prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_factor", "reliable"
 MEASURED = "mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"
-MEASURES: Words = {
-    "mean_probability": ("Probability of the true values, mean over records", "number"),
-    "median_probability": ("Probability of the true values, median", "number"),
-    "q95_probability": ("Probability of the true values, 95th percentile", "number"),
-    "max_probability": ("Probability of the true values, worst record", "number"),
-    "share_ranked_first": ("Share of records whose truth is the likeliest guess", "share"),
-    "mean_rank": ("Mean rank of the true values among the guesses", "number"),
-    "mean_before": ("Predictive probability before anything was published, mean", "number"),
-}
-COUNTS: Words = {
-    "targets": ("Records audited", "count"),
-    "disclosed": ("Released unchanged", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
-SCREEN: Words = {
-    "mean_probability": ("truth's probability, mean", "number"),
-    "max_probability": ("truth's probability, worst", "number"),
-    "share_ranked_first": ("truth ranked first", "share"),
-}
 KEPT = ("mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out")
 DISTANCE = "mean_expected_absolute_error"
-RANGE = "Another audit (95 %)"
-ON_SCREEN = 2  # numbers whose distance stands on the screen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -131,8 +98,6 @@ class AttributeRisk(GuessPosterior):
         Of guessed numbers, where there is a predictive: which guesses are plausible under it, and
         the cases whose grid is narrow or coarse beside it.
     """
-
-    PICTURE: ClassVar[str] = "plot_attribute_risk"
 
     log_evidence: Array
     deviations: Array
@@ -260,7 +225,7 @@ class AttributeRisk(GuessPosterior):
         return whole.join(self._ranges())
 
     @property
-    def _means_by_mode(self) -> list[float]:
+    def means_by_mode(self) -> list[float]:
         """Mean probability of the truth in each mode left open, if several are."""
         return [] if self.by_mode is None else [float(p[self.case].mean()) for p in self.by_mode]
 
@@ -270,7 +235,7 @@ class AttributeRisk(GuessPosterior):
         That of a mean has the mean's own error; a quantile lies between those of both ends.
         """
         table, error = self.records, REPEATED * mcse_of_mean(self)
-        means = [float(table["probability"].mean()), *self._means_by_mode]
+        means = [float(table["probability"].mean()), *self.means_by_mode]
         at = {"mean_probability": (max(min(means) - error, 0.0), min(max(means) + error, 1.0))}
         for name, q in (("median", 0.5), ("q95", 0.95), ("max", 1.0)):
             low, high = (float(table[end].quantile(q)) for end in ("low", "high"))
@@ -287,7 +252,7 @@ class AttributeRisk(GuessPosterior):
 
     def worst(self, k: int = 10) -> pd.DataFrame:
         """The k records to whose truth the release adds most probability; columns of `records`."""
-        return self.records.iloc[self._most_gained(k)]
+        return self.records.iloc[self.most_gained(k)]
 
     def certain(self) -> pd.DataFrame:
         """Values that the release gives away for certain: one row per target, True or False.
@@ -377,55 +342,6 @@ class AttributeRisk(GuessPosterior):
         }
         return self.with_variables(data, coords, levels=confidential)
 
-    def sentence(self) -> str:
-        table, rows = self.records, self.summary()["value"]
-        worst = table.iloc[int(np.argmax(table["probability"]))]
-        error, before = in_brackets(worst["mcse"], worst["probability"]), ""
-        if self.before is not None:
-            mean = number(float(self.before[0, self.case].mean()))
-            before = f"; before anything was published the model's predictive gave it {mean}"
-        return (
-            f"{self.assumptions['records']} Choosing among {how_many(self.guesses_each)} for each "
-            f"of {len(table):,} records, the intruder gives the truth "
-            f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
-            f"without the release{before}) and "
-            f"{number(worst['probability'])}{error} in the worst case; the truth "
-            f"ranks first for {percent(rows['share_ranked_first'])} of records.{self._remarks()}"
-        )
-
-    def _remarks(self) -> str:
-        """What else is to be said, each a sentence."""
-        excluded = np.isneginf(at_truth(self.log_prior, self.truth)) & ~self.disclosed
-        known, most = self.certain(), float(self.left_out.max())
-        kept, bad, never = (
-            int(those[self.case].sum()) for those in (self.disclosed, ~self.reliable, excluded)
-        )
-        given = int(known.any(axis=1).sum())
-        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
-        said = {
-            f" {kept:,} records were not replaced and are known for certain.": kept,
-            f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
-            f" The prior rules out the true values of {counted(never, 'record')}: their "
-            "probability stays 0.": never,
-            f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} given away "
-            f"for certain ({names}): nobody else can have them.": given,
-            f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
-            "posterior was left out.": most,
-        }
-        return "".join(words for words, holds in said.items() if holds)
-
-    def tables(self) -> dict[str, Table]:
-        """Measures, worst records, what each column gives away, how close to each number."""
-        found = {
-            "measures": self._measures(),
-            "modes": None if self.modes is None else self.modes.shown(self._means_by_mode),
-            "worst": self._worst(),
-            "explained": shown_explained(self.shown, self.shown._most_gained()),
-            "by-column": shown_by_column(self.by_column, self.not_by_column),
-            **self.closeness_tables(),
-        }
-        return {name: table for name, table in found.items() if table is not None}
-
     @property
     def is_exact(self) -> bool:
         """Whether the evidence has no Monte Carlo error: nothing was drawn to compute it."""
@@ -445,16 +361,6 @@ class AttributeRisk(GuessPosterior):
             "modes": None if self.modes is None else self.modes.table,
         }
 
-    def line(self) -> str:
-        """What gives most away: the column in all, else of the worst record; or nothing."""
-        if self.by_column is None:
-            worst = explained_in_words(self.shown, int(self.shown._most_gained()[0]))
-            return f"Worst record: most from {worst}" * bool(worst)
-        column, without, full = first_column(self.by_column)
-        if not column:
-            return f"No column gives anything away alone (mean {full}, without any one {without})"
-        return f"Gives most away: {column} (mean {full}, without its evidence {without})"
-
     def closest(self) -> pd.DataFrame:
         """`closeness_summary`, first the number whose distance the release makes smallest."""
         found = self.closeness_summary()
@@ -464,113 +370,24 @@ class AttributeRisk(GuessPosterior):
         ratio = (found[DISTANCE] / without.where(without > 0))[found["records"] > 0]
         return found.loc[ratio.sort_values(kind="stable").index]
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         return "\n".join(p.sentence() for p in (self, self.check, self.exposure) if p is not None)
 
-    def _under_priors(self, words: Words, text: str) -> dict[str, tuple[str, Kind]]:
-        """The measures that other priors have beside those of the first."""
-        return {
-            f"{key}_{name}": (text.format(words=words[key][0], prior=name), words[key][1])
-            for name in self.priors
-            for key in words
-            if key in MEASURED
-        }
-
-    def _measures(self) -> Table:
-        n, rows = len(self.index), self.summary()
-        return measures(
-            rows,
-            {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
-            HEADS if self.modes is None else (*HEADS, RANGE),
-            caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
-            public=Public("Records released unchanged", rows["value"]["disclosed"], n, whole=True),
-        )
-
-    def screen(self) -> Table:
-        """The measures that say most, and the distances from the closest numbers."""
-        worst = {"max_probability": SCREEN["max_probability"]}
-        words = dict(SCREEN) | self._under_priors(worst, "  worst, {prior} prior")
-        found, rows = self.closest(), [self.summary()]
-        close = found.head(ON_SCREEN).rename(index="distance from true {}".format)
-        if len(close):
-            own = [f", {r:,.0f} records" * (r < len(self.index)) for r in close["records"]]
-            close.index = close.index + own
-            sides = {"": "value", "_mcse_bound": "bound", "_prior": "baseline"}
-            names = {f"{DISTANCE}{side}": name for side, name in sides.items()}
-            rows.append(close[list(names)].rename(columns=names))
-        more = len(found) - ON_SCREEN
-        return measures(
-            pd.concat(rows),
-            words | {str(name): (str(name), "scale") for name in close.index},
-            ("value", "+- 2 s.e.", "without release"),
-            head=f"Attribute risk ({len(self.index):,} records)",
-            caption=f"  ({more} more)" if more > 0 else "",
-        )
-
-    def _worst(self, k: int = 10) -> Table:
-        """The records at highest risk, by label; k-hat only where there were weights."""
-        known = self.given_away(self.shown._most_gained(k))
-        under = f", under the {self.worst_under} prior" * bool(self.worst_under)
-        columns = [
-            ("Probability of the truth", value("probability")),
-            ("Error (2 s.e.)", spread("mcse", "probability")),
-            *([] if self.modes is None else [(RANGE, span("low", "high"))]),
-            ("Without the release", value("prior")),
-            ("Log Bayes factor", value("log_bayes_factor", digits=2)),
-            ("Rank", _place),
-            ("k-hat", value("khat", digits=2)),
-            ("Remarks", _remarks),
-        ]
-        return Table(
-            title="The ten records at highest risk",
-            caption=(
-                f"To whose true values the release adds most{under}. Records are named by their "
-                "label; values are not shown."
-            ),
-            frame=self.shown.worst(k).assign(known=known),
-            head="Record",
-            columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
-        )
-
-    def _most_gained(self, k: int = 10) -> Ints:
+    def most_gained(self, k: int = 10) -> Ints:
+        """Places of the k records to whose truth the release adds most probability."""
         logs = self.log_probability, self.log_prior
         p, prior = (np.exp(at_truth(log_p, self.truth)) for log_p in logs)
         return np.asarray(np.argsort((prior - p)[self.case], kind="stable")[:k])
 
 
-def _place(row: Mapping[str, Any]) -> str:
-    return number(int(row["rank"])) + (f" (with {int(row['ties']):,} more)" if row["ties"] else "")
-
-
-def _remarks(row: Mapping[str, Any]) -> str:
-    said = {
-        "unreliable": not row["reliable"],
-        "released unchanged": row["disclosed"],
-        f"known for certain: {row['known']}": row["known"],
-    }
-    return "; ".join(remark for remark, holds in said.items() if holds) or NONE
-
-
-OF_AUDITS = {
-    "mean_probability": ("mean_probability", "value"),
-    "mcse": ("mean_probability", "mcse"),
-    "baseline": ("mean_probability", "baseline"),
-    "median_probability": ("median_probability", "value"),
-    "q95_probability": ("q95_probability", "value"),
-    "max_probability": ("max_probability", "value"),
-    "max_mcse": ("max_probability", "mcse"),
-    "max_baseline": ("max_probability", "baseline"),
-    "share_ranked_first": ("share_ranked_first", "value"),
-    "first_baseline": ("share_ranked_first", "baseline"),
-    "mean_rank": ("mean_rank", "value"),
-    "unreliable": ("unreliable", "value"),
-}
-
-
 def measures_of(risk: AttributeRisk) -> dict[str, float]:
     """One row of a comparison of audits."""
     summary: Any = risk.summary()
-    found = {name: float(summary.at[place]) for name, place in OF_AUDITS.items()}
+    found = dict[str, float]()
+    for name, measure in COMPARED["attribute"].items():
+        columns = {name: "value", measure.error: "mcse", measure.baseline: "baseline"}
+        own = columns.items() if name in summary.index else ()
+        found |= {column: float(summary.at[name, of]) for column, of in own if column}
     found["gain"] = found["mean_probability"] - found["baseline"]
     excluded = np.isneginf(at_truth(risk.log_prior, risk.truth))[risk.case].sum()
     return found | {"truth_excluded": float(excluded)}

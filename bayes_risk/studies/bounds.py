@@ -6,13 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk._core.formats import begun, number, significant
-from bayes_risk.data.base_result import Result, Table, spread, value
-from bayes_risk.utilities.bounds import PLACES
-from bayes_risk.utilities.context_result import MEANINGS
+from bayes_risk.data.base_result import Result
 
 from .compare import Estimate, of_identification, of_utility
-from .comparison import MEASURES
 
 CONTEXT = ("repu", "disco", "dcap", "tcap")  # shares that a release without distances has
 HEADLINES = ("expected_match_risk", "pmse_cart", "repu")  # the first of each kind
@@ -38,61 +34,10 @@ class InherentBounds(Result):
         """One row per measure: as `ReleaseBounds.between`, and ``mcse`` of the release."""
         return self.found
 
-    def sentence(self) -> str:
-        by = f"with the same {', '.join(self.patterns)}" if self.patterns else "of the whole file"
-        told = [
-            "The scale goes from values drawn uniformly (minimum) to values redrawn among records "
-            f"{by} (maximum; {self.alone:,} of {self.n:,} records are alone there and keep theirs)."
-        ]
-        for name in self.headlines:
-            row = self.found.loc[name]
-            low, release, high, same = (number(row[place]) for place in PLACES)
-            words = f"{begun(words_of(name))}: {release}, between {low} and {high}"
-            if not pd.isna(row["position"]):
-                words += f", at {number(row['position'], 2)} of the way"
-            told.append(f"{words} ({same} unchanged).")
-        return " ".join(told)
-
     @property
     def headlines(self) -> list[str]:
         """A measure of each kind: of identification, of utility, of context."""
         return [name for name in HEADLINES if name in self.found.index]
-
-    def line(self) -> str:
-        """The first measure between the ends."""
-        name = [*self.headlines, *self.found.index][0]
-        low, release, high, _ = (number(self.found.at[name, place]) for place in PLACES)
-        between = f"between {low} (uniform values) and {high} (redrawn within patterns)"
-        return f"{words_of(name)} {release}, {between}"
-
-    def tables(self) -> dict[str, Table]:
-        """Each measure at both ends, of the release between them, and unchanged."""
-        found = Table(
-            note=(
-                "The ends bound what synthesis given the patterns can do on average. A model that "
-                "knows more columns, or copies records, can be above the maximum, and that is a "
-                "finding. Where the ends are close together the position is noise."
-            ),
-            caption=f"Means over {self.m:,} data sets each.",
-            frame=self.found,
-            labels=lambda name: begun(words_of(str(name))),
-            columns=[
-                *((begun(place), value(place, significant, digits=4)) for place in PLACES),
-                ("Release, 2 s.e.", spread("mcse", "release")),
-                ("Position (0 to 1)", value("position", digits=2)),
-            ],
-            file="bounds",
-        )
-        return {"measures": found}
-
-
-def words_of(measure: str) -> str:
-    """A measure in words: ``DiSCO of job``."""
-    if measure in MEASURES:
-        return MEASURES[measure].words
-    name, _, target = measure.partition(" (")
-    written = MEANINGS[name].written
-    return f"{written} of {target[:-1]}" if target else written
 
 
 def numbers_of(found: Mapping[str, Any]) -> dict[str, Estimate]:

@@ -15,6 +15,7 @@ from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import Asked, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.data.measures import MEASURES
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.result import MatchCounts, Matched
@@ -25,7 +26,7 @@ from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.bounds import release_bounds
 from bayes_risk.utilities.result import Utility, utility
 
-from .comparison import MEASURES, SEEDS, Comparison
+from .comparison import SEEDS, Comparison
 
 Files = Release | list[pd.DataFrame]
 Options = Mapping[str, Any]

@@ -1,73 +1,26 @@
 """Candidates compared: every measure of every replicate, and who is on the Pareto front."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core import handed
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
-    PLUS_MINUS,
     counted,
-    error,
-    number,
-    percent,
-    percent_error,
     plain,
 )
 from bayes_risk._core.validate import one_of
-from bayes_risk.data.base_result import Result, Table, draw, with_error
-from bayes_risk.utilities.result import WORDS
+from bayes_risk.data.base_result import Result, Table, draw
+from bayes_risk.data.measures import MEASURES, RISKS, UTILITIES, UTILITY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-ATTRIBUTE, IDENTIFICATION, UTILITY = "attribute", "identification", "utility"
-
-
-class Measure(NamedTuple):
-    """A measure in words; ``lower``: whether less is better for whoever releases."""
-
-    words: str
-    kind: str
-    lower: bool
-
-
-_TRUTH = "probability of the truth"
-_MATCHES = {
-    "expected_match_risk": "expected correct matches",
-    "true_match_rate": "true match rate",
-    "false_match_rate": "false match rate",
-}
-_WORDS = {
-    ATTRIBUTE: {
-        "mean_probability": f"{_TRUTH}, mean over records",
-        "gain": f"what the release adds to the {_TRUTH}",
-        "median_probability": f"{_TRUTH}, median over records",
-        "q95_probability": f"{_TRUTH}, 95 % of records below",
-        "max_probability": f"{_TRUTH}, worst record",
-        "share_ranked_first": "share of records whose truth ranks first",
-        "mean_rank": "mean rank of the truth",
-        "unreliable": "records whose numbers are unreliable",
-    },
-    IDENTIFICATION: _MATCHES
-    | {f"mean_{k}": f"{v}, mean over data sets" for k, v in _MATCHES.items()},
-    UTILITY: WORDS,
-}
-_HIGHER = ("mean_rank", "false_match_rate", "interval_overlap")  # is better, or ends so
-MEASURES: dict[str, Measure] = {
-    name: Measure(words, kind, not name.endswith(_HIGHER))
-    for kind, named in _WORDS.items()
-    for name, words in named.items()
-}
-RISKS = tuple(name for name, measure in MEASURES.items() if measure.kind != UTILITY)
-UTILITIES = tuple(name for name, measure in MEASURES.items() if measure.kind == UTILITY)
 
 
 def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
@@ -114,10 +67,6 @@ def drawn_means(replicates: Array, errors: Array, size: int, rng: np.random.Gene
 
 DRAWS = 4000  # for the probability of being on the front: its error is below 0.01
 SURE = 0.975
-SHOWN = (
-    *("mean_probability", "max_probability", "expected_match_risk", "true_match_rate"),
-    *("ratio_cart", "pmse_cart", "pairs_worst_ratio", "interval_overlap"),
-)
 KINDS = ("points", "rectangles", "boxes")
 ENDS = ("minimum", "maximum", "unchanged")
 SEEDS = ("fit", "release", "attribute", "utility")
@@ -130,7 +79,7 @@ class Comparison(Result):
     Attributes
     ----------
     names, measures : tuple of str, length C and M
-        The candidates; what was measured, keys of `MEASURES`.
+        The candidates; what was measured, keys of `bayes_risk.data.measures.MEASURES`.
     values, errors : ndarray, shape (C, R, M)
         By replicate, and the Monte Carlo error of each number by itself (of utility between the m
         data sets); NaN where there is none.
@@ -200,9 +149,9 @@ class Comparison(Result):
             x = x[~np.isnan(x)]
             if R := len(x):
                 sd = float(x.std(ddof=1)) if R > 1 else float("nan")
-                error = sd / np.sqrt(R) if R > 1 else _mean(self.errors[c, :, k])
-                sides = [_mean(self.beside[c, :, k]), float("nan")]
-                sides = sides[::-1] if MEASURES[measure].kind == UTILITY else sides
+                error = sd / np.sqrt(R) if R > 1 else mean_of(self.errors[c, :, k])
+                sides = [mean_of(self.beside[c, :, k]), float("nan")]
+                sides = sides[::-1] if measure in UTILITY else sides
                 rows[name, measure] = [float(x.mean()), sd, float(error), *sides, R]
         columns = ["mean", "sd", "mcse", "baseline", "null", "replicates"]
         index = pd.MultiIndex.from_tuples(list(rows), names=["candidate", "measure"])
@@ -218,7 +167,7 @@ class Comparison(Result):
         """
         dims, data = ("candidate", "replicate"), dict[str, Any]()
         for k, name in enumerate(self.measures):
-            beside = "null" if MEASURES[name].kind == UTILITY else "baseline"
+            beside = "null" if name in UTILITY else "baseline"
             data[name] = (dims, self.values[:, :, k])
             data[f"{name}_mcse"] = (dims, self.errors[:, :, k])
             data[f"{name}_{beside}"] = (dims, self.beside[:, :, k])
@@ -341,83 +290,29 @@ class Comparison(Result):
 
     def sentence(self, risk: str | None = None, utility: str | None = None) -> str:
         """The result in plain words, of measures as in `pareto`; by default the usual."""
-        if not self.has_map:
-            return f"{self._counted()}."
-        of = self.axes(risk, utility)
-        table, words = self.pareto(*of), " against ".join(MEASURES[name].words for name in of)
-        front = [str(name) for name in table.index[table["on_front"]]]
-        if len(table) == 1:
-            told = f"A single candidate, {front[0]}: nothing to compare it with ({words})."
-        else:
-            every = "" if len(front) < len(table) else " (every candidate)"
-            told = f"On the front of {words}: {'; '.join(front)}{every}."
-            if doubt := [str(name) for name in table.index[table["in_doubt"]]]:
-                told += f" In doubt, given the errors: {'; '.join(doubt)}."
-        base = np.array([_mean(x) for x in self.beside[:, :, self.measures.index(of[0])]])
-        base = base[~np.isnan(base)]
-        if not len(base) or np.allclose(base, base[0], rtol=0.01):
-            return told
-        return (
-            f"{told} Without the release this risk is {number(base.min())} to "
-            f"{number(base.max())}, as the candidates leave different things to be guessed: read "
-            "each beside its baseline."
-        )
-
-    def doubt(self) -> str:
-        """Candidates with records whose attribute risk is unreliable, and how many; or nothing."""
-        if "unreliable" not in self.measures:
-            return ""
-        most = self.replicates["unreliable"].groupby(level="candidate", sort=False).max()
-        some = [f"{name} (up to {count:,.0f} records)" for name, count in most.items() if count > 0]
-        return f"Marked unreliable: {'; '.join(some)}." if some else ""
+        text: str = handed.presentation().sentence(self, risk, utility)
+        return text
 
     def tables(self, risk: str | None = None, utility: str | None = None) -> dict[str, Table]:
         """Measures of the candidates, those of the map (as in `pareto`) among them."""
-        table, most = self.summary(), max(self.replicates_of)
-        wanted = {*SHOWN, risk, utility}
-        found = Table(
-            caption=(
-                f"Means over {counted(most, 'replicate')} (fits and releases with other seeds). "
-                "Risks are to be read against the same without the release, utility against a "
-                "release drawn from the truth."
-            ),
-            frame=table.assign(against=table["baseline"].fillna(table["null"]))[
-                [measure in wanted for _, measure in table.index]
-            ],
-            head="Candidate and measure",
-            labels=lambda of: f"{of[0]}: {MEASURES[of[1]].words if of[1] in MEASURES else of[1]}",
-            columns=[
-                ("Mean", lambda row: _forms(row)[0](row["mean"])),
-                ("Error (2 s.e.)", lambda row: _forms(row)[1](row["mcse"], row["mean"])),
-                ("To read against", lambda row: _forms(row)[0](row["against"])),
-            ],
-        )
-        return {"measures": found}
+        found: dict[str, Table] = handed.presentation().tables(self, risk, utility)
+        return found
 
     def screen(self, risk: str | None = None, utility: str | None = None) -> Table:
         """One row a candidate: risk and utility with two standard errors, baseline, front."""
-        rows, most = self.pareto(risk, utility), max(self.replicates_of)
-        baseline = self.summary()["baseline"].xs(self.axes(risk, utility)[0], level="measure")
-        return Table(
-            frame=rows.assign(baseline=baseline.reindex(rows.index)),
-            head=f"{most} replicates" if most > 1 else "Candidate",
-            columns=[
-                (f"risk {PLUS_MINUS} 2 s.e.", with_error("risk", "risk_mcse", " {}")),
-                ("without", lambda row: number(float(row["baseline"]))),
-                (f"utility {PLUS_MINUS} 2 s.e.", with_error("utility", "utility_mcse", " {}")),
-                ("front", _placed),
-            ],
-        )
+        table: Table = handed.presentation().screen(self, risk, utility)
+        return table
 
     def __repr__(self) -> str:
         if not self.has_map:
             table = self.summary()[["mean", "mcse"]].to_string(float_format=plain)
-            return f"Comparison: {self._counted()}\n\n{table}"
+            return f"Comparison: {self.in_words()}\n\n{table}"
         table = self.pareto().drop(columns="dominated_by").to_string(float_format=plain)
         told = "\n".join(filter(None, [self.sentence(), self.doubt()]))
-        return f"Comparison: {self._counted()}\n{told}\n\n{table}"
+        return f"Comparison: {self.in_words()}\n{told}\n\n{table}"
 
-    def _counted(self) -> str:
+    def in_words(self) -> str:
+        """How many candidates and replicates."""
         low, high = min(self.replicates_of), max(self.replicates_of)
         each = (
             f"{low} to {high} replicates" if low < high else counted(low, "replicate") + " of each"
@@ -427,27 +322,14 @@ class Comparison(Result):
     @property
     def has_map(self) -> bool:
         """Whether both risk and utility were measured."""
-        return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
+        return len({name in UTILITY for name in self.measures}) == 2
 
     def axes(self, risk: str | None = None, utility: str | None = None) -> tuple[str, str]:
         """The measures of the map, as `pareto` takes them."""
         return chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
 
 
-def _mean(values: Array) -> float:
+def mean_of(values: Array) -> float:
+    """Mean of those that are known; NaN where none is."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[..., str]]:
-    """How a measure and its error are written: rates as per cent."""
-    rate = row["label"][1].endswith("_rate")
-    return (percent, lambda mcse, _: percent_error(mcse)) if rate else (number, error)
-
-
-def _placed(row: Mapping[str, Any]) -> str:
-    """Whether a candidate is on the front, and how sure that is."""
-    word = "yes" if row["on_front"] else "no"
-    if np.isnan(row["probability"]):
-        return f"{word} (?)"
-    return f"{word} ({number(100 * row['probability'], 0)} %)" if row["in_doubt"] else word

@@ -52,11 +52,6 @@ class FirstStudy(Result):
         """What each column is taken for, and why."""
         return self.columns
 
-    def sentence(self) -> str:
-        """How many columns there are of what."""
-        counts = self.columns["taken for"].value_counts(sort=False)
-        return f"{self.n:,} records: " + ", ".join(f"{n} {what}" for what, n in counts.items())
-
     def __repr__(self) -> str:
         rows = {str(c): (what, why) for c, what, why in self.columns.itertuples()}
         columns = (f"  {x}" for x in _aligned(rows))

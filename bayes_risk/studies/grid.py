@@ -157,7 +157,7 @@ class Varied(Result):
             raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
         return self.dataset
 
-    def _told(self) -> str:
+    def _head(self) -> str:
         sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
         return f"Settings: {sizes}.\n{self.sentence()}"
 

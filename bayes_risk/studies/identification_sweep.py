@@ -10,9 +10,8 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import begun, in_brackets, number, percent
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.data.base_result import Table, draw, spread, value
+from bayes_risk.data.base_result import draw
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
@@ -32,7 +31,6 @@ from .grid import (
     labelled,
     listed,
     own_label,
-    value_in_words,
     worst_of,
 )
 
@@ -135,14 +133,7 @@ def _first_releases(releases: Any, m: Any) -> Any:
     return tables[:m]
 
 
-RISK = "expected_match_risk"
-SWEPT = {
-    "fallback": "When nothing matches, chooses among the rest",
-    "known": "Unsynthesised keys",
-    "synthesized": "Synthesised keys",
-    "m": "Data sets released (m)",
-    "strategy": "Claims a match",
-}
+RISK, RATES = "expected_match_risk", ("true_match_rate", "false_match_rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -187,34 +178,6 @@ class IdentificationSweep(Varied):
         first = [RISK, "mcse", "baseline"]
         return frame[[*first, *(c for c in COLUMNS if c not in first), "n"]]
 
-    def sentence(self) -> str:
-        worst = self.worst()
-        at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
-        return (
-            f"The expected number of correct matches is largest, {number(worst[RISK], 1)}"
-            f"{in_brackets(worst['mcse'], digits=1)} against {number(worst['baseline'], 1)} "
-            f"without the release, at {at}."
-        )
-
-    def tables(self) -> dict[str, Table]:
-        """Expected matches over the settings."""
-        table, most = self.summary(), self.MOST_ROWS
-        more = f"; the first {most} of {len(table):,} settings" if len(table) > most else ""
-        rows = Table(
-            frame=table.head(most),
-            caption=f"Releases pooled, {int(self.dataset['n'].max()):,} records{more}.",
-            head=", ".join(map(_swept, self.swept)),
-            labels=_setting,
-            columns=[
-                ("Expected matches", value(RISK, digits=1)),
-                ("Error (2 s.e.)", spread(digits=1)),
-                ("Without the release", value("baseline", digits=1)),
-                ("True match rate", value("true_match_rate", percent)),
-                ("False match rate", value("false_match_rate", percent)),
-            ],
-        )
-        return {"settings": rows}
-
     def plot(
         self, ax: "Axes | None" = None, *, measure: str = RISK, rule: str = "pooled"
     ) -> "Axes":
@@ -228,17 +191,6 @@ class IdentificationSweep(Varied):
     def _by(self, measure: str, rule: str) -> xr.Dataset:
         """The dataset by one rule, which has the measure."""
         return self.checked(measure).sel(rule=one_of("rule", rule, ("pooled", "mean")))
-
-
-def _swept(name: str) -> str:
-    """What was varied, in words."""
-    return begun(SWEPT.get(name, name))
-
-
-def _setting(value: Any) -> str:
-    """A setting in words, or several."""
-    values = value if isinstance(value, tuple) else (value,)
-    return ", ".join(value_in_words("", one) for one in values)
 
 
 def identification_sweep(

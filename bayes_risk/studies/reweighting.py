@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk._core.validate import number as checked_number
-from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value, with_error
+from bayes_risk.data.base_result import Drawn, draw
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
 from bayes_risk.evidence.contract import Progress
@@ -77,7 +77,6 @@ class Reweighting(Drawn):
     share: float
     reason: str
     seed_entropy: str
-    PICTURE: ClassVar[str] = "plot_before_after"
 
     @property
     def release(self) -> Release:
@@ -157,22 +156,6 @@ class Reweighting(Drawn):
         table = pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
         return table.rename(columns={"max_mcse": "mcse_max"})
 
-    def sentence(self) -> str:
-        rows = self.summary()
-        first, last = rows.iloc[0], rows.iloc[-1]
-        names = ("mean_probability", "max_probability", "margins", "pairs")
-        risk, worst, margins, pairs = ((number(first[k]), number(last[k])) for k in names)
-        above = ""
-        if self.until is not None:
-            counts = f"{first['above']:.0f} records, then {last['above']:.0f}"
-            above = f"; above {self.until:g}: {counts}"
-        return (
-            f"Stopped after round {len(rows) - 1}: {self.reason}. The truth's probability went "
-            f"from {risk[0]} to {risk[1]} on average and from {worst[0]} to {worst[1]} in the "
-            f"worst case{above}. Margins are {margins[0]}, then {margins[1]} away from the "
-            f"original's, pairwise tables {pairs[0]}, then {pairs[1]}. {self.moderate_in_words()}"
-        )
-
     def moderate_in_words(self) -> str:
         """How many records of moderate risk rose, by how much, and how many would by chance."""
         table = self.records
@@ -193,56 +176,6 @@ class Reweighting(Drawn):
     def plot_path(self, ax: "Axes | None" = None) -> "Axes":
         """Risk against the distance of pairwise tables, round by round."""
         return draw("plot_path", self, ax=ax)
-
-    def screen(self) -> Table:
-        """Risk and utility before and after."""
-        rows = self.summary()
-        n, above = len(rows) - 1, "" if self.until is None else f"above {self.until:g}"
-        ends = {0: "before"} | ({n: f"after: {self.reason.partition(':')[0]}"} if n else {})
-        return Table(
-            frame=rows,
-            head=f"Reweighting ({n} round{'s' if n != 1 else ''} after the first)",
-            labels=ends,
-            columns=[
-                ("truth, mean", value("mean_probability")),
-                ("worst", value("max_probability")),
-                (above, lambda row: "" if pd.isna(row["above"]) else f"{int(row['above']):,}"),
-                ("pairs off by", value("pairs")),
-            ],
-        )
-
-    def tables(self) -> dict[str, Table]:
-        """Risk and utility, round by round; the records."""
-        rows = self.summary()
-        above = "above" if self.until is None else f"above {self.until:g}"
-        without = float(self.risk.records["prior"].mean())
-        return {
-            "rounds": Table(
-                frame=rows,
-                note=(
-                    "All that a report says of attribute and identification risk beside this is of "
-                    "the last release."
-                ),
-                caption=(
-                    "Probability of the truth, mean over records and in the worst case, two "
-                    f"standard errors in brackets ({number(without)} on average without the "
-                    "release); then how far one-way and two-way tables are from the original's "
-                    "(total variation, 0 to 1)."
-                ),
-                head="Round",
-                labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
-                columns=[
-                    ("Truth, mean", with_error("mean_probability", "mcse")),
-                    ("Truth, worst", with_error("max_probability", "mcse_max")),
-                    (f"Records {above}", count("above")),
-                    ("Mean weight", value("mean_weight")),
-                    ("Least weight", value("min_weight")),
-                    ("Margins off by", value("margins")),
-                    ("Pairs off by", value("pairs")),
-                ],
-            ),
-            "records": for_file(self.records, "reweighting"),
-        }
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, why it stopped, and the rounds."""

@@ -10,9 +10,10 @@ import xarray as xr
 
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import error, number, plain, signed
+from bayes_risk._core.formats import error, number, plain
 from bayes_risk._core.progress import no_progress, shows_progress
-from bayes_risk.data.base_result import Table, draw, spread
+from bayes_risk.data.base_result import draw
+from bayes_risk.data.measures import MEASURES
 from bayes_risk.evidence.contract import Fit, check_kinds
 from bayes_risk.release.release import Release
 from bayes_risk.risk.result import measures_of
@@ -33,13 +34,6 @@ NAMES = {
     "parameters": "parameters, as believed",
     "evidence": "computed by",
     "m": "data sets (m)",
-}
-# the error and the baseline that go with a measure, where there are any
-BESIDE = {
-    "mean_probability": ("mcse", "baseline"),
-    "gain": ("mcse", None),
-    "max_probability": ("max_mcse", "max_baseline"),
-    "share_ranked_first": (None, "first_baseline"),
 }
 
 
@@ -75,7 +69,8 @@ class Sensitivity(Varied):
         measure : str
             A variable of the dataset.
         """
-        beside = dict(zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False))
+        of = MEASURES.get(measure)
+        beside = {"mcse": of.error or None, "baseline": of.baseline or None} if of else {}
         return worst_of(self.checked(measure), measure, beside)
 
     def along(self, factor: str) -> xr.Dataset:
@@ -119,10 +114,6 @@ class Sensitivity(Varied):
             return draw("plot_tornado", self, measure=measure, ax=ax)
         return draw("plot_factor", self, factor, measure=measure, ax=ax)
 
-    def sentence(self) -> str:
-        """The risk of the base setting, and the setting of the largest mean."""
-        return f"{self.base_sentence()} {self.worst_sentence()}"
-
     def base_sentence(self) -> str:
         """The risk of the study's own audit."""
         base = self.dataset.sel(dict(self.base))
@@ -148,66 +139,11 @@ class Sensitivity(Varied):
             f"without the release), {where}."
         )
 
-    def doubt(self) -> str:
-        """Settings with unreliable records, and the one that has most; empty: there are none."""
-        table = self.summary()["unreliable"].reset_index()
-        some = table[table["unreliable"] > 0]
-        if some.empty:
-            return ""
-        worst = some.sort_values("unreliable", kind="stable").iloc[-1].to_dict()
-        moved = [n for n in self.factors if n != "prior" and worst[n] != self.base[n]]
-        where = "; ".join(f"{name_of(n)}: {value_in_words(n, worst[n])}" for n in moved)
-        return (
-            f"Records are marked unreliable at {len(some):,} of {len(table):,} settings, the most "
-            f"({worst['unreliable']:,.0f} records) at {where or 'the base'}"
-        )
-
-    def screen(self) -> Table:
-        """How far each factor by itself moves the risk, and the most that the release adds."""
-        return Table(
-            frame=self.tornado(),
-            head="One factor at a time",
-            labels=lambda name: name_of(str(name)),
-            columns=[
-                ("lowest", lambda row: number(row["low"])),
-                ("at", lambda row: value_in_words(row["label"], row["at_low"])),
-                ("highest", lambda row: number(row["high"])),
-                ("at", lambda row: value_in_words(row["label"], row["at_high"])),
-                ("adds at most", lambda row: signed(float(self.along(row["label"])["gain"].max()))),
-            ],
-        )
-
-    def tables(self) -> dict[str, Table]:
-        """How far each factor by itself moves the risk."""
-        found = Table(
-            frame=self.tornado(),
-            head="Factor",
-            caption=(
-                "Probability of the truth, mean over records, in brackets the same without the "
-                "release; one factor at a time, widest first."
-            ),
-            labels=lambda name: name_of(str(name)),
-            columns=[
-                ("Lowest", lambda row: self._end(row, "low")),
-                ("At", lambda row: value_in_words(row["label"], row["at_low"])),
-                ("Highest", lambda row: self._end(row, "high")),
-                ("At", lambda row: value_in_words(row["label"], row["at_high"])),
-                ("Error (2 s.e.)", spread("mcse", "low")),
-            ],
-        )
-        return {"tornado": found}
-
-    def _end(self, row: Mapping[str, Any], side: str) -> str:
-        """The lowest or highest risk along a factor, beside what holds without the release."""
-        name = row["label"]
-        without = float(self.along(name)["baseline"].sel({name: row[f"at_{side}"]}))
-        return f"{number(float(row[side]))} ({number(without)})"
-
     def _row(self, factor: str, measure: str) -> dict[str, Any]:
         line = self.along(factor)
         values, labels = line[measure].to_numpy(), line[factor].to_numpy()
         low, high = np.nanargmin(values), np.nanargmax(values)
-        error = BESIDE.get(measure, (None, None))[0]
+        error = MEASURES[measure].error if measure in MEASURES else ""
         return {
             "low": values[low],
             "high": values[high],
@@ -215,13 +151,13 @@ class Sensitivity(Varied):
             "at_high": labels[high],
             "base": float(self.dataset[measure].sel(dict(self.base))),
             "range": values[high] - values[low],
-            "mcse": float("nan") if error is None else float(line[error][[low, high]].max()),
+            "mcse": float("nan") if not error else float(line[error][[low, high]].max()),
         }
 
     def __repr__(self) -> str:
         table = self.tornado().to_string(float_format=plain)
         at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
-        return f"Sensitivity\n{self._told()}\nOne factor at a time from {at}:\n\n{table}"
+        return f"Sensitivity\n{self._head()}\nOne factor at a time from {at}:\n\n{table}"
 
 
 def name_of(factor: str) -> str:

@@ -11,13 +11,14 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.nearest import Points, nearest
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.held_out import own_records
+from bayes_risk.data.measures import CONTEXT
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.precision import SAME as ALIKE
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
 from bayes_risk.release.tables import Tables, group_edges, group_of
 
-from .context_result import COMPARED, ContextMeasures
+from .context_result import ContextMeasures
 from .tables import compared_columns, floats
 
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
@@ -282,7 +283,7 @@ def _shares(target: str, counts: Counts) -> Measured:
     nan = float("nan")
     share = {name: float(count / of) if of else nan for name, (count, of) in counts.items()}
     return {
-        (target, name): (share[name], float(of), share.get(COMPARED.get(name, ""), nan))
+        (target, name): (share[name], float(of), share.get(CONTEXT[name].baseline, nan))
         for name, (_, of) in counts.items()
     }
 

@@ -1,8 +1,7 @@
 """Utility: what an analyst still finds in a release of what the original holds."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,13 +10,12 @@ import xarray as xr
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, begun, number, plain
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.data.base_result import Drawn, Table, span, value
+from bayes_risk.data.base_result import Drawn
 from bayes_risk.release.release import Release
 
 from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
-from .propensity import MAX_PREDICTORS, MEASURES, MODELS, propensity
+from .propensity import MEASURES, MODELS, propensity
 from .tables import (
     MARGIN_MEASURES,
     PAIR_MEASURES,
@@ -27,31 +25,6 @@ from .tables import (
     over_releases,
     pairs,
 )
-
-ROWS = 10  # pairs, columns and estimates, the worst first
-_SCORES = {"pmse": "pMSE", "ratio": "pMSE over chance"}
-_SCORES |= {"standardized": "standardised pMSE", "specks": "SPECKS"}
-_OF = dict(zip(MODELS, ("logistic model", "with interactions", "tree"), strict=True))
-WORDS = {  # of all measures, in a sentence
-    **{f"{k}_{model}": f"{v}, {of}" for k, v in _SCORES.items() for model, of in _OF.items()},
-    "margins_total_variation": "total variation of single columns, mean",
-    "margins_hellinger": "Hellinger distance of single columns, mean",
-    "margins_worst_ratio": "pMSE over chance, worst column",
-    "pairs_total_variation": "total variation of pairs, mean",
-    "pairs_hellinger": "Hellinger distance of pairs, mean",
-    "pairs_worst_ratio": "pMSE over chance, worst pair",
-    "pairs_mutual_information": "mutual information, largest difference",
-    "pairs_correlation": "correlation, largest difference",
-    "interval_overlap": "interval overlap, mean",
-    "lowest_interval_overlap": "interval overlap, lowest",
-    "largest_standardized_difference": "standardised difference of estimates, largest",
-}
-UNSAID = ("pmse", "standardized")  # in reports
-HOW_TO_READ = (
-    "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
-    "to be read against its neighbour: what a release drawn from the truth itself shows on average."
-)
-GOOD = 3.0  # Raab, Nowok & Dibben (2021): S_pMSE of tables below 3 needs no more tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -92,7 +65,6 @@ class Utility(Drawn):
     confidence: float
     permutations: int
     seed_entropy: str
-    PICTURE: ClassVar[str] = "plot_utility"
 
     @property
     def m(self) -> int:
@@ -198,122 +170,6 @@ class Utility(Drawn):
             attrs,
         )
 
-    def tables(self) -> dict[str, Table]:
-        """Propensity scores, columns and pairs, analyses; and all of them in one long table."""
-        rows = self.summary()
-        what = "1 release" if self.m == 1 else f"Means over {self.m} releases"
-        of_all = int(self.n_records[0])
-        found = {
-            "measures": Table(
-                note=HOW_TO_READ,
-                caption=f"{what}, {of_all:,} records of the original.",
-                frame=rows.dropna(subset="value"),
-                labels={k: begun(v) for k, v in WORDS.items() if not k.startswith(UNSAID)},
-                columns=[
-                    ("Value", value()),
-                    ("By chance alone", value("null")),
-                    ("Over releases", span("lowest", "highest") if self.m > 1 else lambda _: NONE),
-                ],
-            )
-        }
-        of_tables = {
-            "columns": ("Columns", "Column", self.margins),
-            "pairs": ("Pairs of columns", "Pair", self.pairs),
-        }
-        for name, (what, head, table) in of_tables.items():
-            if len(table):
-                found[name] = Table(
-                    caption=f"{what} ({_which(table)}), those worst kept first.",
-                    frame=table.head(ROWS),
-                    head=head,
-                    labels=_named,
-                    columns=[
-                        ("pMSE over chance", value("ratio")),
-                        ("Total variation", value("total_variation")),
-                        ("By chance", value("null_total_variation")),
-                        ("Hellinger", value("hellinger")),
-                        ("By chance", value("null_hellinger")),
-                    ],
-                )
-        if len(self.estimates):
-            table = self.estimates.sort_values("interval_overlap", kind="stable")
-            found["estimates"] = Table(
-                caption=(
-                    f"Estimates ({_which(table)}) with {self.confidence:.0%} intervals, lowest "
-                    "overlap first."
-                ),
-                frame=table.head(ROWS),
-                head="Estimate",
-                labels=lambda name: ": ".join(map(str, name)),
-                columns=[
-                    ("Original", lambda row: _interval(row, "original", "_original")),
-                    ("Releases", lambda row: _interval(row, "release", "")),
-                    ("Standardised difference", value("standardized_difference", digits=2)),
-                    ("Interval overlap", value("interval_overlap", digits=2)),
-                ],
-            )
-        return found | {"long": Table(frame=self._long(), file="utility")}
-
-    def _long(self) -> pd.DataFrame:
-        """Columns, pairs and estimates in one long table, a row a number."""
-        parts, names = [], ["kind", "first", "second"]
-        named = {"column": self.margins, "pair": self.pairs, "estimate": self.estimates}
-        for kind, table in named.items():
-            both = [name if isinstance(name, tuple) else (name, "") for name in table.index]
-            labels = {"kind": kind, "first": [a for a, _ in both], "second": [b for _, b in both]}
-            long = table.reset_index(drop=True).assign(**labels).astype(dict.fromkeys(names, str))
-            parts.append(long.melt(names, var_name="measure"))
-        return pd.concat(parts, ignore_index=True).set_index("kind")
-
-    def line(self) -> str:
-        """How well a tree tells the files apart, and the worst pair."""
-        ratio = number(self.summary().at["ratio_cart", "value"])
-        told = f"a tree tells the files apart {ratio} times as well as by chance"
-        if not len(self.pairs):
-            return told
-        (a, b), worst = self.pairs.index[0], float(self.pairs["ratio"].iloc[0])
-        return f"{told}; worst kept pair {a}, {b} ({number(worst)})"
-
-    def doubt(self) -> str:
-        """A model that was left out."""
-        value = self.summary()["value"].get("ratio_interactions", 0.0)
-        out = "the logistic model with interactions has too many predictors and was left out"
-        return out if np.isnan(value) else ""
-
-    def sentence(self) -> str:
-        ratio, specks = self.summary().loc[["ratio_cart", "specks_cart"], "value"]
-        which = "the release" if self.m == 1 else f"each of {self.m} releases"
-        told = f"A tree cannot tell {which} from the original."
-        if ratio > 0:
-            told = (
-                f"A tree tells {which} from the original {number(ratio)} times as well "
-                "as a release drawn from the truth would be told (SPECKS "
-                f"{number(specks)}, 0 to 1)."
-            )
-        if self.pair_names:
-            table = self.pairs
-            a, b = table.index[0]
-            told += (
-                f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
-                f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
-                f"{GOOD:g}, where a release drawn from the truth has 1 on average."
-            )
-        if self.estimate_names:
-            overlap = self.estimates["interval_overlap"]
-            told += (
-                f" Over {len(overlap)} estimates, {self.confidence:.0%} intervals overlap by "
-                f"{number(overlap.mean())} on average and {number(overlap.min())} at worst (1: the "
-                "same; below 0: a gap)."
-            )
-        if np.isnan(self.scores[:, MODELS.index("interactions"), 0]).any():
-            told += (
-                f" The logistic model with interactions was left out: it has more than "
-                f"{MAX_PREDICTORS:,} predictors or too many records for them."
-            )
-        if self.left_out:
-            told += f" Not compared, as a release lacks them: {', '.join(map(str, self.left_out))}."
-        return told
-
     def _means(self, values: Array, measures: tuple[str, ...], index: pd.Index) -> pd.DataFrame:
         table = pd.DataFrame(values.mean(axis=0), index, list(measures))
         ratio = values[:, :, measures.index("ratio")]
@@ -343,19 +199,6 @@ class Utility(Drawn):
             yield "interval_overlap", overlap.mean(axis=1), nan
             yield "lowest_interval_overlap", overlap.min(axis=1), nan
             yield "largest_standardized_difference", np.abs(difference).max(axis=1), nan
-
-
-def _which(table: pd.DataFrame) -> str:
-    return f"the worst {ROWS} of {len(table):,}" if len(table) > ROWS else f"{len(table):,}"
-
-
-def _named(label: Hashable) -> str:
-    times = " \N{MULTIPLICATION SIGN} "
-    return times.join(map(str, label)) if isinstance(label, tuple) else str(label)
-
-
-def _interval(row: Mapping[str, Any], name: str, side: str) -> str:
-    return f"{plain(row[name])} ({plain(row[f'low{side}'])} to {plain(row[f'high{side}'])})"
 
 
 def utility(

@@ -21,7 +21,7 @@ import pandas as pd
 import bayes_risk as br
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tests.oracles.kernel_twins.weaker_calibration import KNOWS, calibration  # noqa: E402
+from tests.oracles.weaker_calibration import KNOWS, calibration  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES = 30

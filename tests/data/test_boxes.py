@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.oracles.kernel_twins.kernel_twins import cells_of, matches_of, within
 
 from bayes_risk._core.matching import PRIME, Cells, Matches, Weights, largest_sums
 from bayes_risk.matching.boxes import Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
+from tests.oracles.kernel_twins import cells_of, matches_of, within
 
 Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.all_pairs import Rules, Task
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.matching.file_risk import identification_risk_of_files
 from tests.helpers.spellings import WAYS, Plain, frame, tables_of
+from tests.oracles.all_pairs import Rules, Task
 
 FAST, MANY, ALL = range(60), range(60, 560), range(560, 1_060)
 

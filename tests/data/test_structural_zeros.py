@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracles.kernel_twins.latent_classes import draws_of, random_theta, units_of
 
 import bayes_risk as br
 from bayes_risk._core.disjoint_boxes import disjoint, held, sizes
@@ -23,7 +22,8 @@ from bayes_risk.models.mixture.zeros import (
     possible_rows,
 )
 from tests.helpers.fits import encoded
-from tests.oracles.kernel_twins import zeros_oracle as oracle
+from tests.oracles import zeros_oracle as oracle
+from tests.oracles.latent_classes import draws_of, random_theta, units_of
 
 RULES = [{"x0": ["b"], "x1": ["b"]}, {"x1": "b", "x2": ["b"]}]
 NAMES = ["x0", "x1", "x2"]

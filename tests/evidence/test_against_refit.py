@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
+from tests.oracles.kernel_twins import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 TABLE = simulate(80, (3, 2, 4, 3), 3, seed=31)

@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
-from tests.oracles.kernel_twins.label_sums import exact_log_evidence, log_marginal, row
-from tests.oracles.kernel_twins.latent_oracle import exact_weaker
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
@@ -16,7 +14,9 @@ from bayes_risk.app.study.study import read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from tests.evidence import test_modes
 from tests.models import test_rpart
-from tests.oracles.kernel_twins import count_classes, mixture_oracle, zeros_oracle
+from tests.oracles import count_classes, mixture_oracle, zeros_oracle
+from tests.oracles.label_sums import exact_log_evidence, log_marginal, row
+from tests.oracles.latent_oracle import exact_weaker
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"

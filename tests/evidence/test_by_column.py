@@ -6,8 +6,6 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.pmm_tables import small_fit, small_table
-from tests.oracles.kernel_twins.regression_oracle import Normal, guess_values, log_evidence
 
 import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
@@ -18,6 +16,8 @@ from tests.helpers.fits import encoded, fit_of, release_of
 from tests.models import test_cart as trees
 from tests.models.test_pmm import all_guesses
 from tests.models.test_regression_exact import col, design, one, released, table
+from tests.oracles.pmm_tables import small_fit, small_table
+from tests.oracles.regression_oracle import Normal, guess_values, log_evidence
 
 ROUNDING = 1e-9
 GRIDS = {"income": br.Grid(percent=20, n=5), "spend": br.Grid(additive=1.0, n=3)}

@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import categories, simulate
 
 import bayes_risk as br
 from bayes_risk.demo import fair
+from tests.oracles.kernel_twins import categories, simulate
 
 A = 1.0  # the level prior
 ROUNDING = 1e-8

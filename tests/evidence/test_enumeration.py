@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.label_sums import exact_log_evidence, monte_carlo_log_evidence
 
 import bayes_risk as br
+from tests.oracles.label_sums import exact_log_evidence, monte_carlo_log_evidence
 
 PRIOR = {"concentration": (0.5, 0.5), "level_prior": 1.0}
 Y = np.array([[0, 0], [0, 1], [1, 1]])

@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
 from bayes_risk._compat import group_names
+from tests.oracles.kernel_twins import simulate
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
 from bayes_risk.evidence.evidence import Evidence
@@ -14,6 +13,7 @@ from bayes_risk.evidence.leave_one_out import with_targets
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.regression.prior import RegressionPrior
 from bayes_risk.risk.posterior import weigh
+from tests.oracles.kernel_twins import simulate
 
 M, G, U, B = 3, 4, 2, 8
 A = 1.0

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
+from tests.oracles.kernel_twins import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 TABLE = simulate(40, (3, 2, 4), 2, seed=11)

@@ -3,10 +3,10 @@
 import arviz as az
 import numpy as np
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import pareto_smoothed_row
 
 from bayes_risk import _compat
 from bayes_risk._core import pareto
+from tests.oracles.kernel_twins import pareto_smoothed_row
 
 RNG = np.random.default_rng(5)
 WEIGHTS = {

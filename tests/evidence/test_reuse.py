@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
 from tests.helpers.fits import encoded
+from tests.oracles.kernel_twins import simulate
 
 
 def test_it_warns_on_the_acs_file(shared_data):

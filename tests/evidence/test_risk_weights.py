@@ -9,7 +9,6 @@ import pytensor.tensor as pt
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import log_label_prior
 
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
@@ -19,6 +18,7 @@ from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.glm import build as build_regression
 from bayes_risk.models.regression.glm import extra_of
+from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])
 ALPHA = np.array([0.5, 1.0, 0.25])

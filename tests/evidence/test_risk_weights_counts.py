@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
-from tests.oracles.kernel_twins.exact_counts import log_gamma
-from tests.oracles.kernel_twins.label_sums import log_label_prior
 
 import bayes_risk as br
 from bayes_risk.models.mixture.families import cumulated_masses, log_number, tables_of
 from bayes_risk.models.mixture.masses import count_constants, stirling_error
 from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.state import Prior, Rows
+from tests.oracles.exact_counts import log_gamma
+from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 3], [4, 1], [9, 2]])
 E = np.array([1.0, 2.0, 0.5])

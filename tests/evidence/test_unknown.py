@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import betaln, gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import every_labeling
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
@@ -14,6 +13,7 @@ from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.unknown import Imputed, UnknownRecords
 from bayes_risk.models.mixture.unknown_kernels import log_power_of_mean
+from tests.oracles.label_sums import every_labeling
 
 pytestmark = pytest.mark.check
 

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.oracles.kernel_twins.forest_by_hand import MASK, table
-from tests.oracles.kernel_twins.pmm_tables import IV, small_fit
 
 import bayes_risk as br
 from bayes_risk import Population, models
@@ -32,6 +30,8 @@ from tests.helpers.numeric_results import log_prior, numeric
 from tests.helpers.six_records import FIRST, ORIGINAL, SECOND, risk_of
 from tests.house.test_messages import cells_told
 from tests.matching.test_identification_choices import Own
+from tests.oracles.forest_by_hand import MASK, table
+from tests.oracles.pmm_tables import IV, small_fit
 
 Binomial, Prior, Regression = models.Binomial, models.RegressionPrior, models.Regression
 PEOPLE = people()

@@ -6,10 +6,10 @@ from math import comb, prod
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import codes_of, simulate
 
 import bayes_risk as br
 from bayes_risk.intruder.guesses import _ball, _shifts
+from tests.oracles.kernel_twins import codes_of, simulate
 
 LEVELS = (3, 2, 4, 5)
 TABLE = simulate(20, LEVELS, seed=51)

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.oracles.kernel_twins.all_pairs import Rules, Task
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import MatchingOptions, matched
+from tests.oracles.all_pairs import Rules, Task
 
 KNOWN = {"k": "text", "a": "number"}
 SYNTHESIZED = {"s": "text", "v": "number", "w": "number"}

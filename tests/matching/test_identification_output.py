@@ -45,10 +45,16 @@ def trust(ident: br.IdentificationRisk, *, alone: bool = True) -> str:
 # --- errors --------------------------------------------------------------------------------------
 
 
+def screen_of(risk: br.IdentificationRisk) -> list[str]:
+    table = risk.screen()
+    assert table is not None
+    return printed(on_screen(table))
+
+
 def test_the_terminal_shows_the_errors_and_the_baseline() -> None:
     """On eighty columns too."""
     risk = risk_of(3)
-    lines = printed(on_screen(risk.screen()))
+    lines = screen_of(risk)
     assert lines[0].split()[-6:] == ["pooled", "mean", "of", "3", "without", "release"]
     rows = risk.summary().to_dict("index")
     values = [rows[name]["expected_match_risk"] for name in ("pooled", "mean")]
@@ -60,7 +66,7 @@ def test_the_terminal_shows_the_errors_and_the_baseline() -> None:
 
 
 def test_without_an_error_there_is_a_dash() -> None:
-    lines = printed(on_screen(risk_of(1).screen()))
+    lines = screen_of(risk_of(1))
     assert lines[2].split() == ["+-", "2", "s.e.", "–", "–", "–"]
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import matches_of, within
 
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
+from tests.oracles.kernel_twins import matches_of, within
 
 Files = tuple[pd.DataFrame, list[pd.DataFrame]]
 

@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.all_pairs import Rules
 from typer.testing import CliRunner
 
 import bayes_risk as br
@@ -16,6 +15,7 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.run import run, run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.verdicts.verdict import judge
+from tests.oracles.all_pairs import Rules
 
 KEYS = ["sex", "age", "pay"]
 KINDS = pytest.mark.parametrize(

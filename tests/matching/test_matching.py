@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.oracles.kernel_twins.kernel_twins import cells_of
 
 from bayes_risk._core.matching import (
     LARGEST,
@@ -25,6 +24,7 @@ from bayes_risk._core.matching import (
 )
 from bayes_risk.matching import parquet_counts
 from bayes_risk.matching.boxes import OwnRows, box_up, match_each, match_pooled
+from tests.oracles.kernel_twins import cells_of
 
 Ids = npt.NDArray[np.int64]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.matching.risk import identification_risk
-from bayes_risk.matching.words import MATCHES
 from tests.helpers.edge_results import identification
 
 DASH, ERROR = "\N{EN DASH}", "\N{PLUS-MINUS SIGN} "
@@ -58,7 +58,7 @@ def test_without_knowledge_of_who_is_in_the_file_there_is_no_such_number():
     assert risk.baseline_true_matches is None
     assert [row[-1] for row in risk.tables()["measures"].rows] == [
         "3.0",
-        *[DASH] * (len(MATCHES) - 2),  # persons are not named
+        *[DASH] * (len(IDENTIFICATION) - 2),  # persons are not named
     ]
 
 

@@ -6,11 +6,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.count_classes import class_masses, log_poisson, theta_from_prior
 
 import bayes_risk as br
 from bayes_risk.evidence.problem import guessed
 from bayes_risk.release.release import EncodedRelease
+from tests.oracles.count_classes import class_masses, log_poisson, theta_from_prior
 
 pytestmark = pytest.mark.check
 

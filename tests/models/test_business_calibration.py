@@ -6,14 +6,6 @@ known record are drawn beforehand, and files in which the target has less are th
 
 import numpy as np
 import pytest
-from tests.oracles.kernel_twins.business_oracle import (
-    CONCENTRATION,
-    learnt,
-    nothing,
-    prior_of,
-    relative,
-    rows_of,
-)
 
 from bayes_risk.models.mixture.business.competitors import (
     Groups,
@@ -22,6 +14,14 @@ from bayes_risk.models.mixture.business.competitors import (
     dealt,
     further,
     pair_masses,
+)
+from tests.oracles.business_oracle import (
+    CONCENTRATION,
+    learnt,
+    nothing,
+    prior_of,
+    relative,
+    rows_of,
 )
 
 PRIOR, N = prior_of(3), 8

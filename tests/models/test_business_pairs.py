@@ -5,7 +5,10 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.special import gammaln
-from tests.oracles.kernel_twins.business_oracle import (
+
+from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk.models.mixture.business.competitors import Pair, dealt_to_pair, pair_masses
+from tests.oracles.business_oracle import (
     labelled,
     learnt,
     log_labels,
@@ -15,9 +18,6 @@ from tests.oracles.kernel_twins.business_oracle import (
     relative,
     rows_of,
 )
-
-from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.mixture.business.competitors import Pair, dealt_to_pair, pair_masses
 
 TOTAL = 44
 

@@ -8,16 +8,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import gammaln
-from tests.oracles.kernel_twins.business_oracle import (
-    CONCENTRATION,
-    labelled,
-    learnt,
-    log_mass,
-    nothing,
-    prior_of,
-    relative,
-    rows_of,
-)
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
@@ -30,6 +20,16 @@ from bayes_risk.models.mixture.business.competitors import (
     further,
     moments,
     with_total,
+)
+from tests.oracles.business_oracle import (
+    CONCENTRATION,
+    labelled,
+    learnt,
+    log_mass,
+    nothing,
+    prior_of,
+    relative,
+    rows_of,
 )
 
 GUESSES = np.arange(12.0, 40.0)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from tests.oracles.kernel_twins.regression_oracle import log_marginal
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.models.regression.posterior import ConjugatePrior, Moments
+from tests.oracles.regression_oracle import log_marginal
 
 N = 12
 PRIORS = {

@@ -7,16 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
-from tests.oracles.kernel_twins.kernel_twins import collapsed, label_probabilities, stick_weights
-from tests.oracles.kernel_twins.latent_classes import (
-    LEVELS,
-    K,
-    draws_of,
-    layout,
-    random_theta,
-    rows_of,
-    units_of,
-)
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
@@ -27,6 +17,16 @@ from bayes_risk.models.mixture.mixed_predictive import Cases
 from bayes_risk.models.mixture.posterior import LatentPredictive, log_masses
 from bayes_risk.models.mixture.sampler import Sums, collapse
 from bayes_risk.models.mixture.sweep import class_masses, class_weights, draw_classes, draw_sticks
+from tests.oracles.kernel_twins import collapsed, label_probabilities, stick_weights
+from tests.oracles.latent_classes import (
+    LEVELS,
+    K,
+    draws_of,
+    layout,
+    random_theta,
+    rows_of,
+    units_of,
+)
 
 # --- the sampler's kernels -------------------------------------------------------------------
 

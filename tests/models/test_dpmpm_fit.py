@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
-from tests.oracles.kernel_twins.kernel_twins import codes_of, simulate
-from tests.oracles.kernel_twins.latent_classes import LEVELS, K, layout, rows_of, units_of
 
 import bayes_risk as br
 from bayes_risk.models.mixture.columns import Columns
@@ -16,6 +14,8 @@ from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.pymc_mixture import build
 from tests.helpers.fits import encoded
+from tests.oracles.kernel_twins import codes_of, simulate
+from tests.oracles.latent_classes import LEVELS, K, layout, rows_of, units_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 TABLE = simulate(60, LEVELS, 2, seed=41)

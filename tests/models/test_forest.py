@@ -7,7 +7,12 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2
 from sklearn.tree import DecisionTreeClassifier
-from tests.oracles.kernel_twins.forest_by_hand import (
+
+import bayes_risk as br
+from bayes_risk.models.trees.forest import Forest, draw_levels, log_p, search_orders
+from bayes_risk.models.trees.forest_trees import _single, bag_of
+from tests.helpers.fits import encoded, offered
+from tests.oracles.forest_by_hand import (
     CHAINS,
     MASK,
     VOTES,
@@ -16,11 +21,6 @@ from tests.oracles.kernel_twins.forest_by_hand import (
     table,
     targets_of,
 )
-
-import bayes_risk as br
-from bayes_risk.models.trees.forest import Forest, draw_levels, log_p, search_orders
-from bayes_risk.models.trees.forest_trees import _single, bag_of
-from tests.helpers.fits import encoded, offered
 
 # --- synthesis ---------------------------------------------------------------------------------
 

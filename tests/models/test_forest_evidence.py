@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.forest_by_hand import (
+
+import bayes_risk as br
+from bayes_risk.models.trees.forest import Forest
+from tests.oracles.forest_by_hand import (
     CHAINS,
     MASK,
     VOTES,
@@ -17,9 +20,6 @@ from tests.oracles.kernel_twins.forest_by_hand import (
     table,
     targets_of,
 )
-
-import bayes_risk as br
-from bayes_risk.models.trees.forest import Forest
 
 
 @pytest.mark.check

@@ -11,8 +11,6 @@ import pytest
 from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import chi2, nbinom
 from scipy.stats import t as student
-from tests.oracles.kernel_twins.exact_counts import log_gamma
-from tests.oracles.kernel_twins.latent_classes import units_of
 
 from bayes_risk.models.mixture.families import draw_labels, draw_parameters, log_marginal
 from bayes_risk.models.mixture.kernel_arguments import ClassSums
@@ -31,6 +29,8 @@ from bayes_risk.models.mixture.split_merge import (
 )
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from bayes_risk.models.mixture.sweep import draw_sticks
+from tests.oracles.exact_counts import log_gamma
+from tests.oracles.latent_classes import units_of
 
 ALPHA, A, LEVELS, K = 0.7, 0.8, (3, 2), 3
 UNUSUAL = 1e-4  # the chance that a correct sampler fails one test

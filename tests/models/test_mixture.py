@@ -6,17 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.oracles.kernel_twins.mixture_oracle import (
-    given_kept,
-    log_evidence,
-    log_marginal_of,
-    log_predictive,
-)
 
 import bayes_risk as br
 from bayes_risk.models.mixture.families import fill_log_masses
 from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
 from bayes_risk.models.mixture.state import Rows
+from tests.oracles.mixture_oracle import (
+    given_kept,
+    log_evidence,
+    log_marginal_of,
+    log_predictive,
+)
 
 CONCENTRATION = (1.0, 1.0)
 FAMILIES = {"c": "category", "x": "count", "t": "normal"}

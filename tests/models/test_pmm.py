@@ -6,14 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from tests.oracles.kernel_twins.pmm_tables import (
-    FAR,
-    IV,
-    numbers,
-    small_fit,
-    small_table,
-    with_odd_ones,
-)
 from threadpoolctl import threadpool_limits
 
 import bayes_risk as br
@@ -24,6 +16,14 @@ from bayes_risk.models.pmm import mechanism as pmm_mechanism
 from bayes_risk.models.pmm import pmm as pmm_fit
 from bayes_risk.models.pmm.mechanism import sensitive
 from bayes_risk.models.pmm.pmm import PMM
+from tests.oracles.pmm_tables import (
+    FAR,
+    IV,
+    numbers,
+    small_fit,
+    small_table,
+    with_odd_ones,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

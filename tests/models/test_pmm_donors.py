@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
-from tests.oracles.kernel_twins.pmm_tables import FAR, numbers
 
 from bayes_risk.models.pmm.mechanism import Donors, fit_means
 from bayes_risk.models.pmm.pmm import PMM
 from bayes_risk.models.trees.cart import microdata
+from tests.oracles.pmm_tables import FAR, numbers
 
 # --- donors ----------------------------------------------------------------------------------
 

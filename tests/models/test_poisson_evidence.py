@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from tests.helpers.fits import offered
-from tests.oracles.kernel_twins import count_classes as by_hand
+from tests.oracles import count_classes as by_hand
 
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
 PRIOR = (1.5, 0.2)
@@ -75,7 +75,7 @@ def test_one_class_is_the_closed_form(m, classes, exposed):
 
 def test_one_class_of_huge_counts():
     """Counts of 1e9: the closed form in sixty digits."""
-    from tests.oracles.kernel_twins import exact_counts
+    from tests.oracles import exact_counts
 
     y = np.random.default_rng(1).poisson(1e9, (40, 1))
     fit = br.models.PoissonMixture(1).fit(frame(y), draws=10, tune=10, chains=2, random_seed=1)

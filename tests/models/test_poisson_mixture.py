@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
-from tests.oracles.kernel_twins.poisson_oracles import log_label_masses
 
 import bayes_risk as br
 from bayes_risk.data.variables import Number
@@ -19,6 +18,7 @@ from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.state import Rows
 from tests.helpers.fits import encoded
+from tests.oracles.poisson_oracles import log_label_masses
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 RATES = np.array([[2.0, 20.0], [40.0, 8.0], [900.0, 7e8]])

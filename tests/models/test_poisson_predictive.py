@@ -15,8 +15,8 @@ from bayes_risk.models.mixture.mixed_predictive import Cases, MixedPredictive
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import Sums
 from bayes_risk.models.mixture.sampler import collapse as collapsed
-from tests.oracles.kernel_twins import count_classes as by_hand
-from tests.oracles.kernel_twins import exact_counts
+from tests.oracles import count_classes as by_hand
+from tests.oracles import exact_counts
 
 K, N, H, G = 4, 14, 6, 40
 SCALES = [30.0, 4.0, 1.0]

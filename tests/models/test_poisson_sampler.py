@@ -4,12 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import softmax
-from tests.oracles.kernel_twins.poisson_oracles import (
-    layout,
-    log_label_masses,
-    log_marginal,
-    random_theta,
-)
 
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.mixture.families import (
@@ -25,7 +19,13 @@ from bayes_risk.models.mixture.mixed_terms import fill_reals
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
 from bayes_risk.models.mixture.state import NumberUnits, Rows
-from tests.oracles.kernel_twins import exact_counts
+from tests.oracles import exact_counts
+from tests.oracles.poisson_oracles import (
+    layout,
+    log_label_masses,
+    log_marginal,
+    random_theta,
+)
 
 
 def none(n):

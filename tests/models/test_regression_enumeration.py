@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
-from tests.oracles.kernel_twins.regression_integrals import Sampled
-from tests.oracles.kernel_twins.regression_oracle import (
+
+import bayes_risk as br
+from tests.oracles.regression_integrals import Sampled
+from tests.oracles.regression_oracle import (
     Normal,
     columns_of,
     guess_values,
     with_values,
 )
-
-import bayes_risk as br
 
 Prior = br.models.RegressionPrior
 N, S = 4, 50_000

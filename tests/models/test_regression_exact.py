@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import gammaln
-from tests.oracles.kernel_twins.regression_oracle import (
+
+import bayes_risk as br
+from tests.oracles.regression_oracle import (
     Normal,
     guess_values,
     log_evidence,
     standardized,
 )
-
-import bayes_risk as br
 
 Regression, Prior = br.models.Regression, br.models.RegressionPrior
 ROUNDING = 1e-9

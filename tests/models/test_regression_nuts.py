@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.regression_integrals import Sampled, log_evidence
 
 import bayes_risk as br
+from tests.oracles.regression_integrals import Sampled, log_evidence
 
 pytestmark = pytest.mark.check
 

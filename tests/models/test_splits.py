@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from scipy.special import betaln, logsumexp
 from scipy.stats import chi2
-from tests.oracles.kernel_twins.kernel_twins import simulate
-from tests.oracles.kernel_twins.latent_classes import LEVELS, layout, random_theta, units_of
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
@@ -35,6 +33,8 @@ from bayes_risk.models.mixture.sweep import (
     swap_neighbours,
 )
 from tests.helpers.fits import encoded
+from tests.oracles.kernel_twins import simulate
+from tests.oracles.latent_classes import LEVELS, layout, random_theta, units_of
 
 ALPHA, A = 0.7, 0.8
 UNUSUAL = 1e-4  # the chance that a correct sampler fails one test

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.forest_by_hand import relabelled
 
 import bayes_risk as br
 from bayes_risk.models.trees.tree import last_below
+from tests.oracles.forest_by_hand import relabelled
 
 pytestmark = pytest.mark.check  # brute force: tests of cart, kernel evidence, forest evidence
 

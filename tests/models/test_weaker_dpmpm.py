@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import codes_of, simulate
-from tests.oracles.kernel_twins.label_sums import log_marginal, row
-from tests.oracles.kernel_twins.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
-from tests.oracles.kernel_twins.weaker_calibration import KNOWS, calibration
 
 import bayes_risk as br
+from tests.oracles.kernel_twins import codes_of, simulate
+from tests.oracles.label_sums import log_marginal, row
+from tests.oracles.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
+from tests.oracles.weaker_calibration import KNOWS, calibration
 
 PRIOR = {"concentration": (0.5, 0.5), "level_prior": 1.0}
 Y = np.array([[0, 0], [0, 1], [1, 1]])

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import log_label_prior
 
 import bayes_risk as br
 from bayes_risk.models.mixture.sampler import run_chains
 from tests.helpers.fits import encoded, offered
-from tests.oracles.kernel_twins import count_classes as by_hand
+from tests.oracles import count_classes as by_hand
+from tests.oracles.label_sums import log_label_prior
 
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
 PRIOR = (1.5, 0.2)

@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import logsumexp
-from tests.oracles.kernel_twins.regression_oracle import (
+
+import bayes_risk as br
+from tests.helpers.fits import encoded, offered
+from tests.oracles import weaker_oracle as by_hand
+from tests.oracles.regression_oracle import (
     Normal,
     columns_of,
     guess_values,
     standardized,
     with_values,
 )
-
-import bayes_risk as br
-from tests.helpers.fits import encoded, offered
-from tests.oracles.kernel_twins import weaker_oracle as by_hand
 
 pytestmark = pytest.mark.check
 

@@ -5,9 +5,9 @@ import itertools
 
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import log_label_prior
 
 from bayes_risk.models.mixture.state import Draws, Prior, Rows, Units
+from tests.oracles.label_sums import log_label_prior
 
 LEVELS = (3, 2)  # of two covariates
 

@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import log_marginal, row
+
+from tests.oracles.label_sums import log_marginal, row
 
 BATCHES = 20
 

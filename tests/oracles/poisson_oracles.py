@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-from tests.oracles.kernel_twins.label_sums import log_label_prior
 
 from bayes_risk.models.mixture.state import Prior
+from tests.oracles.label_sums import log_label_prior
 
 
 def layout(n_classes, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), swaps=True):

@@ -8,7 +8,8 @@ confidential table, which is where the priors apply.
 import numpy as np
 from scipy import optimize, stats
 from scipy.special import expit, logsumexp
-from tests.oracles.kernel_twins.regression_oracle import columns_of, standardized, with_values
+
+from tests.oracles.regression_oracle import columns_of, standardized, with_values
 
 IMPOSSIBLE = -1e10  # log density of proposals so far out that SciPy's underflow
 

@@ -10,9 +10,9 @@ import itertools
 
 import numpy as np
 import pandas as pd
-from tests.oracles.kernel_twins.kernel_twins import categories
 
 import bayes_risk as br
+from tests.oracles.kernel_twins import categories
 
 LEVELS, N, K = (3, 2, 3), 30, 3
 CONCENTRATION = (2.0, 2.0)

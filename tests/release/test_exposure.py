@@ -437,8 +437,8 @@ def test_synthpops_three_columns_are_genuine(shared_data, consumers):
 def test_wide_files_take_one_look_at_their_columns_and_few_sentences(monkeypatch):
     """The table asked for all columns once per column: 40 s for 844 of them."""
     rng, looks, asked = np.random.default_rng(1), {}, []
-    by_column = br.Exposure._by_column
-    monkeypatch.setattr(br.Exposure, "_by_column", lambda self: asked.append(1) or by_column(self))
+    by_column = br.Exposure.by_column
+    monkeypatch.setattr(br.Exposure, "by_column", lambda self: asked.append(1) or by_column(self))
     for p in (3, 30):
         original, released = (
             pd.DataFrame(rng.normal(size=(40, p)), columns=[f"c{j}" for j in range(p)])

@@ -9,7 +9,7 @@ import pytest
 
 from bayes_risk.app.run import run
 from bayes_risk.app.study.study import parse_study
-from bayes_risk.reporting.verdicts.reason import CURES
+from bayes_risk.reporting.verdicts.doubts import CURES
 
 N = 200
 

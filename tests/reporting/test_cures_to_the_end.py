@@ -14,7 +14,7 @@ import statsmodels.formula.api as smf
 import bayes_risk as br
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.tables import Tables
-from bayes_risk.reporting.verdicts.reason import CURES
+from bayes_risk.reporting.verdicts.doubts import CURES
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.helpers.edge_results import attribute, identification
 

@@ -71,7 +71,7 @@ def test_the_number_is_that_of_the_first_result_that_has_one():
     risk, ident, diagnostics = (every()[k] for k in ("attribute", "identification", "diagnostics"))
     held = {
         "Records released unchanged": ([diagnostics, risk, ident], risk.summary()["value"]),
-        "Expected number of right matches": ([ident, risk], ident.summary().loc["pooled"]),
+        "Expected correct matches": ([ident, risk], ident.summary().loc["pooled"]),
     }
     names = {"Records released unchanged": "disclosed"}
     for measure, (results, values) in held.items():

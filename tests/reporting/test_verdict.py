@@ -10,7 +10,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk.release.links_result import Link
-from bayes_risk.reporting.verdicts.reason import CURES, settings_that_settle
+from bayes_risk.reporting.verdicts.doubts import CURES, settings_that_settle
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.helpers.edge_results import attribute, identification
 

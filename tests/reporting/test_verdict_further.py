@@ -17,8 +17,8 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
+from bayes_risk.reporting.verdicts.doubts import DRAWS_A_CHAIN, standard_errors
 from bayes_risk.reporting.verdicts.reasons import error_of_null
-from bayes_risk.reporting.verdicts.sampled import DRAWS_A_CHAIN, standard_errors
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.membership.computation import Standing

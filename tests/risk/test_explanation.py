@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
-from tests.oracles.kernel_twins.regression_oracle import guess_values, log_evidence
 
 import bayes_risk as br
 from bayes_risk import InputError
@@ -20,6 +19,7 @@ from tests.app.test_cli import screen
 from tests.evidence import test_by_column as models
 from tests.helpers.edge_results import MARK, attribute, study_result
 from tests.helpers.fits import fit_of, release_of
+from tests.oracles.regression_oracle import guess_values, log_evidence
 
 ROUNDING = 1e-8
 FITS = {

@@ -9,8 +9,6 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import gammaln, logsumexp
 from scipy.stats import binomtest, chi2, mannwhitneyu, t
-from tests.oracles.kernel_twins.kernel_twins import categories, codes_of, simulate
-from tests.oracles.kernel_twins.label_sums import log_marginal, row
 
 import bayes_risk as br
 from bayes_risk.risk.membership.computation import (
@@ -23,6 +21,8 @@ from bayes_risk.risk.membership.computation import (
     power,
     standing,
 )
+from tests.oracles.kernel_twins import categories, codes_of, simulate
+from tests.oracles.label_sums import log_marginal, row
 
 ROUNDING = 1e-8
 A = 1.0  # the level prior

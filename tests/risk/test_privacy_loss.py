@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from tests.oracles.kernel_twins.kernel_twins import codes_of, simulate
 
 import bayes_risk as br
 from bayes_risk.risk.privacy_loss import PrivacyLoss
+from tests.oracles.kernel_twins import codes_of, simulate
 
 A = 1.0  # the level prior
 

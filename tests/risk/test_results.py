@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
 from bayes_risk.data.variables import Number, Variable
+from tests.oracles.kernel_twins import simulate
 
 SECRET = "Zwiebelschneider"
 

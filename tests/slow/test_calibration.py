@@ -10,13 +10,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.kernel_twins.kernel_twins import categories, codes_of, simulate
 
 import bayes_risk as br
 from bayes_risk.evidence.leave_one_out import leave_one_out
 from bayes_risk.evidence.problem import cases_of
 from bayes_risk.intruder.grids import as_guesses
 from tests.helpers.fits import encoded
+from tests.oracles.kernel_twins import categories, codes_of, simulate
 
 pytestmark = [
     pytest.mark.slow,

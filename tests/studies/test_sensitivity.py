@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from scipy import stats
-from tests.oracles.kernel_twins.kernel_twins import simulate
 
 import bayes_risk as br
 from bayes_risk.models.fits.priors import power_scaled_gamma
@@ -23,6 +22,7 @@ from bayes_risk.models.regression.posterior import (
 from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
 from bayes_risk.risk.attribute import gathered
 from tests.helpers.fits import encoded
+from tests.oracles.kernel_twins import simulate
 
 PRIORS = {"flat": "uniform", "margins": "marginal", "leaning": br.TruthFactor(4.0)}
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
+from bayes_risk.data.measures import CONTEXT
 from bayes_risk.utilities.context import closest
-from bayes_risk.utilities.context_result import COMPARED, MEANINGS
 
 # keys: 1 is unique in both; 2 twice in the original; 3 unique there, twice in the release;
 # 4 unique there, absent from the release; 5 only in the release
@@ -324,7 +324,7 @@ def test_result_holds_together(tmp_path):
 
 
 def test_every_measure_that_it_compares_with_exists():
-    assert {*COMPARED, *COMPARED.values()} <= set(MEANINGS)
+    assert {m.baseline for m in CONTEXT.values()} <= {"", *CONTEXT}
 
 
 BAD = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from bayes_risk.utilities.context_result import MEANINGS
+from bayes_risk.data.measures import CONTEXT
 
 pytestmark = pytest.mark.check
 
@@ -24,4 +24,4 @@ def test_the_blocks_of_the_page_run_in_order():
 
 
 def test_every_measure_is_defined_on_the_page():
-    assert [name for name in MEANINGS if f"`{name}`" not in PAGE] == []
+    assert [name for name in CONTEXT if f"`{name}`" not in PAGE] == []

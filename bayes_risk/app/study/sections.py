@@ -20,8 +20,8 @@ from pydantic import (
 
 import bayes_risk as br
 from bayes_risk._core.validate import MOST
+from bayes_risk.data.measures import RISKS, UTILITIES
 from bayes_risk.reporting.verdicts.verdict import Thresholds
-from bayes_risk.studies.comparison import RISKS, UTILITIES
 
 from .keys import (
     COLUMNS,

@@ -14,8 +14,8 @@ from pydantic import PrivateAttr, ValidationError, ValidationInfo, model_validat
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
+from bayes_risk.data.measures import COMPARED, UTILITIES
 from bayes_risk.studies.compare import sorted_keys
-from bayes_risk.studies.comparison import MEASURES, UTILITIES
 
 from . import sections
 from .keys import TOO_DEEP, Section, read_toml, sentences, unknown, whole, worded
@@ -176,7 +176,7 @@ def check_agreement(study: Study) -> None:
     taken, measured = study.model.way != "fit", keys or utility or study.context
     held = people and people.held_out is not None
     others = people and people.others is not None
-    risk = compare and compare.risk and MEASURES[compare.risk].kind
+    risk = compare and next((k for k, of in COMPARED.items() if compare.risk in of), None)
     judged = {f"[thresholds] utility.{name}": name for name in wanted.utility or ()}
     judged |= {f'[compare] utility = "{compare.utility}"': compare.utility} if compare else {}
     needs = [  # who asks for something, and whether; whether that is there, and what it is

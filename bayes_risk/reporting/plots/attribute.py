@@ -13,7 +13,9 @@ from scipy.stats import beta
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, plain
+from bayes_risk._core.pareto import GOOD_KHAT as GOOD_KHAT
 from bayes_risk._core.validate import at_least
+from bayes_risk.data.measures import ATTRIBUTE
 from bayes_risk.risk.closeness import number_among
 from bayes_risk.risk.result import AttributeRisk
 
@@ -34,7 +36,6 @@ from .canvas import (
     upper,
 )
 
-GOOD_KHAT = 0.7
 WITH_ERRORS = "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)"
 PROBABILITY = "probability the intruder gives to the true values"
 MANY_PLACES, LABELLED = 40, 8
@@ -151,8 +152,7 @@ def plot_closeness(
     return legend(axes, ylabel="share of records", ylim=(0, 1.02), xlabel=told)
 
 
-BESIDE = {"mean_probability": ("mcse", "baseline"), "max_probability": ("max_mcse", "max_baseline")}
-WORDS = {"mean_probability": "mean over records", "max_probability": "worst record"}
+BY_PRIOR = [m.name for m in ATTRIBUTE.values() if m.error and m.baseline]
 
 
 def plot_priors(
@@ -166,18 +166,18 @@ def plot_priors(
 
     ``compared`` is from ``evidence.compare({...})``, ``measure`` the mean or the maximum in it.
     """
-    if measure not in BESIDE or measure not in compared:
+    if measure not in BY_PRIOR or measure not in compared:
         raise InputError(
-            f"measure={measure!r} is not drawn from these columns; give one of {list(BESIDE)} and "
+            f"measure={measure!r} is not drawn from these columns; give one of {BY_PRIOR} and "
             "the table of evidence.compare({...})"
         )
-    axes, (error, baseline) = axes_of(ax), BESIDE[measure]
-    spread = 2 * compared[error].fillna(0).to_numpy()
+    axes, of = axes_of(ax), ATTRIBUTE[measure]
+    spread = 2 * compared[of.error].fillna(0).to_numpy()
     style = styled(kwargs, height=0.6, color=BLUE, capsize=2, label=WITH_ERRORS)
     axes.barh(range(len(compared)), compared[measure], xerr=spread, **style)
-    rows(axes, map(as_text, compared.index), compared[baseline])
+    rows(axes, map(as_text, compared.index), compared[of.baseline])
     axes.set_xlim(left=0)
-    return legend(axes, ylabel="prior", xlabel=f"probability of the truth, {WORDS[measure]}")
+    return legend(axes, ylabel="prior", xlabel=of.words)
 
 
 TIE = 1e-9

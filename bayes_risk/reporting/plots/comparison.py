@@ -13,10 +13,11 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number, plain
-from bayes_risk.studies.comparison import MEASURES, UTILITY, Comparison
+from bayes_risk.data.measures import CONTEXT, MEASURES, UTILITY, in_words
+from bayes_risk.studies.comparison import Comparison
 from bayes_risk.studies.grid import value_in_words
-from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity, name_of
-from bayes_risk.utilities.context_result import DRAWN, MEANINGS, ContextMeasures
+from bayes_risk.studies.sensitivity import RISK, Sensitivity, name_of
+from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
 
 from .canvas import (
@@ -164,7 +165,7 @@ def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
 def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
     """The measure, and which way is better."""
     measure = MEASURES[name]
-    better = "more useful" if measure.kind == UTILITY else "less risk"
+    better = "more useful" if name in UTILITY else "less risk"
     low, high = arrows
     return measure.words, f"{low} {better}" if measure.lower else f"{better} {high}"
 
@@ -174,6 +175,7 @@ def _plain(text: str) -> str:
 
 
 PAIRS = 10
+DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")  # of context measures
 LEAST = 0.1  # ratios are drawn from here; smaller ones say nothing more
 TOP = 10.0  # ratio at which the colours end, if none is above
 STEPS = [step * 10**k for k in range(7) for step in (1, 2, 5)]
@@ -249,7 +251,7 @@ def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: An
     table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
     axes.barh(range(len(table)), table["value"], **style)
-    names = (as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index)
+    names = (as_text(f"{CONTEXT[m].short} {t}".strip()) for t, m in table.index)
     rows(axes, names, table["compare"], "with the original")
     return legend(axes, xlim=(0, 1), xlabel="share of records")
 
@@ -277,8 +279,8 @@ def plot_tornado(
     for side in ("low", "high"):
         _side(axes, table, side, spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
-    error = BESIDE.get(measure, (None, None))[0]
-    band = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
+    error = MEASURES[measure].error if measure in MEASURES else ""
+    band = 0.0 if not error else 2 * float(found.dataset[error].sel(dict(found.base)))
     if band > 0:
         style = styled({}, color=GREY, alpha=0.2, lw=0, zorder=0, label=TWO_ERRORS)
         axes.axvspan(base - band, base + band, **style)
@@ -314,8 +316,8 @@ def plot_factor(
     at, values, base = line[factor].to_numpy(), line[measure].to_numpy(), found.base[factor]
     numbers, is_base, words = at.dtype.kind in "iuf", at == base, _named(measure)
     axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
-    names = BESIDE.get(measure, (None, None))
-    mcse, baseline = (None if name is None else line[name].to_numpy() for name in names)
+    beside = (of.error, of.baseline) if (of := MEASURES.get(measure)) else ("", "")
+    mcse, baseline = (line[name].to_numpy() if name else None for name in beside)
     spread = np.zeros(len(at)) if mcse is None else 2 * np.nan_to_num(mcse)
     known, label = bool(spread.any()), "with the release"
     label += f" ({TWO_ERRORS})" * known
@@ -361,7 +363,7 @@ def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, flo
 
 def _named(name: str) -> str:
     """A measure or factor for people."""
-    return (MEASURES[name].words if name in MEASURES else name_of(name)).replace("_", " ")
+    return in_words(name) if name in MEASURES else name_of(name).replace("_", " ")
 
 
 def _short(factor: str, value: object) -> str:

@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.measures import in_words
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.risk.full_table.likeliest import Likeliest
 from bayes_risk.risk.full_table.risk import FullTableRisk
@@ -209,7 +210,7 @@ def plot_sweep(
             for text in axes.get_xticklabels():
                 text.set(rotation=30, horizontalalignment="right")
     axes.set_ylim(bottom=0)
-    return legend(axes, columns=2, ylabel=measure.replace("_", " "), xlabel=first)
+    return legend(axes, columns=2, ylabel=in_words(measure), xlabel=first)
 
 
 def _error(part: xr.Dataset, measure: str) -> np.ndarray | None:

@@ -1,17 +1,14 @@
-"""What a verdict is made of: thresholds, reasons, and the one list of what settles a doubt."""
+"""What a verdict is made of: thresholds and reasons."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
-from bayes_risk.risk.result import AttributeRisk
 
 # the worst first
 Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
@@ -123,7 +120,7 @@ def against(measure: str, sentence: str, cure: str = "") -> Reason:
 
 
 def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
-    """Inconclusive; ``cure``: a name in `CURES`, which `judge` puts into words."""
+    """Inconclusive; ``cure``: a name in `doubts.CURES`, which `judge` puts into words."""
     return Reason(measure, of[1], sentence, cure)
 
 
@@ -175,99 +172,3 @@ def times(log_factor: float) -> str:
     """A factor, from its log."""
     factor = math.exp(log_factor)
     return f"{factor:.3g}" if factor < 10 else f"{factor:,.0f}"
-
-
-CHAINS = 4  # of which Student's t wants 3.3 standard errors
-STAYS = "with the same random_seed, so that the release stays"
-LONGER = "this release and a fit with {} (a study that samples so makes another release)"
-PUBLIC = "public of [thresholds], with the reason"
-OWN_MODEL = "else publish a release that the audit's own model makes"
-CURES = {  # of doubts of verdict and report; settings have one name in study files and in Python
-    **{name: f"measure {name}" for name in ("membership", "utility")},
-    **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
-    # numbers that were sampled
-    "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
-    "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
-    "left out": "a larger guess_budget (of a JointGrid: budget)",
-    "importance": 'evidence = "predictive"',
-    "chains": f"attribute_risk of {LONGER.format('chains = {chains}')}",
-    "fit": f"attribute_risk of {LONGER.format('more draws and tune')}",
-    "priors": f"attribute_risk of {LONGER.format('tighter priors, or another parametrisation')}",
-    "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
-    "led chains": f"target_mcse = {{target_mcse}}, {STAYS}",
-    "modes differ": (
-        "nothing settles these files; others, of another random_seed, whose data sets are made in "
-        "one mode"
-    ),
-    "rough": "more draws of the model or target_mcse; else take the numbers in doubt as rough",
-    "draws": f"membership of {LONGER.format('draws = {draws}')}",
-    # what was looked at
-    "targets": 'targets = {targets} (drawn at random), or "all"',
-    "grid narrow": "guesses of numbers that reach further, in steps as fine",
-    "grid coarse": "more guesses of numbers (n), in finer steps",
-    "others": "others, people outside the data",
-    "membership error": "more others, people outside the data, and more records",
-    "measure": "utility with what the measure needs (analyses, columns)",
-    "permutations": "permutations = 100 of utility",
-    "predictors": "fewer columns of utility; or rely on the tree",
-    "two files": "nothing for these files: only three files or more have this error",
-    "population": "other values of the population model, or counts of the population",
-    # how the files were made, and whose rows they hold
-    "rows": (
-        "an audit with the model that made the files (attribute risk), or membership: matching "
-        "needs released rows that are the original's records"
-    ),
-    "rows moved": (
-        "files in the original's order, or index, the column with the record labels, in all of them"
-    ),
-    "rows unknown": (
-        "corresponds = true if row i of each file is record i, else corresponds = false; only who "
-        "made the files knows"
-    ),
-    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
-    "unbalanced": "classes of the release as the files were made, and their own model",
-    "model rejected": (
-        "only the model that made the files settles these (of synthpop: the models that syn(..., "
-        f"models = TRUE) keeps); {OWN_MODEL}"
-    ),
-    "mechanism": f"only the model that made the files settles these; {OWN_MODEL}",
-    # what the columns show
-    "not compared": (
-        "the original's columns in every file, stored alike; or columns, the names of those that "
-        "were released"
-    ),
-    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), that with most levels first",
-    "public": (
-        "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
-        f"{PUBLIC}"
-    ),
-    "outside": f"files without these columns; or, if they are public, {PUBLIC}",
-    "totals": (
-        "files whose sums are not adjusted to the original's; if the sums are public anyway, "
-        f"{PUBLIC}"
-    ),
-    "linked": "nothing settles these files; synthesise the columns named without own values",
-}
-
-
-def settings_that_settle(
-    risk: AttributeRisk | None,
-    diagnostics: Mapping[str, Any],
-    keys: Iterable[str] = (),
-    targets: int = 0,
-) -> dict[str, str]:
-    """What the settings should be, given what they were.
-
-    ``target_mcse`` is a quarter of the error that 95 % of (record, guess) pairs are below.
-    """
-    draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
-    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
-    there = error[np.isfinite(error) & (error > 0)]
-    return {
-        "chains": str(CHAINS if chains < CHAINS else 2 * chains),
-        "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
-        "target_mcse": f"{float(np.quantile(there, 0.95)) / 4:.1g}" if len(there) else "0.02",
-        "keys": ", ".join(keys),
-        "targets": str(targets),
-        "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
-    }

@@ -11,7 +11,7 @@ from scipy.stats import poisson
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
-from bayes_risk.matching.odds import GIVEN
+from bayes_risk.data.measures import IDENTIFICATION, MEASURES
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
@@ -29,10 +29,20 @@ from bayes_risk.release.links_result import (
 )
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .attribute import NEAR, NOT_AUDITED, ROUNDING, SINGLE, on_gains
+from .doubts import (
+    CHAINS,
+    EXPECTED,
+    FIT,
+    cure_of,
+    doubts_of,
+    of_fit,
+    of_matching,
+    rejected,
+    standard_errors,
+)
 from .reason import (
     GAINED,
     NOT_JUDGED,
@@ -49,10 +59,9 @@ from .reason import (
     out_of,
     times,
 )
-from .sampled import CHAINS, FIT, cure_of, of_fit, rejected, standard_errors
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
-MATCHES, EXPECTED = "true match rate", "expected matches"
+MATCHES = IDENTIFICATION["true_match_rate"].words
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"
@@ -270,17 +279,6 @@ def _places(risk: IdentificationRisk) -> Ints:
     return np.asarray(np.unique(risk.person, return_inverse=True)[1])
 
 
-def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
-    """Errors that are not known, and populations that were not counted."""
-    if risk.n_releases < 3 and np.isnan(risk.pooled_mcse):
-        files = counted(risk.n_releases, "release")
-        text = f"With {files}, expected matches of all releases together have no standard error."
-        yield no_objection(EXPECTED, text, "two files")
-    if risk.estimated or risk.population == GIVEN:
-        text = f"Population counts are not exact ({risk.population})."
-        yield no_objection(EXPECTED, text, "population")
-
-
 def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
     """Whether matches were counted for the right records, where that was looked at."""
     measure = "correspondence of rows"
@@ -332,8 +330,8 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
         off = (sign * value, 2 * error_of_null(found, name))
         yield compared(name, off, sign * limit, text, "permutations", USE)
-    if (why := found.doubt()) and case.limits.utility:
-        yield Reason("utility", USE[-1], f"{begun(why)}.", "predictors")
+    for _, why, cure in doubts_of(found) if case.limits.utility else ():
+        yield Reason("utility", USE[-1], f"{begun(why)}.", cure)
 
 
 def error_of_null(found: Utility, name: str) -> float:

@@ -15,8 +15,8 @@ from bayes_risk.release.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 from .attribute import audited, enough, not_audited, not_judged
+from .doubts import CURES, of_the_audit, settings_that_settle
 from .reason import (
-    CURES,
     GAINED,
     RISK,
     USE,
@@ -25,10 +25,8 @@ from .reason import (
     Reason,
     Thresholds,
     Usefulness,
-    settings_that_settle,
 )
 from .reasons import ORIGINAL, Case, facts_of, reasons_of
-from .sampled import of_the_audit
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 

@@ -17,14 +17,13 @@ import heapq
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
@@ -173,8 +172,6 @@ class Likeliest(OfTargets):
     unseen: Array
     bound: Array
     exact: bool
-    PICTURE: ClassVar[str] = "plot_likeliest"
-    FILE: ClassVar[str] = "likeliest"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -225,20 +222,6 @@ class Likeliest(OfTargets):
         u = int(self.case[self.position(label)])
         logs = self.log_prior[u][:k], self.log_probability[u][:k]
         return likeliest_values(self, self.codes[u][:k], *logs, self.truth[u])
-
-    def sentence(self) -> str:
-        table = self.records
-        certain = int(table["found"].sum())
-        at_most, seen = "at most ", ""
-        if self.exact:
-            unseen = number(table["unseen"].mean())
-            at_most, seen = "", f" All other values that were not found have {unseen} on average."
-        return (
-            f"{self.assumptions['records']} Among {self.n_values:,} values of "
-            f"{len(self.variables)} columns the rank of the truth is certain for {certain:,} of "
-            f"{len(table):,} records; the intruder gives the truth {at_most}"
-            f"{number(table['probability'].max())} in the worst case.{seen}"
-        )
 
 
 @shows_progress

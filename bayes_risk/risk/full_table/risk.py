@@ -1,8 +1,8 @@
 """Attribute risk over the full table: where the truth stands among all values."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,9 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.base_result import OfTargets, Words
+from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import AuditQuestion, EvidenceMethod, choose_method
 from bayes_risk.evidence.problem import AuditProblem
@@ -29,18 +28,6 @@ from .tables import GuessTable, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
-WORDS: Words = {
-    "mean_probability": ("Probability of the true values, mean over records", "number"),
-    "max_probability": ("Probability of the true values, worst record", "number"),
-    "median_rank": ("Rank of the true values among all values, median", "place"),
-    "share_ranked_first": ("Share of records whose truth is the likeliest value", "share"),
-    "share_in_first_100": ("Share of records whose truth is among the first 100", "share"),
-    "mean_within_1": ("Posterior within 1 variable of the truth, mean", "number"),
-    "mean_within_2": ("Posterior within 2 variables of the truth, mean", "number"),
-    "values": ("Values considered", "count"),
-    "targets": ("Records audited", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 RANKS = ("mcse", "rank", "rank_low", "rank_high", "prior_rank", "within_1", "within_2")
 
 
@@ -93,11 +80,6 @@ class FullTableRisk(OfTargets):
     best_log_probability: Array
     best_log_prior: Array
     n_draws: tuple[int, ...]
-    PICTURE: ClassVar[str] = "plot_full_table"
-    WORDS: ClassVar[Words] = WORDS
-    SAID: ClassVar[Sequence[str]] = ("share_ranked_first", "median_rank")
-    CAPTION: ClassVar[str] = "The audited records, among all values of the unknown columns."
-    FILE: ClassVar[str] = "full_table"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -172,20 +154,6 @@ class FullTableRisk(OfTargets):
             "truth_code": (("record", "variable"), self.truth[c]),
         }
         return self.with_variables(data, {"guess": np.arange(1, len(self.best) + 1)})
-
-    def sentence(self) -> str:
-        table = self.records
-        worst = table.iloc[int(np.argmax(table["probability"]))]
-        error = in_brackets(worst["mcse"], worst["probability"])
-        doubt = counted(int((~table["reliable"]).sum()), "record")
-        return (
-            f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
-            f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
-            f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
-            f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
-            f"gives it {number(worst['probability'])}{error} in the worst case "
-            f"({number(worst['prior'])} without the release). Unreliable: {doubt}."
-        )
 
 
 def likeliest_values(

@@ -1,8 +1,7 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,10 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import factor, number, two_errors
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
-from bayes_risk.data.base_result import OfRecords, Words, draw
+from bayes_risk.data.base_result import OfRecords, draw
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import AuditQuestion, choose_method
 from bayes_risk.evidence.problem import AuditProblem
@@ -46,17 +44,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_MCSE = 1.0  # of a log Bayes factor
-WORDS: Words = {
-    "auc": ("How often the release points to the member of a pair", "share"),
-    "power_at_1_percent": ("Members found, taking 1 of 100 others for one", "share"),
-    "power_at_5_percent": ("Members found, taking 5 of 100 others for one", "share"),
-    "median_log_bayes_factor": ("Log Bayes factor of a member, median", "number"),
-    "max_log_bayes_factor": ("Log Bayes factor of a member, largest", "number"),
-    "max_probability": ("Probability that a member is in the data, largest", "number"),
-    "members": ("Members asked about", "count"),
-    "others": ("People outside the data asked about", "count"),
-    "unreliable": ("Marked unreliable", "count"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -94,10 +81,6 @@ class Membership(OfRecords):
     measures: Array
     standard_error: Array
     mcse_of_measures: Array
-    WORDS: ClassVar[Words] = WORDS
-    SAID: ClassVar[Sequence[str]] = ("auc", "max_log_bayes_factor")
-    CAPTION: ClassVar[str] = "Persons asked about."
-    FILE: ClassVar[str] = "membership"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -230,26 +213,6 @@ class Membership(OfRecords):
     def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
         """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates."""
         return draw("plot_roc", self, log=log, ax=ax)
-
-    def sentence(self) -> str:
-        bad, told = int((~self.reliable).sum()), ""
-        if self.has_others:
-            auc = 100 * self.measures[0]
-            error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
-            told = (
-                "Of a member and somebody outside the data, the release points to the member "
-                f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
-                "without the release). Taking 5 of 100 people outside the data for members, the "
-                f"intruder finds {number(100 * self.measures[2], 1)} of 100 members (5 without "
-                "the release). "
-            )
-        with np.errstate(over="ignore"):
-            top = factor(float(np.exp(self.log_bayes_factor[self.member].max())))
-        marked = f" {bad:,} of these numbers are marked unreliable." * bool(bad)
-        return (
-            f"{self.assumptions['records']} {told}A member's odds of being in the data change by "
-            f"at most the factor {top}.{marked}"
-        )
 
     def _needs_others(self) -> None:
         if not self.has_others:

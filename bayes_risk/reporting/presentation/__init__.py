@@ -1,0 +1,13 @@
+"""How each kind of result reads: a module for each group of kinds registers its functions."""
+
+from . import attribute as attribute
+from . import files as files
+from . import matching as matching
+from . import records as records
+from . import studies as studies
+from . import utility as utility
+from .faces import doubt as doubt
+from .faces import line as line
+from .faces import screen as screen
+from .faces import sentence as sentence
+from .faces import tables as tables

@@ -1,0 +1,271 @@
+"""How attribute risk reads: measures, worst records, what gives them away, how close it comes."""
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
+from bayes_risk.data.base_result import HEADS, Form, Public, Table, measures, span, spread, value
+from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
+from bayes_risk.evidence.by_column import first_column, shown_by_column
+from bayes_risk.intruder.guesses import how_many
+from bayes_risk.risk.closeness import GuessPosterior
+from bayes_risk.risk.explanation import ALL, ALL_COLUMNS, Explanation, explanation, settled
+from bayes_risk.risk.posterior import at_truth
+from bayes_risk.risk.result import DISTANCE, MEASURED, AttributeRisk
+
+from .faces import line, screen, sentence, tables
+
+RANGE = "Another audit (95 %)"
+
+ON_SCREEN = 2  # numbers whose distance stands on the screen
+
+
+@sentence.register
+def _(risk: AttributeRisk) -> str:
+    table, rows = risk.records, risk.summary()["value"]
+    worst = table.iloc[int(np.argmax(table["probability"]))]
+    error, before = in_brackets(worst["mcse"], worst["probability"]), ""
+    if risk.before is not None:
+        mean = number(float(risk.before[0, risk.case].mean()))
+        before = f"; before anything was published the model's predictive gave it {mean}"
+    return (
+        f"{risk.assumptions['records']} Choosing among {how_many(risk.guesses_each)} for each "
+        f"of {len(table):,} records, the intruder gives the truth "
+        f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
+        f"without the release{before}) and "
+        f"{number(worst['probability'])}{error} in the worst case; the truth "
+        f"ranks first for {percent(rows['share_ranked_first'])} of records.{_remarks(risk)}"
+    )
+
+
+def _remarks(risk: AttributeRisk) -> str:
+    """What else is to be said, each a sentence."""
+    excluded = np.isneginf(at_truth(risk.log_prior, risk.truth)) & ~risk.disclosed
+    known, most = risk.certain(), float(risk.left_out.max())
+    kept, bad, never = (
+        int(those[risk.case].sum()) for those in (risk.disclosed, ~risk.reliable, excluded)
+    )
+    given = int(known.any(axis=1).sum())
+    names = ", ".join(map(str, known.columns[known.any(axis=0)]))
+    said = {
+        f" {kept:,} records were not replaced and are known for certain.": kept,
+        f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
+        f" The prior rules out the true values of {counted(never, 'record')}: their "
+        "probability stays 0.": never,
+        f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} given away "
+        f"for certain ({names}): nobody else can have them.": given,
+        f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
+        "posterior was left out.": most,
+    }
+    return "".join(words for words, holds in said.items() if holds)
+
+
+@tables.register
+def _(risk: AttributeRisk) -> dict[str, Table]:
+    """Measures, worst records, what each column gives away, how close to each number."""
+    found = {
+        "measures": _measures(risk),
+        "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
+        "worst": _worst(risk),
+        "explained": shown_explained(risk.shown, risk.shown.most_gained()),
+        "by-column": shown_by_column(risk.by_column, risk.not_by_column),
+        **closeness_tables(risk),
+    }
+    return {name: table for name, table in found.items() if table is not None}
+
+
+@line.register
+def _(risk: AttributeRisk) -> str:
+    """What gives most away: the column in all, else of the worst record; or nothing."""
+    if risk.by_column is None:
+        worst = explained_in_words(risk.shown, int(risk.shown.most_gained()[0]))
+        return f"Worst record: most from {worst}" * bool(worst)
+    column, without, full = first_column(risk.by_column)
+    if not column:
+        return f"No column gives anything away alone (mean {full}, without any one {without})"
+    return f"Gives most away: {column} (mean {full}, without its evidence {without})"
+
+
+def _under_priors(risk: AttributeRisk) -> dict[str, Measure]:
+    """The measures that other priors have beside those of the first."""
+    return {
+        f"{m.name}_{prior}": m._replace(
+            words=f"{m.words} ({prior} prior)",
+            short=f"  worst, {prior} prior" * (m.name == "max_probability"),
+        )
+        for prior in risk.priors
+        for m in ATTRIBUTE.values()
+        if m.name in MEASURED and m.kind != "count"
+    }
+
+
+def _measures(risk: AttributeRisk) -> Table:
+    n, rows = len(risk.index), risk.summary()
+    return measures(
+        rows,
+        ATTRIBUTE | _under_priors(risk),
+        HEADS if risk.modes is None else (*HEADS, RANGE),
+        caption=f"All {n:,} audited records; {how_many(risk.guesses_each)} for each.",
+        public=Public.of(ATTRIBUTE["disclosed"], rows["value"]["disclosed"], n),
+    )
+
+
+@screen.register
+def _(risk: AttributeRisk) -> Table:
+    """The measures that say most, and the distances from the closest numbers."""
+    found, rows = risk.closest(), [risk.summary()]
+    close = found.head(ON_SCREEN).rename(index=CLOSENESS[DISTANCE].short.format)
+    if len(close):
+        own = [f", {r:,.0f} records" * (r < len(risk.index)) for r in close["records"]]
+        close.index = close.index + own
+        sides = {"": "value", "_mcse_bound": "bound", "_prior": "baseline"}
+        names = {f"{DISTANCE}{side}": name for side, name in sides.items()}
+        rows.append(close[list(names)].rename(columns=names))
+    more = len(found) - ON_SCREEN
+    return measures(
+        pd.concat(rows),
+        ATTRIBUTE
+        | _under_priors(risk)
+        | {name: CLOSENESS[DISTANCE]._replace(short=name) for name in close.index},
+        ("value", "+- 2 s.e.", "without release"),
+        short=True,
+        head=f"Attribute risk ({len(risk.index):,} records)",
+        caption=f"  ({more} more)" if more > 0 else "",
+    )
+
+
+def _worst(risk: AttributeRisk, k: int = 10) -> Table:
+    """The records at highest risk, by label; k-hat only where there were weights."""
+    known = risk.given_away(risk.shown.most_gained(k))
+    under = f", under the {risk.worst_under} prior" * bool(risk.worst_under)
+    columns = [
+        ("Probability of the truth", value("probability")),
+        ("Error (2 s.e.)", spread("mcse", "probability")),
+        *([] if risk.modes is None else [(RANGE, span("low", "high"))]),
+        ("Without the release", value("prior")),
+        ("Log Bayes factor", value("log_bayes_factor", digits=2)),
+        ("Rank", _place),
+        ("k-hat", value("khat", digits=2)),
+        ("Remarks", _marks),
+    ]
+    return Table(
+        title="The ten records at highest risk",
+        caption=(
+            f"To whose true values the release adds most{under}. Records are named by their "
+            "label; values are not shown."
+        ),
+        frame=risk.shown.worst(k).assign(known=known),
+        head="Record",
+        columns=[c for c in columns if c[0] != "k-hat" or not risk.is_exact],
+    )
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return number(int(row["rank"])) + (f" (with {int(row['ties']):,} more)" if row["ties"] else "")
+
+
+def _marks(row: Mapping[str, Any]) -> str:
+    said = {
+        "unreliable": not row["reliable"],
+        "released unchanged": row["disclosed"],
+        f"known for certain: {row['known']}": row["known"],
+    }
+    return "; ".join(remark for remark, holds in said.items() if holds) or NONE
+
+
+FROM = ("from_data_set", "from_column")
+
+
+@sentence.register
+def _(found: Explanation) -> str:
+    error, said = in_brackets(float(found.mcse[ALL]), found.total, 2), found.most_in_words()
+    shares = ": shares in ruling out every other guess" * bool(np.isinf(found.total))
+    most = f" Most comes from {said}{shares}." * bool(said)
+    why = f" Not told by column: {found.no_columns}." * bool(found.no_columns)
+    return (
+        f"Record {found.label}: the log Bayes factor of its true values is "
+        f"{number(found.total, 2)}{error}.{most}{why}"
+    )
+
+
+def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
+    """Data set and column that give most of some targets away; None: there is one of each."""
+    m, factors = len(risk.log_evidence), risk.factors
+    by_column = not isinstance(factors, str)
+    if m == 1 and not by_column:
+        return None
+    rows = [_explained(risk, int(i)) for i in positions]
+    columns: list[tuple[str, Form]] = [
+        ("Log Bayes factor", value("log_bayes_factor", digits=2)),
+        ("Error (2 s.e.)", spread("mcse", "log_bayes_factor", digits=2)),
+        *([("Data set", itemgetter("from_data_set"))] if m > 1 else []),
+        *([("Column", itemgetter("from_column"))] if by_column else []),
+    ]
+    return Table(
+        title="What gives them away",
+        caption=(
+            "The data set and the column that contribute most to the log Bayes factor. In brackets "
+            "how much, or where it is infinite the share in ruling out every other guess. "
+            "Contributions add up over data sets, and over columns; risk.explain(label) has them "
+            "all. A dash: nothing gives away, or nothing is to be explained."
+        ),
+        frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
+        head="Record",
+        columns=columns,
+        file="explained",
+    )
+
+
+def explained_in_words(risk: Any, position: int) -> str:
+    """What gives most of a target away; empty: nothing does, or it is not told."""
+    if settled(risk, int(risk.case[position])):
+        return ""
+    return explanation(risk, position).most_in_words()
+
+
+def _explained(risk: Any, position: int) -> dict[str, Any]:
+    if settled(risk, int(risk.case[position])):
+        return dict.fromkeys(("log_bayes_factor", "mcse"), np.nan) | dict.fromkeys(FROM, NONE)
+    found = explanation(risk, position)
+    row, column = found.most()
+    table = found.contributions
+    return {
+        "log_bayes_factor": found.total,
+        "mcse": found.mcse[ALL],
+        "from_data_set": NONE if row is None else f"{row} ({found.part(row)})",
+        "from_column": NONE if column is None else f"{column} ({found.part(column=column)})",
+        **{f"data_set_{l}": x for l, x in table[ALL_COLUMNS].iloc[:-1].items()},
+        **{f"column_{c}": x for c, x in table.loc[ALL].iloc[:-1].items()},
+    }
+
+
+NEARLY = (
+    "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
+    "unit of the variable and averaged over records; only the difference from the last column is "
+    "attributable to the release."
+)
+
+
+def closeness_tables(risk: GuessPosterior) -> dict[str, Table]:
+    """How close the intruder comes to each number."""
+    tables = {}
+    for place, (name, row) in enumerate(risk.closeness_summary().iterrows(), start=1):
+        n, own = len(risk.index), int(row["records"])
+        those = f"; distances: over the {own:,} who have one" if own < n else ""
+        sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
+        columns = {
+            c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
+        }
+        tables[f"closeness-{place}"] = measures(
+            pd.DataFrame(columns, index=list(CLOSENESS)),
+            CLOSENESS,
+            ("Value", "Error (2 s.e., at most)", "Without the release"),
+            title="How close the intruder comes to numbers" if place == 1 else "",
+            note=NEARLY if place == 1 else "",
+            caption=f"{name}: means over {n:,} records{those}.",
+        )
+    return tables

@@ -1,0 +1,221 @@
+"""How exposure, links, rows and the check of the assumed model read."""
+
+from typing import Any
+
+import numpy as np
+
+from bayes_risk._core.formats import begun, counted, number, percent
+from bayes_risk.data.base_result import Table, count, value
+from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
+from bayes_risk.evidence.mechanism_check import LEVEL, MechanismCheck
+from bayes_risk.release.correspondence import RowCorrespondence
+from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.links_result import Links
+
+from .faces import line, sentence, tables
+
+MOST_SAID = 10  # columns that have a sentence each
+
+
+@tables.register
+def _(exposure: Exposure) -> dict[str, Table]:
+    """What is counted, fewest and most over the files; and by file, column and record."""
+    judged = exposure.judged
+    names = [str(c) for c in exposure.by_column() if c not in judged]
+    left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
+    keys = f" Keys of uniques: {', '.join(map(str, exposure.keys))}." if exposure.keys else ""
+    shown = {name: begun(of.words) for name, of in EXPOSURE.items() if of.words}
+    for column in judged:
+        values = EXPOSURE_OF_VALUES.items()
+        shown |= {f"{n}[{column}]": begun(of.words.format(column)) for n, of in values}
+    table = Table(
+        note=(
+            "Counted in the files themselves, whatever the intruder knows or believes. Shares "
+            "are those of the file that shows most; the last column is what a fresh sample of "
+            f"the same population would show.{left if names else ''}"
+        ),
+        caption=f"{counted(exposure.m, 'file')}, {exposure.n:,} records.{keys}",
+        frame=exposure.summary(),
+        head="What is counted",
+        labels=shown,
+        columns=[
+            ("Fewest in a file", count("least")),
+            ("Most in a file", count("most")),
+            ("Of", count("of")),
+            ("Share", value("share", percent)),
+            ("Fresh sample", value("fresh", percent)),
+        ],
+    )
+    by = {"files": exposure.files, "columns": exposure.columns, "records": exposure.records}
+    return {"counted": table} | {name: Table(frame=frame) for name, frame in by.items()}
+
+
+@line.register
+def _(exposure: Exposure) -> str:
+    """Identical records, replicated uniques and unique values of the file that shows most."""
+    most = {name: f"{int(n):,}" for name, n in exposure.most().items() if n == n}
+    said = [
+        f"{most['identical_records']} identical records",
+        f"{most['replicated_uniques']} of {int(exposure.unique.sum()):,} uniques",
+    ]
+    if "genuine_unique_values" in most:
+        said.append(f"{most['genuine_unique_values']} unique values")
+    if exposure.same_as_original.any():
+        said.insert(0, "the original itself")
+    return f"The file{'s show at most' if exposure.m > 1 else ' shows'}: {', '.join(said)}"
+
+
+@sentence.register
+def _(exposure: Exposure) -> str:
+    """Say the counts in plain words."""
+    which = ", ".join(map(str, np.flatnonzero(exposure.same_as_original) + 1))
+    parts = []
+    if which:
+        name = "The file" if exposure.m == 1 else f"Release {which}"
+        parts.append(f"{name} is the original itself: every record is equal.")
+    found, of = _range(exposure.any_row), _range(exposure.n_released)
+    text = f"{found} of {of} records equal one of the original's in all columns (rows do not "
+    text += "correspond)"
+    if exposure.corresponds.all():
+        own = _range(exposure.identical.sum(axis=0))
+        text = f"{own} of {of} records equal the original's in all columns in the same row, "
+        text += f"{found} in some row"
+    kept = f"; {exposure.not_replaced:,} were released as they are" if exposure.not_replaced else ""
+    parts.append(
+        f"{'In each file ' if exposure.m > 1 else ''}{text} (a fresh sample would show "
+        f"{percent(1 - exposure.alone.mean())}){kept}."
+    )
+    judged = {name: t for name, t in exposure.by_column().items() if t["judged"].iloc[0]}
+    beyond = {n: (t["unique_share"] - t["expected_unique_share"]).max() for n, t in judged.items()}
+    most = sorted(judged, key=lambda name: -beyond[name])[:MOST_SAID]
+    for name in (name for name in judged if name in most):
+        table = judged[name]
+        fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
+        parts.append(
+            f"Of {_range(table['values'])} released values of {name} "
+            f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
+            f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
+        )
+    if len(judged) > len(most):
+        parts.append(
+            f"{len(judged) - len(most):,} further numbers, which show fewer such values beyond "
+            "a fresh sample, are in the table of columns."
+        )
+    if exposure.keys:
+        design = "" if exposure.keys_synthesized else "; none of these keys was synthesised"
+        parts.append(
+            f"Of {int(exposure.unique.sum()):,} records unique on {', '.join(exposure.keys)} "
+            f"{_range(exposure.replicated.sum(axis=0))} are replicated by a record that is unique "
+            f"in the file{design}."
+        )
+    if exposure.left_out:
+        parts.append(f"Not compared: {', '.join(map(str, exposure.left_out))}.")
+    for name, why in exposure.identifiers.items():
+        parts.append(f"{name or 'The column without a name'} is no amount: {why}.")
+    parts += [f"{begun(note)}." for note in exposure.notes]
+    return " ".join(parts)
+
+
+def _range(counts: Any) -> str:
+    """Counts of several files in words."""
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+@sentence.register
+def _(links: Links) -> str:
+    """What is beyond chance, in plain words."""
+    seen = [one for one in links.worst().values() if one.seen]
+    parts = [f"{begun(links.sentence_of(one))}." for one in seen]
+    if not seen and links.tests:
+        parts.append(f"None of {counted(len(links.tests), 'test')} sees a person beyond chance.")
+    if not links.tests:
+        parts.append("There are too few records or values to test.")
+    if alone := [f"{name} ({n:,})" for name, n in links.unchanged.items() if n]:
+        text = "Unchanged columns, with persons who are alone with their value"
+        parts.append(f"{text}: {', '.join(alone)}.")
+    if links.outside:
+        parts.append(f"Columns that the original does not have: {', '.join(links.outside)}.")
+    return " ".join(parts)
+
+
+@tables.register
+def _(links: Links) -> dict[str, Table]:
+    """The tests, one row a kind."""
+    table = Table(
+        caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. Of "
+        "each kind the test that sees most persons.",
+        note="Without a model. Equal or nearest pairs of two records are of both tables in at "
+        "most half of the cases by chance; of rows the number in a random order is given.",
+        frame=links.summary(),
+        head="Test",
+        labels=begun,
+        columns=[
+            ("Found", value("found", number)),
+            ("Of", count("of")),
+            ("By chance", value("by_chance", number)),
+            ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
+            ("Persons beyond chance", value("persons", number)),
+            ("At least", value("low", number)),
+        ],
+    )
+    return {"tests": table}
+
+
+@sentence.register
+def _(rows: RowCorrespondence) -> str:
+    """Say it in plain words."""
+    fewest = min(len(names) for names in rows.kept)
+    if not fewest and not rows.doubts():
+        return "Released rows are stated to be the original's records; no kept column shows it."
+    return " ".join(rows.doubts().values()) or (
+        f"Released rows are the original's {rows.n:,} records, as kept columns show, at least "
+        f"{fewest:,} in each."
+    )
+
+
+@sentence.register
+def _(check: MechanismCheck) -> str:
+    """What was found, in plain words."""
+    among = check.compared()
+    if not check.failed:
+        how = "The synthesis model is assumed, not verified"
+        if check.kept_models:
+            how = "The files are audited under the models that were kept of their synthesis"
+        return f"{how}: the check found nothing against it ({among})."
+    said = []
+    if check.impossible:
+        said.append(f"it cannot make values that they show ({check.cannot()})")
+    if check.p_value <= LEVEL:
+        said.append(f"they differ from files that it makes ({among}) in {check.differs()}")
+    return f"The synthesis model assumed did not make these files: {'; and '.join(said)}."
+
+
+@tables.register
+def _(check: MechanismCheck) -> dict[str, Table]:
+    """By column: p-value, the measure that differs most, values that the model cannot make."""
+    files = "1 released file" if check.m == 1 else f"{check.m} released files"
+    found = Table(
+        note=(
+            "p: how often files that the model made differ as much in any of "
+            f"{len(check.measures)} measures; below {LEVEL:g} the model is rejected. The check "
+            "can reject a model, never confirm it."
+        ),
+        caption=f"{files} among {check.n_simulated} simulated from the model.",
+        frame=check.table,
+        head="Column",
+        labels=lambda name: str(name or "All columns jointly"),
+        columns=[
+            ("p", value("p_value")),
+            ("Differs most in", lambda row: str(row["measure"])),
+            ("By standard deviations", value("difference", digits=1)),
+            ("Values it cannot make", count("impossible")),
+        ],
+    )
+    return {"columns": found}
+
+
+@line.register
+def _(check: MechanismCheck) -> str:
+    """Whether the model is rejected."""
+    return f"{'rejected' if check.failed else 'not rejected'} ({check.compared()})"
