@@ -6,6 +6,7 @@ of data as a path. ``[model]`` has the arguments of a declaration and of its fit
 entry-point group ``bayes_risk.models`` has a section.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from runpy import run_path
-from traceback import FrameSummary, extract_tb
+from traceback import extract_tb
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
@@ -285,7 +286,7 @@ def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[mo
         if not path.is_file():
             raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
         if path not in files:
-            with _told(path, where):
+            with _errors_in(path, where):
                 files[path] = run_path(str(path), run_name=f"_study_model_{path.stem}")
         if not callable(function := files[path].get(name)):
             raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
@@ -294,30 +295,43 @@ def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[mo
 
 
 def _called(function: Any, path: Path, where: str, table: Any) -> Any:
-    with _told(path, where, table):
+    with _errors_in(path, where, table):
         return function(table)
 
 
 @contextmanager
-def _told(path: Path, where: str, table: Any = None) -> Iterator[None]:
-    """Errors of a file by kind and line: their text may hold values of a table that is given."""
+def _errors_in(path: Path, where: str, table: Any = None) -> Iterator[None]:
+    """Name an error of a file by kind and line: its text may hold values of the data."""
     try:
         yield
     except Exception as error:
-        frames, said = extract_tb(error.__traceback__), type(error).__name__
-        lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+        kind, lines = type(error).__name__, _lines_of(error, path)
         if table is not None:
-            said += f"; it is given tables of any rows with the columns {list(table.columns)}"
-        elif isinstance(error, SyntaxError | ImportError | NameError) and _of(path, frames):
-            said += f": {error}"  # of code, not of what it was given
+            kind += f"; it is given tables of any rows with the columns {list(table.columns)}"
+        elif (name := getattr(error, "name", None)) in _words_of(path):
+            kind += f" of {name!r}"  # a word of the code, so no value of the data
         line = lines[-1] if lines else "?"
-        raise InputError(f"{where}: line {line} of {path.name!r} fails with {said}") from None
+        raise InputError(f"{where}: line {line} of {path.name!r} fails with {kind}") from None
 
 
-def _of(path: Path, frames: Sequence[FrameSummary]) -> bool:
-    """Whether an error is of a line of a file, or of one of Python's own imports below it."""
-    names = [f.filename for f in frames if not f.filename.startswith("<frozen")]
-    return not names or Path(names[-1]).absolute() == path.absolute() or names[-1] == "<string>"
+def _lines_of(error: Exception, path: Path) -> list[int | None]:
+    """Lines of a file that an error went through, or that cannot be compiled."""
+    frames = extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+    if not lines and isinstance(error, SyntaxError) and error.filename == str(path):
+        lines = [error.lineno]
+    return lines
+
+
+def _words_of(path: Path) -> set[str]:
+    """Names of variables and imported modules in a Python file."""
+    try:
+        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+    except (SyntaxError, ValueError):
+        return set()
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return names | {node.name for node in nodes if isinstance(node, ast.alias)}
 
 
 # --- ``[model]`` ----------------------------------------------------------------------------------
