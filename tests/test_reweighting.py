@@ -223,7 +223,7 @@ class NoWeights:
 BAD = {
     "forest": (
         {"model": br.models.Forest(order=["y"]), "fit": {}},
-        "Forest takes no record weights: .* give models.DPMPM, models.Regression, models.CART",
+        "Forest takes no record weights: .* give DPMPM, Regression, CART",
     ),
     "another": ({"model": NoWeights()}, "NoWeights takes no record weights; give a model whose"),
     "until": ({"until": 1.5}, "until=1.5 is no probability"),

@@ -381,12 +381,12 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
         (
             CART,
             {},
-            r"if its \d+ whole numbers are codes .* list these in .data. levels = {.pay. = \[1",
+            r"if its \d+ whole numbers are codes .* list these as its levels",
         ),
         (
             CART,
             {"attribute": {"guesses": {"job": {"percent": 10}, "pay": {"additive": 3}}}},
-            'column .job. is a category; give "levels"',
+            "column .job. is a category; give its levels",
         ),
         (PMM | {"order": ["pay", "job"]}, {}, "column .pay. is a number, and a number"),
     ],

@@ -495,7 +495,7 @@ BAD = {
     "none-made": (lambda df: {"synthesized": ["a"], "columns": ["b"]}, "none of the columns"),
     "declared": (
         lambda df: {"release": br.Release(datasets=[df], synthesized=["a"]), "synthesized": ["b"]},
-        "leave synthesized= out",
+        "leave synthesized out",
     ),
     "text": (
         lambda df: {"release": df.assign(c="many")},

@@ -307,8 +307,10 @@ def check_backend(backend: str | None) -> None:
     lacking = [name for name in NEEDED if find_spec(name) is None]
     if backend == "dask" and lacking:
         raise InputError(
-            f"backend='dask' needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or "
-            "choose backend='loky'"
+            "backend",
+            "dask",
+            f"needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or choose "
+            "backend='loky'",
         )
 
 

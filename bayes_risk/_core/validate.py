@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from .errors import InputError
+from .errors import Argument, InputError
 
 # The most that an argument of this name, and the key of a study file, may be: beyond it nothing
 # could be finished, or counted to tell how long it takes.
@@ -26,9 +26,9 @@ MOST: Mapping[str, int] = (
 WITHIN: Mapping[str, tuple[float, float]] = {"level_prior": (1e-9, 1e9)}
 
 
-def most_of(name: str) -> int | None:
-    """Return the bound of an argument, ``groups['age']`` that of ``groups``; None: it has none."""
-    return MOST.get(name.partition("[")[0])
+def most_of(name: Argument) -> int | None:
+    """Return the bound of an argument; None: it has none."""
+    return MOST.get(name if isinstance(name, str) else name[0])
 
 
 def is_number(value: Any) -> bool:
@@ -36,26 +36,26 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def at_least(name: str, value: Any, minimum: int) -> int:
+def at_least(name: Argument, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name}={value!r} is not a whole number; give an integer >= {minimum}")
+        raise InputError(name, value, f"is not a whole number; give an integer >= {minimum}")
     if int(value) < minimum:
-        raise InputError(f"{name}={value} is too small; give an integer >= {minimum}")
+        raise InputError(name, value, f"is too small; give an integer >= {minimum}")
     most = most_of(name)
     if most is not None and int(value) > most:
-        raise InputError(f"{name}={value} is too large; give an integer <= {most:,}")
+        raise InputError(name, value, f"is too large; give an integer <= {most:,}")
     return int(value)
 
 
-def number(name: str, value: Any, right: str = "a number") -> Any:
+def number(name: Argument, value: Any, right: str = "a number") -> Any:
     """Return `value` if it is a number, of any size."""
     if not is_number(value):
-        raise InputError(f"{name}={value!r} is not a number; give {right}")
+        raise InputError(name, value, f"is not a number; give {right}")
     return value
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: Argument, value: Any) -> float:
     """Return `value` as a finite float above zero."""
     number(name, value, "a positive number")
     try:
@@ -63,31 +63,31 @@ def positive(name: str, value: Any) -> float:
     except OverflowError:  # a whole number that no float holds
         found = float("inf")
     if not 0 < found < float("inf"):
-        raise InputError(f"{name}={value!r} must be positive and finite")
-    low, high = WITHIN.get(name, (0, float("inf")))
+        raise InputError(name, value, "must be positive and finite")
+    low, high = WITHIN.get(str(name), (0, float("inf")))
     if not low <= found <= high:
         size = "small" if found < low else "large"
-        raise InputError(f"{name}={value!r} is too {size}; give {low:g} to {high:g}")
+        raise InputError(name, value, f"is too {size}; give {low:g} to {high:g}")
     return found
 
 
-def positives(name: str, values: Any, example: Sequence[float]) -> tuple[float, ...]:
+def positives(name: Argument, values: Any, example: Sequence[float]) -> tuple[float, ...]:
     """Return as many finite floats above zero as the example has."""
     given = isinstance(values, Sequence) and not isinstance(values, str)
     if not given or len(values) != len(example):
-        raise InputError(f"{name}={values!r}; give {len(example)} positive numbers: {example}")
+        raise InputError(name, values, f"; give {len(example)} positive numbers: {example}")
     return tuple(positive(name, value) for value in values)
 
 
-def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+def one_of(name: Argument, value: Any, allowed: Collection[str]) -> str:
     """Return `value` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name}={value!r} is not known; give one of {sorted(allowed)}")
+        raise InputError(name, value, f"is not known; give one of {sorted(allowed)}")
     return value
 
 
 def known_columns(
-    name: str,
+    name: Argument,
     wanted: Iterable[Any],
     present: Sequence[Any],
     source: str = "the table",
@@ -96,17 +96,17 @@ def known_columns(
 ) -> list[str]:
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
-        raise InputError(f"{name}={wanted!r} is a single string; give a list of column names")
+        raise InputError(name, wanted, "is a single string; give a list of column names")
     columns, held = list(wanted), set(present)
     if len(columns) < least:
-        raise InputError(f"{name} is empty; name at least one column")
+        raise InputError(name, "is empty; name at least one column")
     for column in columns:
         if not isinstance(column, Hashable) or column not in held:
             raise InputError(
-                f"{name} names column {column!r}, which {source} does not have; it has "
-                f"{list(present)}"
+                name,
+                f"names column {column!r}, which {source} does not have; it has {list(present)}",
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:
-        raise InputError(f"{name} names {repeated} more than once; name each column once")
+        raise InputError(name, f"names {repeated} more than once; name each column once")
     return columns

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
-from .contract import Targets, without_weights
+from .contract import Targets, model_name, without_weights
 from .evidence import Evidence
 from .problem import AuditProblem
 from .runner import Budget, EvidenceRunner
@@ -115,24 +115,26 @@ def choose_method(
     problem: AuditProblem, asked: str | None, ways: Sequence[str] = USUAL
 ) -> EvidenceMethod:
     """The way to the evidence that was asked for, if it is offered; else the first of some."""
-    intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
+    intruder, can, name = problem.intruder, problem.capabilities, model_name(problem.fit)
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
         if can.weaker is None:
             raise InputError(
-                f"{knows} is not offered by {name}; it is by models.PoissonMixture; give "
+                f"{knows} is not offered by {name}; it is by PoissonMixture; give "
                 'knows_records="all-but-target"'
             )
         if asked is not None:
             raise InputError(
-                f"evidence={asked!r} is for an intruder who knows every other record; with {knows} "
-                "leave it out: the model computes it"
+                "evidence",
+                asked,
+                f"is for an intruder who knows every other record; with {knows} leave it out: the "
+                "model computes it",
             )
         if can.none_because:
             raise InputError(can.none_because)
         return METHODS["weaker"]
     if asked in RENAMED:
-        raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
+        raise InputError("evidence", asked, f"is now called {RENAMED[asked]!r}; give that")
     if intruder.knows_less and problem.fit.weights is not None:
         raise InputError(without_weights(intruder))
     if intruder.knows_less and can.partial is None and not can.none_because:
@@ -146,10 +148,10 @@ def choose_method(
     for way in wanted:
         if way in can.methods:
             return METHODS[way]
-    what = f"{name} offers"
-    if asked is not None:
-        what = f"evidence={asked!r} is not offered by {name}; it offers"
-    raise InputError(
-        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
+    offers = (
+        f"offers {sorted(can.methods) or 'no evidence'} for this release and intruder: ask for "
         "evidence that is there, give another intruder, or synthesise other columns"
     )
+    if asked is None:
+        raise InputError(f"{name} {offers}")
+    raise InputError("evidence", asked, f"is not offered by {name}; it {offers}")

@@ -19,7 +19,7 @@ from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Capabilities, Fit, Targets, check_kinds, drawn
+from .contract import Capabilities, Fit, Targets, check_kinds, drawn, model_name
 
 
 class Sample(NamedTuple):
@@ -73,7 +73,7 @@ class AuditProblem:
         capabilities = fit.capabilities(encoded, intruder)
         if not (encoded.corresponds or capabilities.any_rows or capabilities.none_because):
             capabilities = capabilities.refused(
-                f"the rows of the release are not the original's records, and {type(fit).__name__} "
+                f"the rows of the release are not the original's records, and {model_name(fit)} "
                 "has no evidence for that and this intruder; it is offered by mixtures "
                 "and Marginals, and by PyMCModel, Regression and CART for "
                 'knows_records="all-but-target"'
@@ -125,8 +125,9 @@ def rows_of(
             return replaced
         if intruder.largest is None:
             raise InputError(
-                f"knows_records={intruder.knows_records!r} asks about one record: give "
-                "targets=[label]"
+                "knows_records",
+                intruder.knows_records,
+                "asks about one record: give targets=[label]",
             )
         (name,) = guessed(release, intruder)
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
@@ -145,13 +146,16 @@ def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
     if largest is not None:
         if largest not in names:
             raise InputError(
-                f"largest={largest!r} is no column that the release has synthesised; give one of "
-                f"{names}"
+                "largest",
+                largest,
+                f"is no column that the release has synthesised; give one of {names}",
             )
         if largest not in numbers:
             raise InputError(
-                f"largest={largest!r} is a category and has no largest value; give one of "
-                f"{[c for c in names if c in numbers]}"
+                "largest",
+                largest,
+                "is a category and has no largest value; give one of "
+                f"{[c for c in names if c in numbers]}",
             )
         return [largest]
     return [c for c in names if c not in known]

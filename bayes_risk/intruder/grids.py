@@ -197,7 +197,7 @@ class Grid:
                 f"the values {listed!r} make no grid; give at least 2 different finite numbers"
             )
         if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
-            raise InputError(f"bounds={self.bounds!r}; give (low, high) with low < high")
+            raise InputError("bounds", self.bounds, "; give (low, high) with low < high")
 
     def points(self, y: Array, number: Number) -> tuple[Array, Ints]:
         """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,).
@@ -221,7 +221,7 @@ class Grid:
             raise InputError(
                 f"column {number.name!r}: the grid leaves one guess for {int((width == 0).sum())} "
                 "distinct targets (a percentage of 0, or too narrow for another whole number); "
-                "give Grid(additive=...) or bounds="
+                "give additive steps or bounds"
             )
         half = (self.n - 1) / 2.0
         steps = (np.arange(self.n) - half) / half  # shape (G,); exactly 0 in the middle of odd n
@@ -371,7 +371,7 @@ class JointGrid(Guesses):
             if is_number and not isinstance(grid, Grid):
                 raise no_grid(microdata, variable.name)
             if not is_number and not isinstance(grid, Levels):
-                raise InputError(f"column {variable.name!r} is a category; give Levels()")
+                raise InputError(f"column {variable.name!r} is a category; give its levels")
             chosen.append(grid)
         for name in self.grids:
             if name not in guessed:
@@ -440,7 +440,7 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     if isinstance(guesses, str):
         if one_of("guesses", guesses, (PREDICTIVE,)) and not numbers:
             raise InputError(
-                f'guesses="{PREDICTIVE}" is about numbers, and none is guessed; leave guesses out'
+                "guesses", PREDICTIVE, "is about numbers, and none is guessed; leave guesses out"
             )
         n = int(np.clip(JointGrid({}).budget ** (1 / len(numbers)), 3, 11))  # no search of many
         guesses = Grid(predictive=True, n=n)

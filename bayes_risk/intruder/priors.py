@@ -115,10 +115,10 @@ class Interval:
         if not float("-inf") < self.low < self.high < float("inf"):
             raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
         if positive("probability", self.probability) > 1:
-            raise InputError(f"probability={self.probability} is above 1; give a share, 0.9")
+            raise InputError("probability", self.probability, "is above 1; give a share, 0.9")
         one_of("spread", self.spread, ("uniform", "log-uniform"))
         if self.spread == "log-uniform" and self.low <= 0:
-            raise InputError(f"low={self.low} has no logarithm; give low > 0, or spread='uniform'")
+            raise InputError("low", self.low, "has no logarithm; give low > 0, or spread='uniform'")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

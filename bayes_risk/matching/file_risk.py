@@ -153,8 +153,9 @@ def identification_risk_of_files(
     batch = at_least("batch", batch, 1)
     if progress is not None and not callable(progress):
         raise InputError(
-            f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
-            "out"
+            "progress",
+            progress,
+            "is no function; give one of (stage, done, total), or leave it out",
         )
     tables = checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)

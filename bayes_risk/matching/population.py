@@ -324,7 +324,7 @@ class Population(Shown):
         keys = keys_of_table(df, keys, "the sample")
         require_columns(df, [weights], "the sample")
         if weights in keys:
-            raise InputError(f"weights={weights!r} is one of the keys; name another column")
+            raise InputError("weights", weights, "is one of the keys; name another column")
         weight = positive_numbers(df, weights, "the sample")
         words = f"survey weights of {len(df):,} records ({weights})"
         return cls._summed(df, keys, weight, "weights", words)
@@ -398,23 +398,28 @@ class Population(Shown):
         n = len(df)
         if (size is None) == (fraction is None):
             raise InputError(
-                f"size={size} and fraction={fraction}; give one of them: how many people the "
-                "population has, or which share of them was sampled"
+                "size",
+                size,
+                f"and fraction={fraction}; give one of them: how many people the population has, "
+                "or which share of them was sampled",
             )
         if size is not None and positive("size", size) < n:
             raise InputError(
-                f"size={size} is smaller than the sample of {n:,} records; give the number of "
-                "people in the population"
+                "size",
+                size,
+                f"is smaller than the sample of {n:,} records; give the number of people in the "
+                "population",
             )
         pi = n / float(size) if size is not None else positive("fraction", fraction)
         if pi > 1:
             raise InputError(
-                f"fraction={fraction} is above 1; give the sampling fraction, in (0, 1]"
+                "fraction", fraction, "is above 1; give the sampling fraction, in (0, 1]"
             )
         if isinstance(interactions, bool) or interactions not in (1, 2):
             raise InputError(
-                f"interactions={interactions!r} is not known; give 1 (main effects) or 2 (all "
-                "two-way interactions)"
+                "interactions",
+                interactions,
+                "is not known; give 1 (main effects) or 2 (all two-way interactions)",
             )
         rng, odds = np.random.default_rng(random_seed), (1 - pi) / pi
         if draws is None:

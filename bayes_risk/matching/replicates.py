@@ -180,7 +180,7 @@ def replicates(
         rng = np.random.default_rng(random_seed)
     except (TypeError, ValueError):
         raise InputError(
-            f"random_seed={random_seed!r} is no seed; give a whole number >= 0, a Generator or None"
+            "random_seed", random_seed, "is no seed; give a whole number >= 0, a Generator or None"
         ) from None
     tables: list[pd.DataFrame] = []
     if hasattr(model, "synthesize"):

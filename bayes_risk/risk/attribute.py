@@ -197,7 +197,7 @@ class AttributeEvidence(Shown):
                 "it anew for the first releases"
             )
         if not 1 <= m <= among:
-            raise InputError(f"m={m} is out of range; give 1 to {among} releases")
+            raise InputError("m", m, f"is out of range; give 1 to {among} releases")
         encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         return replace(
@@ -220,7 +220,7 @@ class AttributeEvidence(Shown):
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
                 f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
-                "evidence anew with search_prior=, or give JointGrid a larger budget"
+                "evidence anew with search_prior, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
@@ -505,7 +505,7 @@ def gathered(
     if before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
+            f"evidence {method.name!r} has none; leave before out"
         )
     # a prior that does not suit is refused here
     has_predictive = has_base or problem.capabilities.predicting is not None
@@ -514,8 +514,8 @@ def gathered(
     if not laid and (not has_predictive or method.name == "imputed"):
         raise InputError(
             'guesses of numbers at quantiles of what the model expects ("predictive", the default) '
-            f"are not offered with evidence {method.name!r}; a number needs a grid: "
-            f"{{{names[0]!r}: Grid(percent=10, n=11), ...}}"
+            f"are not offered with evidence {method.name!r}; give each number a grid, such as "
+            "percent=10, n=11"
         )
     base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, cases, encoded, base)

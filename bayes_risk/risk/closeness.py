@@ -265,7 +265,7 @@ class GuessPosterior(OfTargets):
             if positive(name, x)
         }
         if positive("mass", mass) > 1:
-            raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
+            raise InputError("mass", mass, "is above 1; give a share, 0.9 for 90 %")
         missing: Any = self.variables[j].missing
         found = by_record(self, [j], lambda m: _closeness(m, missing, intervals, mass))
         gone = np.asarray(self.guesses[:, :, j] == missing)  # shape (G, U)
@@ -288,7 +288,7 @@ class GuessPosterior(OfTargets):
         ``probability``, ``mcse_bound`` (upper bound of its standard error).
         """
         if not low <= high:
-            raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
+            raise InputError("low", low, f"and high={high!r} are in the wrong order")
         j = number_among(self, variable)
         m = _marginal(self, [j], self.case[[self.position(label)]])
         values = m.values[..., 0].astype(float)

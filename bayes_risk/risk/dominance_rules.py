@@ -75,7 +75,7 @@ def dominance(
     positive("p", p)
     at_least("n", n, 1)
     if positive("k", k) > 100:
-        raise InputError(f"k={k!r} is above 100; give a percentage, 85")
+        raise InputError("k", k, "is above 100; give a percentage, 85")
     checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
     known_columns("column and by", [column, *cells], list(df.columns))

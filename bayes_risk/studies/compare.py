@@ -193,7 +193,7 @@ class CandidateMeasures(NamedTuple):
     def check(self) -> None:
         """Every option has an argument, before anything is fitted."""
         if self.attribute is None and self.identification is None and self.utility is None:
-            raise InputError("nothing to measure; give attribute=, identification= or utility=")
+            raise InputError("nothing to measure; give attribute, identification or utility")
         for what, options, function in (
             ("attribute", self.attribute, attribute_risk),
             ("identification", self.identification, identification_risk),
@@ -202,7 +202,7 @@ class CandidateMeasures(NamedTuple):
             if isinstance(options, Mapping):
                 check_names(what, options, function)
             elif options is not None and not (what == "identification" and callable(options)):
-                raise InputError(f"{what}={options!r} is no dict of options; give one, or None")
+                raise InputError(what, options, "is no dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
             known_columns("identification", _keys(self.identification), list(self.original.columns))
 

@@ -90,7 +90,7 @@ class Varied(Result):
     def checked(self, measure: str) -> xr.Dataset:
         """The dataset, which has a measure."""
         if measure not in self.dataset:
-            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
+            raise InputError("measure", measure, f"; give one of {list(self.dataset)}")
         return self.dataset
 
     def _told(self) -> str:
@@ -163,12 +163,11 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Dimensions:
     pairs = _labelled(name, values)
     words = {"classes": ("new", "own"), "parameters": fit.parameters}
     for _, value in pairs:
-        if name == "m" and at_least("over: m", value, 1) > release.m:
-            raise InputError(
-                f"over: m={value}, and the release has {release.m} data sets; raise its m"
-            )
+        if name == "m" and at_least(("over", "m"), value, 1) > release.m:
+            text = f"is more than the {release.m} data sets of the release; raise its m"
+            raise InputError(("over", "m"), value, text)
         if name in words:
-            one_of(f"over: {name}", value, words[name])
+            one_of(("over", name), value, words[name])
     if name == "guesses":
         pairs = [(k, Neighbourhood(v) if isinstance(v, int) else v) for k, v in pairs]
     if name == "intruder" and not all(isinstance(v, Intruder) for _, v in pairs):

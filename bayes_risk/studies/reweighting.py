@@ -327,9 +327,10 @@ class LinearWeights:
         for name in ("c", "g", "floor"):
             checked_number(name, getattr(self, name))
         if not 0 < self.floor <= 1:
-            raise InputError(f"floor={self.floor!r} is outside (0, 1]; give 0.02, say")
+            raise InputError("floor", self.floor, "is outside (0, 1]; give 0.02, say")
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
-            raise InputError(f"c={self.c!r}, g={self.g!r}; give a finite slope >= 0 and shift")
+            name, value = ("g", self.g) if 0 <= self.c < np.inf else ("c", self.c)
+            raise InputError(name, value, "does not fit; give a finite slope c >= 0 and shift g")
         at_least("steps", self.steps, 1)
 
     def __call__(self, risk: AttributeRisk, weights: Array) -> Array:
@@ -453,14 +454,15 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
         )
     checked_table(df)
     if until is not None and not 0 < checked_number("until", until) < 1:
-        raise InputError(f"until={until!r} is no probability above 0 and below 1")
+        raise InputError("until", until, "is no probability above 0 and below 1")
     if not 0 <= checked_number("share", share) < 1:
-        raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
+        raise InputError("share", share, "is no share of records: give 0 or more, below 1")
     rule: Rule = LinearWeights() if weights_from == "linear" else weights_from
     if not callable(rule):
         raise InputError(
-            f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
-            "a function of (risk, weights)"
+            "weights_from",
+            weights_from,
+            'is no rule; give "linear", LinearWeights(...) or a function of (risk, weights)',
         )
     return rule
 

@@ -293,7 +293,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
         return column.codes[: tables.m + 1], column.size
     if not is_numeric(tables.frames[0][name].dtype):
         raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
-    at_least(f"groups[{name!r}]", groups, 2)
+    at_least(("groups", name), groups, 2)
     values = floats(tables, name)[: tables.m + 1]
     edges = group_edges(values[0], groups)
     return [group_of(v, edges) for v in values], len(edges) + 2

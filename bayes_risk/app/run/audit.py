@@ -5,11 +5,10 @@ table, all but for its draws, and the library's own checks are asked of it: synt
 audit, with the table itself in the place of the release.
 """
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
@@ -40,6 +39,7 @@ from bayes_risk.app.study.declare import (
     sweep_options,
     synthesis_options,
 )
+from bayes_risk.app.study.keys import placed
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in
 from bayes_risk.data.variables import are_whole
@@ -343,10 +343,11 @@ def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
         return {"": tried(study, df, what)}
     found: dict[str, Tried] = {}
     for name in study.compare.candidates:
+        one = candidate_study(study, name, df)
         try:
-            found[name] = tried(candidate_study(study, name, df), df)
+            found[name] = tried(one, df)
         except InputError as error:
-            raise InputError(f"[compare.{name}]: {error}") from None
+            raise placed(error, within=f"[compare.{name}]: ") from None
     if study.compare.bounds:
         made = [c for one in found.values() for c in one.study.synthesized_in(df)]
         with named(study, "bounds"):
@@ -432,7 +433,7 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
 
 def _check_taken(key: str, study: Study, fit: Fit) -> None:
     if key not in signature(fit.synthesize).parameters:
-        raise InputError(f'{key} means nothing to kind = "{study.model.kind}"; leave it out')
+        raise InputError(key, f'means nothing to kind = "{study.model.kind}"; leave it out')
 
 
 def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> list[Work]:
@@ -464,10 +465,18 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
 
 @contextmanager
 def named(study: Study, section: str) -> Iterator[None]:
-    """Name the section, and write arguments as keys."""
+    """Word errors of the library for the section that has the argument as a key."""
     try:
-        yield
+        with study.model.named() if section == "model" else nullcontext():
+            yield
     except InputError as error:
-        key = re.match(r"\w+", str(error))
-        own = section == "attribute" and key is not None and key[0] in INTRUDER.model_fields
-        raise InputError(study.model.said(error, f"[{section}{'.intruder' * own}]")) from None
+        raise placed(error, section_of(study, section, error)) from None
+
+
+def section_of(study: Study, section: str, error: InputError) -> str:
+    """The section that has an argument as its key: that which is tried, or one beside it."""
+    name = error.argument if isinstance(error.argument, str) else error.argument[0]
+    if section == "attribute" and name in INTRUDER.model_fields:
+        return "attribute.intruder"
+    others = type(study.model).model_fields.keys() - type(study.release).model_fields.keys()
+    return "model" if section == "release" and name in others else section

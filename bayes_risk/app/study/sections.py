@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 import bayes_risk as br
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import MOST
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 from bayes_risk.studies.comparison import RISKS, UTILITIES
@@ -67,7 +68,7 @@ class DistributionSection(DeclaredPart):
             return stats.lognorm(s=self.lognormal[1], scale=np.exp(self.lognormal[0]))
         low, high = self.uniform or (0.0, 0.0)
         if low >= high:
-            raise ValueError(f"uniform = [{low}, {high}] is not [low, high] with low < high")
+            raise InputError("uniform", [low, high], "is not [low, high] with low < high")
         return stats.uniform(loc=low, scale=high - low)
 
 
@@ -152,7 +153,7 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         alone = (*BY_MODEL, *(["targets"] if self.knows.largest is not None else []))
         for key in alone if self.knows.is_competitor else ():
             if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} says nothing to a business competitor; leave it out")
+                raise InputError(key, "says nothing to a business competitor; leave it out")
         return self
 
     @property
@@ -370,7 +371,7 @@ class CompareSection(Section):
         keys = cls.model_fields
         tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
         if len(tables) > MOST_VARIED:
-            raise ValueError(f"has {len(tables):,} candidates; give at most {MOST_VARIED:,}")
+            raise InputError(f"has {len(tables):,} candidates; give at most {MOST_VARIED:,}")
         return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
 
     @model_serializer(mode="wrap")

@@ -44,9 +44,10 @@ from .keys import (
     Float,
     FunctionName,
     Functions,
+    Keys,
     Section,
-    as_keys,
     misfit,
+    refused,
     whole,
 )
 
@@ -261,7 +262,7 @@ def made(
         try:
             return br.Impossible(value)
         except InputError as error:
-            raise InputError(f"{key}: {error}") from None
+            raise InputError(key, f": {error}") from None
     if isinstance(value, FunctionName):
         return made([value], **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
@@ -279,28 +280,28 @@ def made(
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
 
 
-def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[model]") -> list[Any]:
+def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "model") -> list[Any]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
-    where, files, found = f"{section} {key}", dict[Path, Any](), []
+    where, files, found = (section, key), dict[Path, Any](), []
     for path, name in (n.place for n in names):
         if not path.is_file():
-            raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
+            raise refused(*where, f": there is no file {str(path)!r}; check the path")
         if path not in files:
             with _errors_in(path, where):
                 files[path] = run_path(str(path), run_name=f"_study_model_{path.stem}")
         if not callable(function := files[path].get(name)):
-            raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
+            raise refused(*where, f": {str(path)!r} defines no function {name!r}")
         found.append(partial(_called, function, path, where))
     return found
 
 
-def _called(function: Any, path: Path, where: str, table: Any) -> Any:
+def _called(function: Any, path: Path, where: tuple[str, str], table: Any) -> Any:
     with _errors_in(path, where, table):
         return function(table)
 
 
 @contextmanager
-def _errors_in(path: Path, where: str, table: Any = None) -> Iterator[None]:
+def _errors_in(path: Path, where: tuple[str, str], table: Any = None) -> Iterator[None]:
     """Name an error of a file by kind and line: its text may hold values of the data."""
     try:
         yield
@@ -311,7 +312,7 @@ def _errors_in(path: Path, where: str, table: Any = None) -> Iterator[None]:
         elif (name := getattr(error, "name", None)) in _words_of(path):
             kind += f" of {name!r}"  # a word of the code, so no value of the data
         line = lines[-1] if lines else "?"
-        raise InputError(f"{where}: line {line} of {path.name!r} fails with {kind}") from None
+        raise refused(*where, f": line {line} of {path.name!r} fails with {kind}") from None
 
 
 def _lines_of(error: Exception, path: Path) -> list[int | None]:
@@ -356,10 +357,8 @@ class ModelSection(Section):
 
         Without the table, rules that are to be read as the data are left out.
         """
-        try:
+        with self.named():
             return type(self).declares(**self._made(self.own, df=df, run=run))
-        except InputError as error:
-            raise InputError(self.said(error)) from None
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
@@ -371,10 +370,16 @@ class ModelSection(Section):
             for key, one in arguments.items()
         }
 
-    def said(self, error: Exception, where: str = "[model]") -> str:
-        """What the library says of arguments, said of keys."""
-        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', as_keys(str(error)))
-        return words if words.startswith("[") else f"{where} {words}"
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Word errors of the library for the section."""
+        try:
+            yield
+        except InputError as error:
+            if not isinstance(error.surface, Keys):
+                known = {one.name: key for key, one in {**self.more, **self.own}.items()}
+                error.surface = Keys("model", known.get(str(error.argument), ""))
+            raise
 
 
 @cache
@@ -409,7 +414,7 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
         return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
-        raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
+        raise misfit("kind", kind, " or ".join(f'"{k}"' for k in kinds))
     section = section_of(kind)
     known = section.model_fields
     files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}

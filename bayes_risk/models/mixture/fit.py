@@ -200,13 +200,17 @@ class MixtureFit(Fitted):
     def _check_classes(self, classes: str) -> None:
         if classes == "own" and self.weights is not None:
             raise InputError(
-                'classes="own" is not offered for a fit with record weights: a record would leave '
-                'its trace in its own class, whatever its weight; use classes="new"'
+                "classes",
+                "own",
+                "is not offered for a fit with record weights: a record would leave its trace in "
+                'its own class, whatever its weight; use classes="new"',
             )
         if classes == "own" and self.prior.zeros is not None:
             raise InputError(
-                'classes="own" is not offered together with impossible=: what is possible would '
-                'have to be normalised in each class apart; use classes="new"'
+                "classes",
+                "own",
+                "is not offered together with impossible: what is possible would have to be "
+                'normalised in each class apart; use classes="new"',
             )
 
     def knowing(

@@ -55,8 +55,10 @@ def fitted(
     for name, given in other.items():
         if splits > 0 and given:
             raise InputError(
-                f"splits={splits} with {name}: classes are split and merged in blocked sweeps "
-                f"of tables without structural zeros; leave splits or {name} out"
+                "splits",
+                splits,
+                f"with {name}: classes are split and merged in blocked sweeps of tables without "
+                f"structural zeros; leave splits or {name} out",
             )
     prior, rng = replace(prior, splits=splits), np.random.default_rng(random_seed)
     units = columns.rows(data.codes, prior).units(power=alpha)

@@ -106,8 +106,10 @@ class PMMFit(Fitted):
         order = list(self.model.order)
         if columns is not None and set(known_columns("columns", columns, order)) != set(order):
             raise InputError(
-                f"columns={list(columns)} leaves out some of {order}, which are synthesised "
-                "together; declare a model with order= the columns wanted"
+                "columns",
+                list(columns),
+                f"leaves out some of {order}, which are synthesised together; declare a model "
+                "whose order is the columns wanted",
             )
         chosen = self.chosen.copy()
         how: Any = {"parameters": parameters, "random_seed": random_seed}
@@ -215,7 +217,7 @@ class PMMFit(Fitted):
         if len(found) > MAX_REFITS:
             raise InputError(
                 f"these targets and guesses need the models fitted to {len(found):,} sets of "
-                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
+                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets), or "
                 'assume selection="known"'
             )
         stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
@@ -347,10 +349,10 @@ class PMM(Declaration):
         known_columns("models", list(self.models), self.order)
         known_columns("cuts", list(self.cuts), self.identifying)
         for name, kind in self.models.items():
-            one_of(f"models[{name!r}]", kind, KINDS)
+            one_of(("models", name), kind, KINDS)
         for name, cuts in self.cuts.items():
             if not len(cuts) or (np.diff(np.asarray(cuts, dtype=float)) <= 0).any():
-                raise InputError(f"cuts[{name!r}]={list(cuts)} must be increasing numbers")
+                raise InputError(("cuts", name), list(cuts), "must be increasing numbers")
         if callable(self.constraints) or not all(map(callable, self.constraints)):
             raise InputError("constraints must be a list of functions of a DataFrame")
         object.__setattr__(self, "constraints", tuple(self.constraints))
@@ -441,7 +443,7 @@ class PMM(Declaration):
             if kind not in suits:
                 what = "number" if number else "category"
                 raise InputError(
-                    f"models[{name!r}]={kind!r} does not suit a {what}; give one of {suits}"
+                    ("models", name), kind, f"does not suit a {what}; give one of {suits}"
                 )
             out[j] = kind
         if len(data.columns) < 2:

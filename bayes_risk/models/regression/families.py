@@ -345,7 +345,7 @@ def family_of(given: Any) -> Family:
         )
     if not isinstance(given, str):
         raise InputError(
-            f"family={given!r} is not known; give one of {sorted(BY_NAME)} or Binomial(trials=...)"
+            "family", given, f"is not known; give one of {sorted(BY_NAME)} or Binomial(trials=...)"
         )
     named: Family = BY_NAME[one_of("family", given, list(BY_NAME))]()
     return named

@@ -168,8 +168,10 @@ def plot_priors(
     """
     if measure not in BESIDE or measure not in compared:
         raise InputError(
-            f"measure={measure!r} is not drawn from these columns; give one of {list(BESIDE)} and "
-            "the table of evidence.compare({...})"
+            "measure",
+            measure,
+            f"is not drawn from these columns; give one of {list(BESIDE)} and the table of "
+            "evidence.compare({...})",
         )
     axes, (error, baseline) = axes_of(ax), BESIDE[measure]
     spread = 2 * compared[error].fillna(0).to_numpy()

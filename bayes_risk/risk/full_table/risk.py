@@ -15,7 +15,7 @@ from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import OfTargets, Words
-from bayes_risk.evidence.contract import Fit, drawn_in_words
+from bayes_risk.evidence.contract import Fit, drawn_in_words, model_name
 from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -256,9 +256,11 @@ def full_table_risk(
     """
     if not (isinstance(prior, TruthFactor) or (isinstance(prior, str) and prior in PRIORS)):
         named = isinstance(prior, str) and prior in NAMED
-        other = f"prior={prior!r} is for listed guesses and" if named else "this prior is"
+        given = ("prior", prior) if named else ("prior",)
         raise InputError(
-            f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
+            *given,
+            f"is for listed guesses and not offered over a full table; give one of {list(PRIORS)} "
+            "or TruthFactor(f)",
         )
     at_least("keep", keep, 1)
     if draws is not None:
@@ -334,17 +336,18 @@ def problem_of(
     """The audit, and how its evidence is computed in words, if the model can tabulate it."""
     if intruder is not None and intruder.is_competitor:
         raise InputError(
-            f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
-            "use attribute_risk"
+            "knows_records",
+            intruder.knows_records,
+            "asks about numbers, which have no table; use attribute_risk",
         )
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), targets, choose=choose, knowing=knowing
     )
     if problem.capabilities.tabulated is None:
         raise InputError(
-            f"{type(fit).__name__} offers no full table: its predictives are no mixtures of "
+            f"{model_name(fit)} offers no full table: its predictives are no mixtures of "
             "products; list the values with guesses=Listed(table) in attribute_risk, or use "
-            "models.DPMPM"
+            "DPMPM"
         )
     method = choose_method(problem, None, WAYS)
     unchanged = int((~problem.release.replaced[problem.rows]).sum())

@@ -18,7 +18,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk._core.validate import number as number_of
 from bayes_risk.data.base_result import OfRecords, Words, draw
-from bayes_risk.evidence.contract import Fit, check_kinds, drawn_in_words
+from bayes_risk.evidence.contract import Fit, check_kinds, drawn_in_words, model_name
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet, Itself
@@ -174,7 +174,7 @@ class Membership(OfRecords):
         Jagielski, Ullman & Oprea (2020), NeurIPS 33, 22205-22216. No further draw is needed.
         """
         if not 0 < number_of("confidence", confidence, "a number between 0 and 1") < 1:
-            raise InputError(f"confidence={confidence!r} is no share; give one between 0 and 1")
+            raise InputError("confidence", confidence, "is no share; give one between 0 and 1")
         self._needs_others()
         rate, k = np.array(RATES), slice(1, 1 + len(RATES))  # after the area
         found, n = self.measures[k], np.full(len(rate), float(self.member.sum()))
@@ -253,7 +253,7 @@ class Membership(OfRecords):
     def _needs_others(self) -> None:
         if not self.has_others:
             raise InputError(
-                "nobody outside the data was asked about; give others=, held-out records of the "
+                "nobody outside the data was asked about; give others, held-out records of the "
                 "same population"
             )
 
@@ -358,8 +358,8 @@ def membership(
         )
     if "predictive" not in problem.capabilities.methods:
         raise InputError(
-            f"{type(fit).__name__} offers no predictives for this release and intruder; "
-            "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
+            f"{model_name(fit)} offers no predictives for this release and intruder; "
+            "membership needs them: use DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
         )
     # whole records are guessed, in the order of the table's columns
     whole, case = np.arange(len(fit.microdata.columns)), problem.case

@@ -18,12 +18,13 @@ def checked_quantile(kind: str, quantile: float) -> float:
     """A quantile strictly between 0 and 1, for TCMM alone."""
     if kind != "TCMM":
         raise InputError(
-            f"quantile={quantile!r} has no meaning for kind={kind!r}; leave it out, or declare "
-            'kind="TCMM"'
+            "quantile",
+            quantile,
+            f"has no meaning for {kind}; leave it out, or declare TCMM",
         )
     value = float(number("quantile", quantile, "one such as 0.9"))
     if not 0.0 < value < 1.0:
-        raise InputError(f"quantile={quantile!r} is outside (0, 1); give one such as 0.9")
+        raise InputError("quantile", quantile, "is outside (0, 1); give one such as 0.9")
     return value
 
 
