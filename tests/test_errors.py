@@ -69,11 +69,16 @@ def test_the_docstring_of_an_error_names_a_way_out(error, words):
 @pytest.mark.parametrize(
     ("check", "arguments", "given", "right"),
     [
-        (validate.at_least, ("m", 0, 1), "m=0", "integer >= 1"),
-        (validate.at_least, ("m", 2.5, 1), "m=2.5", "integer >= 1"),
-        (validate.at_least, ("m", True, 1), "m=True", "integer >= 1"),
-        (validate.at_least, ("m", 10**9, 1), "m=1000000000", "integer <= 1,000"),
-        (validate.at_least, (("groups", "age"), 2**63, 2), "']=9223372036854775808", "<= 10,000"),
+        (validate.whole_number, ("m", 0, 1), "m=0", "integer >= 1"),
+        (validate.whole_number, ("m", 2.5, 1), "m=2.5", "integer >= 1"),
+        (validate.whole_number, ("m", True, 1), "m=True", "integer >= 1"),
+        (validate.whole_number, ("m", 10**9, 1), "m=1000000000", "integer <= 1,000"),
+        (
+            validate.whole_number,
+            (("groups", "age"), 2**63, 2),
+            "']=9223372036854775808",
+            "<= 10,000",
+        ),
         (validate.positive, ("gamma", "x"), "gamma='x'", "positive number"),
         (validate.positive, ("gamma", "5"), "gamma='5'", "positive number"),
         (validate.positive, ("gamma", True), "gamma=True", "positive number"),
@@ -97,10 +102,10 @@ def test_messages_name_what_was_given_and_what_would_be_right(check, arguments, 
 
 
 def test_right_arguments_pass():
-    assert validate.at_least("m", 3, 1) == 3
+    assert validate.whole_number("m", 3, 1) == 3
     assert validate.positive("gamma", np.float32(0.5)) == 0.5
-    assert validate.at_least("m", validate.MOST["m"], 1) == validate.MOST["m"]
-    assert validate.at_least("k", 10**12, 1) == 10**12
+    assert validate.whole_number("m", validate.BOUNDS["m"][1]) == validate.BOUNDS["m"][1]
+    assert validate.whole_number("k", 10**12, 1) == 10**12
     assert validate.one_of("missing", "level", ("error", "level")) == "level"
     assert validate.known_columns("known", ("sex",), ["age", "sex"]) == ["sex"]
 

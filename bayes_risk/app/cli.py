@@ -28,7 +28,7 @@ from bayes_risk._core.surroundings import (
     passing_folder,
     read_nothing_here,
 )
-from bayes_risk._core.validate import MOST
+from bayes_risk._core.validate import BOUNDS
 
 INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
@@ -139,7 +139,8 @@ Words = list[str]
 Backend = Literal["threads", "loky", "dask"]
 Codes = Literal["error", "level", "blank"]
 Table = Literal["fair", "italy", "visits"]
-COUNT, FROM_0, SHARE = {"min": 1, "max": MOST["n_jobs"]}, {"min": 0}, {"min": 0.0, "max": 1.0}
+COUNT = dict(zip(("min", "max"), BOUNDS["n_jobs"], strict=True))
+FROM_0, SHARE = {"min": BOUNDS["random_seed"][0]}, {"min": 0.0, "max": 1.0}
 RESULTS: Options = {  # options: type, default, help, what else Typer is told
     "output": (Path | None, None, "Folder for the results; must not exist yet."),
     "overwrite": (bool, False, "Replace the folder of an earlier run."),

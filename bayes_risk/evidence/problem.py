@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.intruder.guesses import Guesses, possible
@@ -133,7 +133,7 @@ def rows_of(
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
         return np.array([np.argmax(values)])
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        wanted = at_least(asked, targets, 1)
+        wanted = whole_number(asked, targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
     return rows_named(targets, release.microdata.index, asked)
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk._core.validate import at_least, is_number, one_of, positive
+from bayes_risk._core.validate import is_number, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
@@ -182,8 +182,8 @@ class Grid:
                 f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
                 "exactly one: Grid(percent=10, n=11), or Grid(predictive=True) alone"
             )
-        at_least("n", self.n, 3 if self.predictive else 2)
-        one_of("truth", self.truth, ("error", "add", "nearest"))
+        whole_number("n", self.n, 3 if self.predictive else 2)
+        one_of("truth", self.truth)
         if self.predictive:
             return
         listed: Any = getattr(self, given[0])
@@ -354,7 +354,7 @@ class JointGrid(Guesses):
     budget: int = 20_000
 
     def __post_init__(self) -> None:
-        at_least("budget", self.budget, 16)
+        whole_number("budget", self.budget)
         over = dict.fromkeys(
             (c for c, g in self.grids.items() if isinstance(g, str) and g == PREDICTIVE), OVER
         )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.microdata import Codes, Microdata
 
 Ints = npt.NDArray[np.integer]
@@ -155,7 +155,7 @@ class Neighbourhood(Guesses):
     distance: int = 1
 
     def __post_init__(self) -> None:
-        at_least("distance", self.distance, 1)
+        whole_number("distance", self.distance)
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p); the truth is guess 0."""

@@ -104,7 +104,7 @@ class Intruder(Shown):
                 self.knows_columns,
                 "is a single string; give a list of column names",
             )
-        one_of("groups", self.groups, ("known", "inferred"))
+        one_of("groups", self.groups)
         _, needs, allows = _KINDS[self.kind]
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)

@@ -16,7 +16,7 @@ from bayes_risk._core.arrays import Array, Ints, scalar
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, positive
+from bayes_risk._core.validate import in_range, known_columns, positive, whole_number
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, is_numeric
@@ -410,11 +410,7 @@ class Population(Shown):
                 f"is smaller than the sample of {n:,} records; give the number of people in the "
                 "population",
             )
-        pi = n / float(size) if size is not None else positive("fraction", fraction)
-        if pi > 1:
-            raise InputError(
-                "fraction", fraction, "is above 1; give the sampling fraction, in (0, 1]"
-            )
+        pi = n / float(size) if size is not None else in_range("fraction", fraction)
         if isinstance(interactions, bool) or interactions not in (1, 2):
             raise InputError(
                 "interactions",
@@ -425,7 +421,7 @@ class Population(Shown):
         if draws is None:
             counts, diagnostics = fitted(df, keys, interactions, odds)
         else:
-            draws = at_least("draws", draws, 4)
+            draws = whole_number("draws", draws, 4)
             counts, diagnostics = drawn(df, keys, interactions, pi, draws, rng)
         entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
         return cls(

@@ -224,7 +224,7 @@ def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Ch
     """Each by itself; a number: the largest Pr(J = n + 1) at which he still claims."""
     checked_flag("fallback", fallback)
     checked_flag("closed", closed)
-    shape = one_of("shape", shape, ("box", "ellipse"))
+    shape = one_of("shape", shape)
     if is_number(strategy) and 0 < strategy <= 1:
         strategy = float(strategy)
     elif not isinstance(strategy, str) or strategy not in ("always", "likeliest"):

@@ -17,7 +17,7 @@ from bayes_risk._core.checkpoint import begin_work, stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, positive
+from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
@@ -475,8 +475,8 @@ def gathered(
     progress: Progress | None = None,
 ) -> AttributeEvidence:
     """`attribute_evidence`; of a sweep, by what its audits share, and draws to re-weight."""
-    at_least("refit_budget", refit_budget, 0)
-    at_least("max_doublings", max_doublings, 0)
+    whole_number("refit_budget", refit_budget)
+    whole_number("max_doublings", max_doublings)
     if target_mcse is not None:
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)

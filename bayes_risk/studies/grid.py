@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.contract import Under, drawn
@@ -163,7 +163,7 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Dimensions:
     pairs = _labelled(name, values)
     words = {"classes": ("new", "own"), "parameters": fit.parameters}
     for _, value in pairs:
-        if name == "m" and at_least(("over", "m"), value, 1) > release.m:
+        if name == "m" and whole_number(("over", "m"), value, 1) > release.m:
             text = f"is more than the {release.m} data sets of the release; raise its m"
             raise InputError(("over", "m"), value, text)
         if name in words:

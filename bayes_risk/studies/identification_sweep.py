@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import begun, in_brackets, number, percent, plain
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import Table, draw, spread, value
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
@@ -118,7 +118,7 @@ def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
 def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     """All sets of 1 to k columns, or those listed."""
     if isinstance(values, int):
-        k = min(at_least("over['known']", values, 1), len(keys))
+        k = min(whole_number("over['known']", values, 1), len(keys))
         return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
     subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
     for column in (c for subset in subsets for c in subset):
@@ -132,7 +132,7 @@ def _first_releases(releases: Any, m: Any) -> Any:
     most = releases.n_releases if drawn else len(tables)
     if not most:
         raise InputError("over: 'm', and the tables were drawn given no release; leave 'm' out")
-    if at_least("over: m", m, 1) > most:
+    if whole_number("over: m", m, 1) > most:
         raise InputError(f"over: m={m!r}, and there are {most} releases; give at most so many")
     if drawn:
         return releases.of_first(int(m))

@@ -20,7 +20,7 @@ from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import in_range, whole_number
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value, with_error
 from bayes_risk.data.microdata import Microdata, checked_table
@@ -331,7 +331,7 @@ class LinearWeights:
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
             name, value = ("g", self.g) if 0 <= self.c < np.inf else ("c", self.c)
             raise InputError(name, value, "does not fit; give a finite slope c >= 0 and shift g")
-        at_least("steps", self.steps, 1)
+        whole_number("steps", self.steps)
 
     def __call__(self, risk: AttributeRisk, weights: Array) -> Array:
         """New weights of the targets of an audit, shape (n,), from those they had."""
@@ -402,7 +402,7 @@ def reweight(
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
     rule = _checked_rule(model, df, until, share, weights_from)
-    n_rounds = at_least("rounds", rounds, 1)
+    n_rounds = whole_number("rounds", rounds)
     for name, options in {"fit": fit, "synthesis": synthesis, "audit": audit}.items():
         if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
@@ -453,10 +453,9 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
             f"{TAKE_THEM}"
         )
     checked_table(df)
-    if until is not None and not 0 < checked_number("until", until) < 1:
-        raise InputError("until", until, "is no probability above 0 and below 1")
-    if not 0 <= checked_number("share", share) < 1:
-        raise InputError("share", share, "is no share of records: give 0 or more, below 1")
+    if until is not None:
+        in_range("until", until)
+    in_range("share", share)
     rule: Rule = LinearWeights() if weights_from == "linear" else weights_from
     if not callable(rule):
         raise InputError(

@@ -16,7 +16,7 @@ from scipy import stats
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns, number
+from bayes_risk._core.validate import in_range, known_columns
 
 Brought = tuple[Array, Array, list[Any]]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
@@ -296,7 +296,7 @@ def combine(
           estimate  std_error     df   low   high    b    u
     mean      11.0       2.08  338.0  6.91  15.09  1.0  4.0
     """
-    level = checked_confidence(confidence)
+    level = in_range("confidence", confidence)
     q, u, brought = read_estimates(estimates, variances)
     labels = [names] if isinstance(names, str) else list(brought if names is None else names)
     if len(labels) != q.shape[1] or len(set(labels)) != len(labels):
@@ -318,13 +318,6 @@ def combine(
         m=m,
         confidence=level,
     )
-
-
-def checked_confidence(confidence: Any) -> float:
-    """Of intervals, between 0 and 1."""
-    if not 0 < number("confidence", confidence, "0.95") < 1:
-        raise InputError("confidence", confidence, "must lie between 0 and 1, say 0.95")
-    return float(confidence)
 
 
 Analysis = Callable[[pd.DataFrame], Any]

@@ -24,7 +24,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, Overall, Progress, in_part, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.app.output import (
     SHOWN,
     Workplace,
@@ -131,7 +131,7 @@ def run(
         More was taken than ``max_memory``; workers died again and again. Finished steps are kept:
         the same with more memory, or fewer workers, goes on.
     """
-    at_least("n_jobs", n_jobs, 1)
+    whole_number("n_jobs", n_jobs)
     check_backend(backend)
     study.check_says(what)
     if max_memory is not None:
@@ -227,7 +227,7 @@ def estimate(
     ``time`` runs the study three times on some of its records, and extends this in a straight line
     in records, with targets in proportion, times draws.
     """
-    at_least("n_jobs", n_jobs, 1)
+    whole_number("n_jobs", n_jobs)
     study.check_says(kind)
     df, _ = read_data(study.data)
     costs: list[tuple[int, int]] = []

@@ -26,12 +26,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from bayes_risk._core.errors import Argument, InputError, Surface
 from bayes_risk._core.formats import toml_value
-from bayes_risk._core.validate import most_of
+from bayes_risk._core.validate import BOUNDS, RANGES
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.reporting.verdicts.reason import FORMER
 
 COLUMNS = "a list of column names"
-Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
 Float = Annotated[
     float,
@@ -48,12 +47,31 @@ def worded(words: str, default: Any = None, **how: Any) -> Any:
     return Field(default, description=words, **how)
 
 
-def whole(least: int, default: Any = None) -> Any:
-    """A whole number that may be left out."""
-    return worded(f"a whole number >= {least}", default, ge=least, strict=True)
+def bounds_of(name: str, least: int | None = None) -> tuple[dict[str, Any], str]:
+    """What a number of a name may be, for pydantic and in words."""
+    if name in RANGES:
+        low, high, above, below = RANGES[name]
+        how = {"gt" if above else "ge": low, "lt" if below else "le": high}
+        return how, RANGES[name].in_words()
+    low, most = BOUNDS[name]
+    low = low if least is None else least
+    right = f"{low} to {most:,}" if most < RANDOM_SEEDS else f"{low}, below 2^128"
+    return {"ge": low, "le": most, "strict": True}, f"a whole number from {right}"
+
+
+def whole(name: str, default: Any = None, least: int | None = None) -> Any:
+    """A whole number that may be left out, within the bounds of its name."""
+    how, words = bounds_of(name, least)
+    return worded(words, default, **how)
+
+
+def count_of(name: str) -> Any:
+    """The type of a whole number within the bounds of its name."""
+    return Annotated[int, Field(**bounds_of(name)[0])]
 
 
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message names; characters of a value
+RANDOM_SEEDS = 10**30  # bounds above it are powers in words
 WORDED = "worded"  # the kind of pydantic's errors that hold an error of ours
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
@@ -113,12 +131,9 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
-        most, listed = most_of(str(info.field_name)), isinstance(value, list)
-        for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
-            # lists are of labels and levels, which may be any number
-            if most is not None and not listed and type(part) is int and part > most:
-                raise unfit(f"a whole number of at most {most:,}")
+    def _without_nul(cls, value: Any) -> Any:
+        parts = value.values() if isinstance(value, Mapping) else value
+        for part in parts if isinstance(value, Mapping | list) else [value]:
             if isinstance(part, str) and "\0" in part:
                 raise unfit("a text without the character NUL")
         return value

@@ -33,6 +33,7 @@ from pydantic import (
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import BOUNDS, RANGES, WORDS
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
@@ -46,6 +47,7 @@ from .keys import (
     Functions,
     Keys,
     Section,
+    bounds_of,
     misfit,
     refused,
     whole,
@@ -97,11 +99,14 @@ def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def in_files(hint: Any) -> tuple[Any, str]:
-    """A type as pydantic checks what stands in a file, and what a value may be, in words."""
+def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
+    """A type as pydantic checks what stands in a file, and what a value may be, in words.
+
+    Numbers are within the bounds of the argument's name, but for those in lists.
+    """
     if len(members(hint)) > 1:
         ones = sorted(members(hint), key=lambda one: one is NoneType)  # said last
-        found = {one: in_files(one) for one in ones if one is not Any and writable(one)}
+        found = {one: in_files(one, name) for one in ones if one is not Any and writable(one)}
         if not found:
             raise TypeError(hint)
         types, words = zip(*found.values(), strict=True)
@@ -109,6 +114,11 @@ def in_files(hint: Any) -> tuple[Any, str]:
         return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
+    if (origin, name in BOUNDS, name in RANGES) in ((int, True, False), (float, False, True)):
+        bounds, right = bounds_of(name)
+        return Annotated[SIMPLE[origin][0], Field(**bounds)], right
+    if origin is str and name in WORDS:
+        origin, hint, inner = Literal, Literal[WORDS[name]], WORDS[name]
     if origin in SIMPLE:
         return SIMPLE[origin]
     if origin is Literal:
@@ -124,7 +134,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
             return Functions, f"a list: [{kind[1]}, ...]"
         return list[kind[0]], LISTS.get(inner[0], f"a list: [{kind[1]}, ...]")
     if origin in (dict, Mapping):
-        kind = in_files(inner[1])
+        kind = in_files(inner[1], name)
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
     if parts := parts_of(origin):
         said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
@@ -172,7 +182,7 @@ def arguments_of(call: Any) -> Arguments:
 
 def field_of(argument: inspect.Parameter) -> tuple[Any, Any]:
     """Type and field of a key."""
-    (typed, words), default = in_files(argument.annotation), _default(argument)
+    (typed, words), default = in_files(argument.annotation, argument.name), _default(argument)
     return typed | None if default is None else typed, Field(default, description=words)
 
 
@@ -238,7 +248,8 @@ def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) ->
         name = under or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         keys[name] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
-    made = create_model(f"{cls.__name__}Section", __base__=DeclaredPart, **{**own, **keys, **own})
+    first = {k: own[k] for k in own if k not in keys}
+    made = create_model(f"{cls.__name__}Section", __base__=DeclaredPart, **first | keys | own)
     made.declares, made.required = cls, required
     return made
 
@@ -391,8 +402,9 @@ def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
         own = {k: one for k, one in own.items() if one.default is one.empty}
     keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
     keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
-    if "chains" in keys:  # errors are taken between them
-        keys["chains"] = (int, whole(2, more["chains"].default))
+    for key, least in (("chains", 2), ("draws", 4)):  # errors are taken between chains
+        if key in more and int in members(more[key].annotation):
+            keys[key] = (int, whole(key, more[key].default, least=least))
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
     return section

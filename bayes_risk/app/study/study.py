@@ -40,7 +40,7 @@ SETTINGS: Any = section(
     "Settings",
     keys=(),
     title=(str, worded("one line of text", "Disclosure risk of a synthetic file")),
-    random_seed=(int | None, whole(0)),
+    random_seed=(int | None, whole("random_seed")),
     data=(sections.DataSection, ...),
     model=MODEL,
     release=(sections.ReleaseSection, sections.ReleaseSection()),

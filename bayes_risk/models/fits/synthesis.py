@@ -15,7 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence import contract
 from bayes_risk.evidence.contract import Fit, Progress, Targets, model_name
@@ -122,7 +122,7 @@ class Request:
         random_seed: int | np.random.Generator | None,
     ) -> "Request":
         """Check all that was asked; take a draw of Theta for each table, or one for all."""
-        m = at_least("m", m, 1)
+        m = whole_number("m", m)
         way = _way(fit, parameters)
         names = known_columns("columns", modelled if columns is None else columns, modelled)
         if not names:
@@ -148,7 +148,7 @@ class Request:
         """The same with another number of rows; an InputError where something of records stays."""
         if n is None:
             return self
-        n = at_least("n", n, 1)
+        n = whole_number("n", n)
         stays = [f"column {c!r} stays" for c in self.microdata.columns if c not in self.columns]
         stays += ["some records stay"] * (not self.mask.all())
         stays += ["classes are the records' own"] * (classes == "own")

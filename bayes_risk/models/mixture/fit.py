@@ -290,7 +290,7 @@ class MixtureFit(Fitted):
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        one_of("classes", classes, ("new", "own"))
+        one_of("classes", classes)
         self._check_classes(classes)
         request = self._request(m, columns, records, parameters, random_seed).of_rows(n, classes)
         h, rng = next(iter(request.draws()))

@@ -23,7 +23,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
+from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.models.fits.sampling import Length
@@ -54,7 +54,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
 
     def __post_init__(self) -> None:
         of: Any = self
-        at_least("n_classes", of.n_classes, 1)
+        whole_number("n_classes", of.n_classes)
         positive("level_prior", of.level_prior)
         positives("concentration_prior", of.concentration_prior, (0.25, 0.25))
         if getattr(of, "zeros", None) is not None:

@@ -89,7 +89,7 @@ class PoissonMixtureFit(MixtureFit):
         if quantile is not None:
             quantile = checked_quantile(kind, quantile)
         if kind == "MP":
-            classes = one_of("classes", classes or "new", ("new", "own"))
+            classes = one_of("classes", classes or "new")
             how: Any = {"n": n, "parameters": parameters, "random_seed": random_seed}
             return MixtureFit.synthesize(self, m, columns, records, classes=classes, **how)
         if classes not in (None, "own"):

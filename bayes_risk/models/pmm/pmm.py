@@ -20,7 +20,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
@@ -342,10 +342,10 @@ class PMM(Declaration):
     def __post_init__(self) -> None:
         for name in ("order", "identifying"):
             object.__setattr__(self, name, column_order(name, getattr(self, name)))
-        at_least("threshold", self.threshold, 1)
-        at_least("donors", self.donors, 1)
-        one_of("later", self.later, ("genuine", "filled"))
-        one_of("selection", self.selection, ("known", "hidden"))
+        whole_number("threshold", self.threshold)
+        whole_number("donors", self.donors)
+        one_of("later", self.later)
+        one_of("selection", self.selection)
         known_columns("models", list(self.models), self.order)
         known_columns("cuts", list(self.cuts), self.identifying)
         for name, kind in self.models.items():

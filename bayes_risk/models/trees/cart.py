@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, in_words
 from bayes_risk.data.rpart_file import SynthpopModels
@@ -389,10 +389,10 @@ class CART(Declaration):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", column_order("order", self.order))
-        at_least("min_leaf", self.min_leaf, 1)
-        one_of("bootstrap", self.bootstrap, ("bayesian", "none"))
+        whole_number("min_leaf", self.min_leaf)
+        one_of("bootstrap", self.bootstrap)
         if self.smoothing is not None:
-            one_of("smoothing", self.smoothing, ("kde",))
+            one_of("smoothing", self.smoothing)
         if self.floor is not None:
             if positive("floor", self.floor) >= 1:
                 raise InputError("floor", self.floor, "is a probability; give less than 1")

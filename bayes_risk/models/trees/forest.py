@@ -20,7 +20,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
+from bayes_risk._core.validate import is_number, known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
@@ -331,10 +331,10 @@ chain='all-others')
         if self.order != "amount":
             order = column_order("order", self.order, ', or order="amount"')
             object.__setattr__(self, "order", order)
-        at_least("n_trees", self.n_trees, 1)
-        at_least("min_leaf", self.min_leaf, 1)
-        one_of("votes", self.votes, ("all", "out-of-bag"))
-        one_of("chain", self.chain, ("all-others", "earlier-only"))
+        whole_number("n_trees", self.n_trees)
+        whole_number("min_leaf", self.min_leaf)
+        one_of("votes", self.votes)
+        one_of("chain", self.chain)
         a = self.dirichlet
         if not is_number(a) or not (isfinite(a) and a >= 0):
             raise InputError(
@@ -386,7 +386,7 @@ chain='all-others')
             fewer than two records; a record that no tree may vote for; weights.
         """
         no_weights(weights, "Forest", "votes of trees are no likelihood to raise to a power")
-        at_least("n_jobs", n_jobs, 1)
+        whole_number("n_jobs", n_jobs)
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         masks = self._masks(data, records)  # in the order of synthesis
         rng = np.random.default_rng(random_seed)

@@ -13,7 +13,7 @@ from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted, in_brackets, number
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import OfTargets, Words
 from bayes_risk.evidence.contract import Fit, drawn_in_words, model_name
 from bayes_risk.evidence.methods import choose_method
@@ -262,9 +262,9 @@ def full_table_risk(
             f"is for listed guesses and not offered over a full table; give one of {list(PRIORS)} "
             "or TruthFactor(f)",
         )
-    at_least("keep", keep, 1)
+    whole_number("keep", keep)
     if draws is not None:
-        at_least("draws", draws, 1)
+        whole_number("draws", draws)
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing = rng.spawn(4)
     problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
