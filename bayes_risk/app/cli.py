@@ -450,12 +450,15 @@ def _run(
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
+        from .run import identify as matched
         from .run.runner import estimate, run
 
         shared: Any = {"progress": progress, "n_jobs": jobs}
         how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
         try:
-            if dry_run:
+            if what == "identify":
+                result: Any = matched(study, progress=progress, **how)
+            elif dry_run:
                 result = estimate(study, kind=what, backend=how["backend"], **shared)
             else:
                 result = run(study, what, **shared, **how)

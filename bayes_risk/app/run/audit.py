@@ -31,8 +31,6 @@ from bayes_risk.app.study.declare import (
     bounds_of,
     compare_options,
     fit_model,
-    identified_rows,
-    matching_options,
     provenance_of,
     read_data,
     read_release,
@@ -42,13 +40,11 @@ from bayes_risk.app.study.declare import (
 from bayes_risk.app.study.keys import placed
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in
-from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.provenance import Provenance, data_hash
-from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.grid import audit_of, no_progress, swept, taken
@@ -134,7 +130,7 @@ class Clock:
 def stages_of(study: Study, what: str) -> dict[str, int]:
     """The stages of a run in their order, and what each takes beside the others, roughly."""
     fitted, weighed = what != "compare", study.reweight is not None
-    asked = AUDITS if what in ("audit", "identify") else {}
+    asked = AUDITS if what == "audit" else {}
     stages = [
         ("data", 2, True),
         ("reweighting", 200, fitted and weighed),
@@ -166,25 +162,19 @@ def result_of(
 ) -> RunResult:
     """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
 
-    Or every replicate of the candidates of ``[compare]``; or matching of files, of which nothing is
-    known but their keys (``"identify"``). ``read`` is called when all files are read. ``how``:
-    n_jobs, progress.
+    Or every replicate of the candidates of ``[compare]``. ``read`` is called when all files are
+    read. ``how``: n_jobs, progress.
     """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
     with clock("data"):
         df, sha256 = read_data(study.data)
-        if what == "identify":
-            files: Any = {"": read_releases(study.release.files or [], df, **study.data.reading)}
-        else:
-            runs = tried_of(study, what, df)
-            files = {name: one.release for name, one in runs.items()}
+        runs = tried_of(study, what, df)
+        files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
         of_model = {path.name: data_hash(path) for path in files_in(study.model)}
         read()
     own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
     own |= {"data_sha256": sha256, "model_sha256": of_model, "provenance": provenance}
-    if what == "identify":
-        return StudyResult(**own | matched(study, df, files[""], clock))
     if what == "compare":
         candidates = {name: _candidate(one) for name, one in runs.items()}
         options = compare_options(study, df) | how
@@ -211,34 +201,6 @@ def result_of(
             ready.fit, ready.release, refit=refit, random_seed=seeds[2], **options
         )
     return SweepResult(sensitivity=sensitivity, **own)
-
-
-def matched(
-    study: Study, df: pd.DataFrame, tables: list[pd.DataFrame], clock: Clock
-) -> dict[str, Any]:
-    """Matching of files made elsewhere, of which nothing is known but their keys."""
-    synthesized = study.identification.synthesized
-    with clock("identification risk"):
-        options = matching_options(study, df, tables)
-        found = identified_rows(df, tables, options)
-    for name, rule in (options["radius"] or {}).items():
-        units = getattr(rule, "units", 0)
-        if 0 < units < 1 and are_whole(df[name]):  # a share was meant, perhaps
-            warnings.warn(
-                f"--radius {name}={units:g} reaches {units:g} units to either side, and {name} "
-                f"holds whole numbers, so that it must be equal; for {100 * units:g} % write "
-                f"{name}={100 * units:g}%",
-                stacklevel=1,
-            )
-    return {
-        "study": with_keys(study, release={"columns": synthesized or None}),
-        "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
-        **found,
-        "alone": True,
-        "verdict": judge(
-            None, found["identification"], study.thresholds.made(), rows=found["correspondence"]
-        ),
-    }
 
 
 def audits(

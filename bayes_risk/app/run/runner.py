@@ -74,6 +74,13 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
     }
 
 
+def unchanged(begun: Mapping[str, Any], study: Study, kind: str) -> None:
+    """Refuse files that are not those of the beginning, if its `identity` is known."""
+    if begun and (found := differences(begun, identity(study, kind))):
+        changed = "; ".join(found[:SHOWN])
+        raise InputError(f"{changed} while it was read; run again when it is whole")
+
+
 @shows_progress
 def run(
     study: Study,
@@ -147,16 +154,12 @@ def run(
         check_target(output, overwrite=overwrite)
         place = workplace(output, begun, seed, restart=restart)
 
-    def as_begun() -> None:
-        if begun and (found := differences(begun, identity(study, what))):
-            changed = "; ".join(found[:SHOWN])
-            raise InputError(f"{changed} while it was read; run again when it is whole")
-
     with guarded(None if max_memory is None else bytes_of(max_memory)), place as work:
         if work.store is not None and work.store.found:
             tell("steps found", work.store.found, work.store.found)
         with working(backend, n_jobs, work.folder), keeping(work.store):
-            how: dict[str, Any] = {"read": as_begun, "n_jobs": n_jobs, "progress": tell}
+            read = partial(unchanged, begun, study, what)
+            how: dict[str, Any] = {"read": read, "n_jobs": n_jobs, "progress": tell}
             result = result_of(study, what, work.random_seed, **how)
             _check_read_late(study, begun)
         if output is not None:
