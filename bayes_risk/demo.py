@@ -125,7 +125,7 @@ def demo_data(name: str) -> pd.DataFrame:
     """Return a demo table by its name, ``"fair"``, ``"italy"`` or ``"visits"``."""
     tables = {"fair": fair, "italy": italy, "visits": visits}
     if name not in tables:
-        raise InputError(f"demo={name!r} is not known; give one of {sorted(tables)}")
+        raise InputError("demo", name, f"is not known; give one of {sorted(tables)}")
     return tables[name]()
 
 

@@ -15,6 +15,10 @@ from bayes_risk.intruder.priors import Interval
 
 PAGE = Path(__file__).with_name("study-file.md")
 TABLE = re.compile(r"(?<=^<!--keys:)(\S+)(-->\n)((?:\|.*\n)*)", re.MULTILINE)
+BOUNDS = re.compile(r"a whole number from (\S+) to (\S+)")
+SHOWN_BOUNDS = re.compile(r"\d[\d,]*–\d[\d,]*|a whole number from \S+ to \S+")
+WORDS = re.compile(r'("[^"]*"( or |, )?)+')
+MOST_WORDS = 45  # of a cell without words of its own
 CELL = re.compile(r"(?<!\\)\|")
 SECTIONS: dict[str, Any] = {
     name: members(field.annotation)[0]
@@ -68,7 +72,14 @@ def table(section: type[Section], rows: str) -> str:
     said, found = words(rows), ["|key|value|default|meaning|", "|---|---|---|---|"]
     for key in keys(section):
         field = fields(section)[key]
-        value, meaning = said.get(key, (field.description or "", ""))
+        value, meaning = said.get(key, ("", ""))
+        right = (field.description or "").removesuffix(" or leave it out")
+        if re.match("a number (above|from) ", right) or not value and len(right) < MOST_WORDS:
+            value = re.sub(r'("[^"]*")', r"`\1`", right)
+        if WORDS.fullmatch(right):
+            value = "/".join(f"`{word}`" for word in re.findall('"[^"]*"', right))
+        if bounds := BOUNDS.search(right):  # those that are checked
+            value = SHOWN_BOUNDS.sub(f"{bounds[1]}–{bounds[2]}", value)
         default = "required" if key in section.model_fields else ""
         default = default if field.is_required() else _shown(field.default)
         found.append(f"|`{key}`|{value}|{default}|{meaning}|")

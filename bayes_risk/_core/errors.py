@@ -1,11 +1,31 @@
 """What can go wrong, and what statistical doubt looks like.
 
-Three exceptions and three warnings are all there is. Each docstring tells the cure.
+Three exceptions and three warnings are all there is. Each docstring names the cure.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 from .shown import visible
 
-MOST = 2_000
+MOST_CHARACTERS = 2_000
+
+Argument = str | tuple[str, Any]  # a name; of a table its name and the key in it
+
+
+class Surface:
+    """How errors name an argument and what was given: in Python ``m=0``; others are in `app`."""
+
+    def head(self, argument: Argument, given: Sequence[Any]) -> str:
+        """The argument, and its value if there is one."""
+        name, *keys = [argument] if isinstance(argument, str) else argument
+        place = name + "".join(f"[{key!r}]" for key in keys)
+        return "=".join([place, *map(repr, given)])
+
+    def worded(self, error: "InputError") -> str:
+        """The whole message."""
+        head = self.head(error.argument, error.given) if error.argument else ""
+        return f"{head}{' ' if head and error.text[:1] not in {*';:,'} else ''}{error.text}"
 
 
 class InputError(ValueError):
@@ -13,12 +33,33 @@ class InputError(ValueError):
 
     The message names the column or argument, the value, and what would be right. Of a message of
     more than 2,000 characters (names of thousands of columns) the middle is left out.
+
+    ``InputError("m", 0, "is too small; give an integer >= 1")`` names an argument, what was given,
+    and what would be right; the value may be left out, or both. Its `surface` words it.
     """
 
-    def __init__(self, message: str = "") -> None:
-        text = visible(str(message), "\n")
-        long = len(text) > MOST
-        super().__init__(f"{text[: MOST - 520]} ... {text[-500:]}" if long else text)
+    surface = Surface()
+
+    @property
+    def argument(self) -> Argument:
+        """The argument that does not fit, or nothing."""
+        name: Argument = self.args[0] if len(self.args) > 1 else ""
+        return name
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The value of the argument, if it is shown."""
+        return self.args[1:-1]
+
+    @property
+    def text(self) -> str:
+        """What is wrong, and what would be right."""
+        return str(self.args[-1]) if self.args else ""
+
+    def __str__(self) -> str:
+        text = visible(self.surface.worded(self), "\n")
+        long = len(text) > MOST_CHARACTERS
+        return f"{text[: MOST_CHARACTERS - 520]} ... {text[-500:]}" if long else text
 
 
 class ModelError(RuntimeError):

@@ -26,7 +26,7 @@ def bytes_of(given: str | int) -> int:
         unit = (found[2] or "b").lower()
         size = float(found[1]) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0])
     if not 1 <= size < 2**63:
-        raise InputError(f"max_memory={given!r} is no amount of memory; give one such as 2GiB")
+        raise InputError("max_memory", given, "is no amount of memory; give one such as 2GiB")
     return int(size)
 
 

@@ -35,7 +35,7 @@ from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_back
 from threadpoolctl import threadpool_limits
 
 from .errors import InputError
-from .validate import at_least, one_of
+from .validate import one_of, whole_number
 
 T = TypeVar("T")
 Job = Callable[..., Any]
@@ -79,7 +79,7 @@ def in_order(
     one dies, jobs that were not yielded are done again from their start, with the same random
     numbers: generators go to processes as copies.
     """
-    at_least("n_jobs", n_jobs, 1)
+    whole_number("n_jobs", n_jobs)
     if at_work():
         yield from (job() if ticks is None else job(tick=ticks.tell) for job in jobs)
         return
@@ -307,8 +307,10 @@ def check_backend(backend: str | None) -> None:
     lacking = [name for name in NEEDED if find_spec(name) is None]
     if backend == "dask" and lacking:
         raise InputError(
-            f"backend='dask' needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or "
-            "choose backend='loky'"
+            "backend",
+            "dask",
+            f"needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or choose "
+            "backend='loky'",
         )
 
 

@@ -3,32 +3,65 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
-from .errors import InputError
+from .errors import Argument, InputError
 
-# The most that an argument of this name, and the key of a study file, may be: beyond it nothing
-# could be finished, or counted to tell how long it takes.
-MOST: Mapping[str, int] = (
-    {"max_doublings": 20, "chains": 100, "splits": 100, "distance": 9_999}
-    | dict.fromkeys(("m", "n_classes", "thin", "rounds", "n_jobs"), 1_000)
-    | dict.fromkeys(("bins", "groups", "permutations", "replicates"), 10_000)
-    | dict.fromkeys(("n_trees", "alternatives", "comparisons"), 100_000)
-    | dict.fromkeys(("draws", "tune", "n", "keep", "steps", "n_tables"), 1_000_000)
-    | dict.fromkeys(("budget", "guess_budget"), 10_000_000)
-    | dict.fromkeys(("targets", "records", "refit_budget", "lookups"), 1_000_000_000)
-    | dict.fromkeys(("min_leaf", "threshold", "donors", "min_count"), 1_000_000_000)
-    | dict.fromkeys(("batch", "trials", "binomial"), 1_000_000_000)
-    | {"size": 100_000_000_000, "random_seed": 2**128 - 1}
+# The least and most that a whole number of this name may be: as an argument, as the key of a study
+# file, on its page. Above it nothing could be finished, or counted to tell how long it takes.
+BOUNDS: Mapping[str, tuple[int, int]] = (
+    {"max_doublings": (0, 20), "chains": (1, 100), "splits": (0, 100), "distance": (1, 9_999)}
+    | dict.fromkeys(("m", "n_classes", "thin", "rounds", "n_jobs"), (1, 1_000))
+    | dict.fromkeys(("groups", "permutations"), (2, 10_000))
+    | dict.fromkeys(("bins", "replicates"), (1, 10_000))
+    | {"n_trees": (1, 100_000), "alternatives": (2, 100_000), "comparisons": (1, 100_000)}
+    | dict.fromkeys(("draws", "n", "keep", "steps", "n_tables"), (1, 1_000_000))
+    | {"tune": (0, 1_000_000)}
+    | dict.fromkeys(("budget", "guess_budget"), (16, 10_000_000))
+    | dict.fromkeys(("targets", "records", "lookups"), (1, 1_000_000_000))
+    | dict.fromkeys(("min_leaf", "threshold", "donors"), (1, 1_000_000_000))
+    | dict.fromkeys(("batch", "trials", "binomial"), (1, 1_000_000_000))
+    | {"refit_budget": (0, 1_000_000_000), "min_count": (3, 1_000_000_000)}
+    | {"size": (1, 100_000_000_000), "random_seed": (0, 2**128 - 1)}
 )
 
-# Positive numbers beyond which sums of counts and them lose their digits.
-WITHIN: Mapping[str, tuple[float, float]] = {"level_prior": (1e-9, 1e9)}
+
+class Range(NamedTuple):
+    """Ends of an interval, and whether they are left out of it."""
+
+    low: float
+    high: float
+    above: bool = False
+    below: bool = False
+
+    def in_words(self) -> str:
+        """What a number may be."""
+        first = f"a number {'above' if self.above else 'from'} {self.low:g}"
+        words = {(False, False): " to", (True, True): " and below", (True, False): ", at most"}
+        return f"{first}{words.get(self[2:], ', below')} {self.high:g}"
 
 
-def most_of(name: str) -> int | None:
-    """Return the bound of an argument, ``groups['age']`` that of ``groups``; None: it has none."""
-    return MOST.get(name.partition("[")[0])
+RANGES: Mapping[str, Range] = (  # the same of numbers
+    {"level_prior": Range(1e-9, 1e9)}  # beyond it sums of counts and it lose their digits
+    | dict.fromkeys(("confidence", "until", "quantile"), Range(0, 1, above=True, below=True))
+    | dict.fromkeys(("mass", "probability", "fraction"), Range(0, 1, above=True))
+    | {"share": Range(0, 1, below=True)}
+)
+
+WORDS: Mapping[str, tuple[str, ...]] = {  # and the words that a text may be
+    "shape": ("box", "ellipse"),
+    "how": ("bootstrap", "permute"),
+    "classes": ("new", "own"),
+    "bootstrap": ("bayesian", "none"),
+    "smoothing": ("kde",),
+    "votes": ("all", "out-of-bag"),
+    "chain": ("all-others", "earlier-only"),
+    "later": ("genuine", "filled"),
+    "selection": ("known", "hidden"),
+    "spread": ("uniform", "log-uniform"),
+    "truth": ("error", "add", "nearest"),
+    "groups": ("known", "inferred"),
+}
 
 
 def is_number(value: Any) -> bool:
@@ -36,26 +69,28 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def at_least(name: str, value: Any, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`."""
+def whole_number(name: Argument, value: Any, least: int | None = None) -> int:
+    """Return `value` as an int within the bounds of its name; ``least``: where it is another."""
+    low, most = BOUNDS.get(name if isinstance(name, str) else name[0], (0, None))
+    low = low if least is None else least
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name}={value!r} is not a whole number; give an integer >= {minimum}")
-    if int(value) < minimum:
-        raise InputError(f"{name}={value} is too small; give an integer >= {minimum}")
-    most = most_of(name)
-    if most is not None and int(value) > most:
-        raise InputError(f"{name}={value} is too large; give an integer <= {most:,}")
-    return int(value)
+        raise InputError(name, value, f"is not a whole number; give an integer >= {low}")
+    found = int(value)
+    if found < low:
+        raise InputError(name, found, f"is too small; give an integer >= {low}")
+    if most is not None and found > most:
+        raise InputError(name, found, f"is too large; give an integer <= {most:,}")
+    return found
 
 
-def number(name: str, value: Any, right: str = "a number") -> Any:
+def number(name: Argument, value: Any, right: str = "a number") -> Any:
     """Return `value` if it is a number, of any size."""
     if not is_number(value):
-        raise InputError(f"{name}={value!r} is not a number; give {right}")
+        raise InputError(name, value, f"is not a number; give {right}")
     return value
 
 
-def positive(name: str, value: Any) -> float:
+def positive(name: Argument, value: Any) -> float:
     """Return `value` as a finite float above zero."""
     number(name, value, "a positive number")
     try:
@@ -63,31 +98,38 @@ def positive(name: str, value: Any) -> float:
     except OverflowError:  # a whole number that no float holds
         found = float("inf")
     if not 0 < found < float("inf"):
-        raise InputError(f"{name}={value!r} must be positive and finite")
-    low, high = WITHIN.get(name, (0, float("inf")))
-    if not low <= found <= high:
-        size = "small" if found < low else "large"
-        raise InputError(f"{name}={value!r} is too {size}; give {low:g} to {high:g}")
-    return found
+        raise InputError(name, value, "must be positive and finite")
+    return in_range(str(name), value) if name in RANGES else found
 
 
-def positives(name: str, values: Any, example: Sequence[float]) -> tuple[float, ...]:
+def in_range(name: str, value: Any) -> float:
+    """Return `value` as a float in the range of its name."""
+    low, high, above, below = RANGES[name]
+    right = RANGES[name].in_words()
+    number(name, value, right)
+    if not low <= value <= high or (above and value == low) or (below and value == high):
+        raise InputError(name, value, f"is outside; give {right}")
+    return float(value)
+
+
+def positives(name: Argument, values: Any, example: Sequence[float]) -> tuple[float, ...]:
     """Return as many finite floats above zero as the example has."""
     given = isinstance(values, Sequence) and not isinstance(values, str)
     if not given or len(values) != len(example):
-        raise InputError(f"{name}={values!r}; give {len(example)} positive numbers: {example}")
+        raise InputError(name, values, f"; give {len(example)} positive numbers: {example}")
     return tuple(positive(name, value) for value in values)
 
 
-def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
-    """Return `value` if it is one of the allowed words."""
+def one_of(name: Argument, value: Any, allowed: Collection[str] = ()) -> str:
+    """Return `value` if it is one of the allowed words, or of those of its name."""
+    allowed = allowed or WORDS[str(name)]
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name}={value!r} is not known; give one of {sorted(allowed)}")
+        raise InputError(name, value, f"is not known; give one of {sorted(allowed)}")
     return value
 
 
 def known_columns(
-    name: str,
+    name: Argument,
     wanted: Iterable[Any],
     present: Sequence[Any],
     source: str = "the table",
@@ -96,17 +138,17 @@ def known_columns(
 ) -> list[str]:
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
-        raise InputError(f"{name}={wanted!r} is a single string; give a list of column names")
+        raise InputError(name, wanted, "is a single string; give a list of column names")
     columns, held = list(wanted), set(present)
     if len(columns) < least:
-        raise InputError(f"{name} is empty; name at least one column")
+        raise InputError(name, "is empty; name at least one column")
     for column in columns:
         if not isinstance(column, Hashable) or column not in held:
             raise InputError(
-                f"{name} names column {column!r}, which {source} does not have; it has "
-                f"{list(present)}"
+                name,
+                f"names column {column!r}, which {source} does not have; it has {list(present)}",
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:
-        raise InputError(f"{name} names {repeated} more than once; name each column once")
+        raise InputError(name, f"names {repeated} more than once; name each column once")
     return columns

@@ -3,7 +3,6 @@
 import errno
 import logging
 import os
-import re
 import shlex
 import signal
 import sys
@@ -11,7 +10,6 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from traceback import extract_tb, format_exception
@@ -21,7 +19,7 @@ import typer
 import typer.core
 
 from bayes_risk._core import __version__
-from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.errors import Argument, InputError, ModelError, Surface
 from bayes_risk._core.progress import compiling_told, no_bars
 from bayes_risk._core.shown import visible
 from bayes_risk._core.surroundings import (
@@ -30,7 +28,7 @@ from bayes_risk._core.surroundings import (
     passing_folder,
     read_nothing_here,
 )
-from bayes_risk._core.validate import MOST
+from bayes_risk._core.validate import BOUNDS
 
 INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
@@ -141,7 +139,8 @@ Words = list[str]
 Backend = Literal["threads", "loky", "dask"]
 Codes = Literal["error", "level", "blank"]
 Table = Literal["fair", "italy", "visits"]
-COUNT, FROM_0, SHARE = {"min": 1, "max": MOST["n_jobs"]}, {"min": 0}, {"min": 0.0, "max": 1.0}
+COUNT = dict(zip(("min", "max"), BOUNDS["n_jobs"], strict=True))
+FROM_0, SHARE = {"min": BOUNDS["random_seed"][0]}, {"min": 0.0, "max": 1.0}
 RESULTS: Options = {  # options: type, default, help, what else Typer is told
     "output": (Path | None, None, "Folder for the results; must not exist yet."),
     "overwrite": (bool, False, "Replace the folder of an earlier run."),
@@ -184,6 +183,21 @@ MATCHING: Options = {
     "true_match_rate": (float | None, None, "Share that may be matched, at most.", SHARE),
     "public": (list[str], [], "A column that is public anyway, and why: region='published frame'."),
 }
+
+
+class OfCommand(Surface):
+    """How errors name an option of ``identify``: ``--radius``; a switch that is off with no."""
+
+    def head(self, argument: Argument, given: Sequence[Any]) -> str:
+        """The option, and its value if there is one."""
+        name, *keys = [argument] if isinstance(argument, str) else argument
+        if name not in MATCHING:
+            return super().head(argument, given)
+        off, switch = given[:1] == (False,), isinstance((*given, None)[0], bool)
+        value = "=".join([*keys, *map(repr, () if switch else given)])
+        return f"--{'no-' * off}{name.replace('_', '-')} {value}".rstrip()
+
+
 KINDS = ("codes", "labels", "text", "numbers")  # what levels may say of a column
 SHORT = {"output": ["-o"], "quiet": ["-q"]}
 
@@ -369,7 +383,7 @@ def identify(
     **given: Any,
 ) -> None:
     """Measure and judge the identification risk of files made elsewhere."""
-    with _plain_errors(options="|".join(MATCHING)):
+    with _plain_errors(options=True):
         from .output import write_json
         from .study.study import parse_study
 
@@ -419,11 +433,6 @@ def _run(
     from bayes_risk.reporting import terminal
 
     from .output import check_target
-    from .study.keys import as_keys
-
-    def notes() -> list[str]:
-        as_options = partial(re.sub, r"\b(separator|decimal|encoding)=", r"--\1=")
-        return [*map(as_options if what == "identify" else as_keys, told(caught))]
 
     folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:
@@ -436,24 +445,27 @@ def _run(
             nonlocal early
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if early is None and stage != "in all":  # what reading said, before what takes long
-                early = [] if quiet else notes()
+                early = [] if quiet else told(caught)
                 _say(*early)
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
+        from .run import identify as matched
         from .run.runner import estimate, run
 
         shared: Any = {"progress": progress, "n_jobs": jobs}
         how["command"] = shlex.join(["bayes-risk", *sys.argv[1:]])
         try:
-            if dry_run:
+            if what == "identify":
+                result: Any = matched(study, progress=progress, **how)
+            elif dry_run:
                 result = estimate(study, kind=what, backend=how["backend"], **shared)
             else:
                 result = run(study, what, **shared, **how)
         except InputError:  # which what reading said may explain
-            _say(*(notes() if early is None else ()))
+            _say(*(told(caught) if early is None else ()))
             raise
-    later = [note for note in notes() if note not in (early or [])]
+    later = [note for note in told(caught) if note not in (early or [])]
     if dry_run:
         _say(*later)
         _print(*str(result).split("\n"))
@@ -463,10 +475,10 @@ def _run(
 
 
 @contextmanager
-def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator[None]:
+def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iterator[None]:
     """Errors of input and model are one red line; an interruption says what it left: nothing.
 
-    Errors of input name the lines of the study file, or options (a pattern) of the command.
+    Errors of input name the lines of the study file, or options of the command.
     """
     try:
         yield
@@ -476,18 +488,18 @@ def _plain_errors(study_file: Path | None = None, options: str = "") -> Iterator
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
+        if isinstance(error, InputError) and options:
+            error.surface = OfCommand()
+        elif isinstance(error, InputError) and study_file is not None and study_file.is_file():
+            from .study.keys import Keys, lines_of, placed
+
+            if isinstance(error.surface, Keys):
+                placed(error, lines=lines_of(study_file))
         if not foreseen and os.environ.get(SHOWN):
             raise
         # compilers and HDF5 tell it in their text alone, and PyTensor's errors behind others
         full = any(os.strerror(n) in "".join(format_exception(error)) for n in FULL)
         said = NO_ROOM if full else str(error) if foreseen else withheld(error)
-        if isinstance(error, InputError) and study_file is not None and study_file.is_file():
-            from .study.keys import with_lines
-
-            said = with_lines(said, study_file)
-        elif isinstance(error, InputError) and options:  # arguments of the library are options
-            said = said.replace("corresponds=False", "--no-corresponds")
-            said = re.sub(rf"\b({options})(=(?=[\s:;,.)]|$)|(?= is of records))", r"--\1", said)
         _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 

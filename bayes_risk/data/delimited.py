@@ -26,7 +26,7 @@ from .variables import FEW, WHOLE, holds_text
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
-SETTLED = "; say it to be sure"
+SETTLED = "; state it to be sure"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 WORDS_READ = "words for missing values"  # attribute of a table: those found among numbers
 BATCH = 100  # rows whose fields are looked at together
@@ -85,7 +85,7 @@ def read_delimited(
     of numbers that stay text, or that stand beside words for missing values.
     """
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
-        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
+        raise InputError("na", na, 'is no list of texts; give one: na=["NA"]')
     with _read_errors(file):
         if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
             with gzip.open(file) as opened:
@@ -124,7 +124,7 @@ def read_delimited(
         if not names:
             continue
         which, where = ", ".join(map(repr, held)), f"the numbers of {names} in {str(file)!r}"
-        cure = f'if it is a value, levels={{{names[0]!r}: "text"}} keeps it'
+        cure = f'if it is a value, "text" as the levels of {names[0]!r} keeps it'
         warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)
     return table if columns is None else table[columns]
 
@@ -223,10 +223,10 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
         texts = numbers.index.str.strip()
         plain = ~texts.str.contains("[eE]")  # programs choose between 1e+05 and 100000
         if texts.where(numbers != 0, "0")[plain].nunique() > numbers[plain].nunique():
-            cure = f'levels={{{column.name!r}: "numbers"}} makes it numbers'
+            cure = '"numbers" as its levels makes it numbers'
             return column, [], f"one of them in two spellings, so it is text; {cure}"
         if SPACES.search(lines):
-            said = "blanks for thousands, and was read so; keep it as text by levels=, if they are"
+            said = "blanks for thousands, and was read so; keep it as text by levels, if they are"
             said += " none"
     known = np.flatnonzero(~distinct.isin(words)) if words else np.arange(len(distinct))
     place = np.full(len(distinct) + 1, -1)  # the last: of what is missing
@@ -265,14 +265,14 @@ def dialect_of(
     """What is given, and of the rest what the beginning of the file looks like."""
     single = isinstance(separator, str) and re.fullmatch('[^"\r\n\0]', separator)
     if separator is not None and not single:
-        raise InputError(f"separator={separator!r} is no single character; give one such as ';'")
+        raise InputError("separator", separator, "is no single character; give one such as ';'")
     if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
-        raise InputError(f"decimal={decimal!r}; give '.' or ',', and another separator than it")
+        raise InputError("decimal", decimal, "; give '.' or ',', and another separator than it")
     try:
         codecs.lookup("utf-8" if encoding is None else encoding)
     except (LookupError, TypeError):
         raise InputError(
-            f"encoding={encoding!r} is not known; give one such as 'utf-8' or 'cp1250'"
+            "encoding", encoding, "is not known; give one such as 'utf-8' or 'cp1250'"
         ) from None
     plain = Dialect(separator or ",", None, decimal or ".", _encoding_of(file, encoding))
     with _opened(file, plain) as opened:
@@ -291,7 +291,9 @@ def dialect_of(
         warnings.warn(more, stacklevel=1)
     usual = zip(Dialect._fields, found, Dialect(), strict=True)
     given = {"separator": separator, "decimal": decimal, "encoding": encoding}
-    told = [f"{k}={v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
+    told = [
+        f"{k} is {v!r}" for k, v, first in usual if k in given and given[k] is None and v != first
+    ]
     if told:
         said = f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}"
         warnings.warn(said, stacklevel=1)

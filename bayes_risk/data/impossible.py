@@ -150,7 +150,7 @@ def _coded(
             if level not in codes:
                 raise InputError(
                     f"{name} names {level!r}, which is no level of column {variable.name!r}; check "
-                    "its spelling. Levels that no record holds are declared by levels= or a pandas "
+                    "its spelling. Levels that no record holds are declared by levels or a pandas "
                     "category"
                 )
             box[codes[level]] = True

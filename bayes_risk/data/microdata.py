@@ -201,20 +201,20 @@ def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
     labels = pd.Index(np.ravel(given) if hasattr(given, "dtype") else list(given))
     if pd.api.types.is_bool_dtype(labels) and index.dtype != bool:
         if len(labels) != len(index):
-            raise InputError(
-                f"{name} has {len(labels)} entries; the table has {len(index)} records"
-            )
+            raise InputError(name, f"has {len(labels)} entries; the table has {len(index)} records")
         rows = np.flatnonzero(labels)
     else:
         rows = index.get_indexer(labels)
         if (rows < 0).any():
             kind = "text" if len(index) and isinstance(index[0], str) else "numbers"
             raise InputError(
-                f"{name} names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
-                f"label; the labels are {kind}, those of the table's index"
+                name,
+                f"names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
+                f"label; the labels are {kind}, those of the index, or the "
+                "numbers of the rows from 0",
             )
     if not len(rows):
-        raise InputError(f"{name} selects no record; select at least one, or leave it out")
+        raise InputError(name, "selects no record; select at least one, or leave it out")
     return rows.astype(np.int64)
 
 
@@ -346,18 +346,18 @@ def _variable(
             f"column {name!r} ({dtype}) has {n} distinct values, more than {MAX_LEVELS}; if they "
             f"name the records, make it their index (in a study file [data] index = {name!r}, in "
             f"Python df.set_index({name!r})); else give it to a model for numbers (Mixture with "
-            "families, CART, Regression), cut it into ranges, or leave it out with columns="
+            "families, CART, Regression), cut it into ranges, or leave it out with columns"
         )
     if declared is None and is_numeric(dtype) and n > MANY_NUMBERS:
         warnings.warn(
             f"column {name!r}: {n} different numbers are taken for as many categories without an "
-            f'order; take Mixture, families={{"{name}": "normal"}}, or CART; or cut it into ranges',
+            'order; take Mixture, with the family "normal" for it, or CART; or cut it into ranges',
             stacklevel=2,
         )
     elif declared is None and n > MANY_LEVELS:
         warnings.warn(
             f"column {name!r}: {n} levels, of most of which there will be few records, tell little "
-            "and cost time; join levels, or leave the column out with columns=",
+            "and cost time; join levels, or leave the column out with columns",
             stacklevel=2,
         )
     if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level

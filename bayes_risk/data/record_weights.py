@@ -13,10 +13,7 @@ from bayes_risk._core.formats import plain
 
 from .microdata import by_label
 
-TAKE_THEM = (
-    'models.DPMPM, models.Regression, models.CART, models.PoissonMixture(kind="MP") or '
-    "models.PyMCModel"
-)
+TAKE_THEM = "DPMPM, Regression, CART, PoissonMixture (MP) or PyMCModel"
 DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million records
 
 

@@ -179,7 +179,7 @@ def checked_missing(missing: Any) -> str | dict[str, str]:
             f"missing is a {type(missing).__name__}; give one of {list(MISSING)}, or a mapping of "
             "column to one of them"
         )
-    return {name: one_of(f"missing[{name!r}]", mode, MISSING) for name, mode in missing.items()}
+    return {name: one_of(("missing", name), mode, MISSING) for name, mode in missing.items()}
 
 
 def _made(where: str, column: StoredColumn, how: Any, mode: str) -> pd.Series:

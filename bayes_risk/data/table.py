@@ -179,8 +179,9 @@ def stored_table(
     if words:
         kinds = "files with value labels" if how[words[0]] in WORDS else "CSVs"
         raise InputError(
-            f"levels[{words[0]!r}]={how[words[0]]!r} is for {kinds}, which {str(file)!r} is not; "
-            "give a list of values, or leave it out"
+            ("levels", words[0]),
+            how[words[0]],
+            f"is for {kinds}, which {str(file)!r} is not; give a list of values, or leave it out",
         )
     if suffix in STATISTICAL:
         return labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)

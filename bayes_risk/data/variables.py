@@ -74,7 +74,7 @@ class Variable:
             raise InputError(
                 f"column {self.name!r} of {source} holds a value in row {strange.argmax() + 1} "
                 f"which is not among its levels (so in {strange.sum():,} rows); declare it: make "
-                "the column a pandas category with every possible level, or pass levels="
+                "the column a pandas category with every possible level, or pass levels"
             )
         return codes.astype(np.int32)
 
@@ -120,7 +120,7 @@ class Number:
                 "convert it (file: na, decimal; else pandas.to_numeric), or treat it as a category"
             )
         if missing is not None:
-            missing = float(number(f"missing_numbers[{name!r}]", missing))
+            missing = float(number(("missing_numbers", name), missing))
             if column.isna().any() and (column == missing).any():
                 raise InputError(
                     f"missing_numbers gives column {name!r} {missing:g} for a missing value, which "
@@ -258,8 +258,10 @@ def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
     for name, given in (levels or {}).items():
         if isinstance(given, str) and given not in (*WORDS, *WRITTEN, HELD):
             raise InputError(
-                f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
-                '"codes", "text" or "numbers", or "held"'
+                ("levels", name),
+                given,
+                'is not known; give a list of values, "labels" or "codes", "text" or "numbers", '
+                'or "held"',
             )
     return {k: v if isinstance(v, str) else list(v) for k, v in (levels or {}).items()}
 

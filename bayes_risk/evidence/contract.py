@@ -519,6 +519,11 @@ def check_kinds(fit: Any, release: Any) -> None:
         )
 
 
+def model_name(fit: Fit) -> str:
+    """The name of the model, as messages have it."""
+    return type(getattr(fit, "model", fit)).__name__.removesuffix("Fit")
+
+
 def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
     """How the parameters of a release were drawn; if it does not say, as the fit usually does."""
     if release.parameters is None:
@@ -526,15 +531,17 @@ def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
     if release.parameters not in fit.parameters:
         raise InputError(
             f"the release has parameters={release.parameters!r} "
-            f"({PARAMETERS[release.parameters]}), and {type(fit).__name__} has no evidence for "
+            f"({PARAMETERS[release.parameters]}), and {model_name(fit)} has no evidence for "
             f"that; it has for {', '.join(map(repr, fit.parameters))}: audit the release with a "
             "model like the one that made it"
         )
     if release.parameters == "shared" and release.classes == "own" and release.m > 1:
         raise InputError(
-            'parameters="shared" with classes="own" is not offered for several data sets: a record '
-            "would be tied to all of them through one draw; synthesise with "
-            'parameters="independent", or with classes="new"'
+            "parameters",
+            "shared",
+            'with classes="own" is not offered for several data sets: a record would be tied to '
+            'all of them through one draw; synthesise with parameters="independent", or with '
+            'classes="new"',
         )
     return release.parameters
 
@@ -544,7 +551,7 @@ def why_all_must_be_known(fit: Fit, release: EncodedRelease) -> str:
     way = drawn(fit, release)
     if way == "plug-in" or (way == "shared" and release.m > 1):
         return (
-            f"parameters={way!r} with m = {release.m} is not offered by {type(fit).__name__} for "
+            f"parameters={way!r} with m = {release.m} is not offered by {model_name(fit)} for "
             "an intruder who does not know all other records; give "
             'knows_records="all-but-target"'
         )

@@ -17,7 +17,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.microdata import Codes
 from bayes_risk.data.precision import EXACT, grids_of
@@ -264,7 +264,7 @@ def check_mechanism(
     True
     """
     if n_simulated is not None:
-        at_least("n_simulated", n_simulated, FEWEST_FILES)
+        whole_number("n_simulated", n_simulated, FEWEST_FILES)
     check_kinds(fit, release)
     encoded = EncodedRelease.of(release, fit.microdata)
     can = fit.capabilities(encoded, Intruder())

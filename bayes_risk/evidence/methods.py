@@ -5,11 +5,12 @@ A fit offers or refuses them (`Capabilities`); a `AuditQuestion` says which of t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
-from .contract import Targets, without_weights
+from .contract import Targets, model_name, without_weights
 from .evidence import Evidence
 from .problem import AuditProblem
 from .runner import Budget, EvidenceRunner
@@ -144,9 +145,9 @@ def choose_method(
     problem: AuditProblem, evidence: str | None = None, question: AuditQuestion = ATTRIBUTES
 ) -> EvidenceMethod:
     """The method that is named, if it is offered; else the first that answers the question."""
-    can, name = problem.capabilities, type(problem.fit).__name__
-    if why := next(_refusals(problem, evidence, question), ""):
-        raise InputError(why)
+    can, name = problem.capabilities, model_name(problem.fit)
+    if why := next(_refusals(problem, evidence, question), ()):
+        raise InputError(*why)
     methods: Sequence[str] = question.methods
     if problem.intruder.is_competitor:
         methods = COMPETITORS
@@ -157,46 +158,49 @@ def choose_method(
         raise InputError(f"{name} {question.lacking}")
     if offered:
         return METHODS[offered[0]]
-    what = f"{name} offers"
-    if evidence is not None:
-        what = f"evidence={evidence!r} is not offered by {name}; it offers"
-    raise InputError(
-        f"{what} {sorted(can.methods) or 'no evidence'} for this release and intruder: name "
+    offers = (
+        f"offers {sorted(can.methods) or 'no evidence'} for this release and intruder: name "
         "evidence that is offered, give another intruder, or synthesise other columns"
     )
+    if evidence is None:
+        raise InputError(f"{name} {offers}")
+    raise InputError("evidence", evidence, f"is not offered by {name}; it {offers}")
 
 
 def _refusals(
     problem: AuditProblem, evidence: str | None, question: AuditQuestion
-) -> Iterator[str]:
-    """Why there is no method, or not that which is named; the first counts."""
+) -> Iterator[tuple[Any, ...]]:
+    """Why there is no method, or not that which is named, as `InputError` takes it; the first."""
     fit, can, intruder = problem.fit, problem.capabilities, problem.intruder
-    name, others = type(fit).__name__, 'give knows_records="all-but-target"'
-    yield from filter(None, [question.refusal(problem)])
+    name, others = model_name(fit), 'give knows_records="all-but-target"'
+    if own := question.refusal(problem):
+        yield (own,)
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
         if not any(offer.name in COMPETITORS for offer in can.offers):
-            yield f"{knows} is not offered by {name}; it is by models.PoissonMixture; {others}"
+            yield (f"{knows} is not offered by {name}; it is by PoissonMixture; {others}",)
         if evidence is not None:
             yield (
-                f"evidence={evidence!r} is for an intruder who knows every other record; with "
-                f"{knows} leave it out: the model computes it"
+                "evidence",
+                evidence,
+                f"is for an intruder who knows every other record; with {knows} leave it out: the "
+                "model computes it",
             )
     elif evidence in RENAMED:
-        yield f"evidence={evidence!r} is now called {RENAMED[evidence]!r}; give that"
+        yield "evidence", evidence, f"is now called {RENAMED[evidence]!r}; give that"
     elif intruder.knows_less and fit.weights is not None:
-        yield without_weights(intruder)
+        yield (without_weights(intruder),)
     refused = {offer.name: offer.refusal for offer in can.of_evidence if offer.refusal}
     if refused and not can.methods:  # the model's own refusal
-        yield next(iter(refused.values()))
+        yield (next(iter(refused.values())),)
     if not (problem.release.corresponds or can.any_rows):
         yield (
             f"the rows of the release are not the original's records, and {name} "
             "has no evidence for that and this intruder; it is offered by mixtures "
             "and Marginals, and by PyMCModel, Regression and CART for "
-            'knows_records="all-but-target"'
+            'knows_records="all-but-target"',
         )
     if intruder.knows_less and not intruder.is_competitor and "knowing" not in can:
-        yield f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; {others}"
+        yield (f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; {others}",)
     if evidence in refused:
-        yield refused[evidence]
+        yield (refused[evidence],)

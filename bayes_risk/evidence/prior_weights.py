@@ -150,16 +150,20 @@ def _named(prior: str, context: PriorContext) -> Array:
     if prior in ("release", "release-joint"):
         return _from_release(context, joint=prior == "release-joint")
     if prior != "predictive":
-        raise InputError(f"prior={prior!r} is not known; {ONE_OF}")
+        raise InputError("prior", prior, f"is not known; {ONE_OF}")
     if base is None:
         raise InputError(
-            'prior="predictive" needs a base fit, and this evidence has none; gather it with '
-            'evidence="predictive" if the model offers it, or give the prior as a function'
+            "prior",
+            "predictive",
+            'needs a base fit, and this evidence has none; gather it with evidence="predictive" '
+            "if the model offers it, or give the prior as a function",
         )
     if (cases.weight != 1).any():
         raise InputError(
-            'prior="predictive" is not offered for a fit with record weights: its predictives are '
-            "powers of densities; give the prior as a function"
+            "prior",
+            "predictive",
+            "is not offered for a fit with record weights: its predictives are powers of "
+            "densities; give the prior as a function",
         )
     return base + cases.guesses.log_widths
 
@@ -173,7 +177,7 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
     """
     microdata, cases, release, _ = context
     if release is None:
-        raise InputError('prior="release" needs the release: use it with attribute_risk')
+        raise InputError("prior", "release", "needs the release: use it with attribute_risk")
     z, guessed = release.codes[:, :, cases.columns], cases.guesses.codes  # (m, n, q), (G, U, q)
     (m, n, d), raw = z.shape, np.zeros(guessed.shape[:2])
     for q, name in enumerate(context.names):
@@ -187,8 +191,10 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
         return raw
     if context.numbers:
         raise InputError(
-            f'prior="release-joint" counts categories, and {context.numbers[0]!r} is a number; '
-            'give "release", or a Density'
+            "prior",
+            "release-joint",
+            f'counts categories, and {context.numbers[0]!r} is a number; give "release", or a '
+            "Density",
         )
     # how many records of a released file show all the guessed values, on average
     rows = np.concatenate([z.reshape(-1, d), guessed.reshape(-1, d)]).astype(np.int64)
@@ -209,8 +215,10 @@ def _of_number(name: str, z: Codes, cases: Targets, q: int) -> Array:
         below = np.searchsorted(shown, edges(line))
         if below[0] == below[-1]:
             raise InputError(
-                f'prior="release": no released value of {name!r} lies in the grid of some target; '
-                "give a wider grid, or a Density"
+                "prior",
+                "release",
+                f": no released value of {name!r} lies in the grid of some target; give a wider "
+                "grid, or a Density",
             )
         out[kept, u] = np.log(np.diff(below) / m + 1.0)[where]
     return out
@@ -274,7 +282,7 @@ def _from_interval(prior: Interval, context: PriorContext) -> Array:
     if name not in numbers:
         raise InputError(
             f"the Interval is about {'one number' if name is None else f'column {name!r}'}; give "
-            f"column= as one of the guessed numbers {numbers}"
+            f"column as one of the guessed numbers {numbers}"
         )
     values, whole = _values(str(name), context)
     raw = np.zeros(values.shape)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.intruder.guesses import Guesses, possible
@@ -118,14 +118,15 @@ def rows_of(
             return replaced
         if intruder.largest is None:
             raise InputError(
-                f"knows_records={intruder.knows_records!r} asks about one record: give "
-                "targets=[label]"
+                "knows_records",
+                intruder.knows_records,
+                "asks about one record: give targets=[label]",
             )
         (name,) = guessed(release, intruder)
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
         return np.array([np.argmax(values)])
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        wanted = at_least(asked, targets, 1)
+        wanted = whole_number(asked, targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
     return rows_named(targets, release.microdata.index, asked)
 
@@ -138,13 +139,16 @@ def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
     if largest is not None:
         if largest not in names:
             raise InputError(
-                f"largest={largest!r} is no column that the release has synthesised; give one of "
-                f"{names}"
+                "largest",
+                largest,
+                f"is no column that the release has synthesised; give one of {names}",
             )
         if largest not in numbers:
             raise InputError(
-                f"largest={largest!r} is a category and has no largest value; give one of "
-                f"{[c for c in names if c in numbers]}"
+                "largest",
+                largest,
+                "is a category and has no largest value; give one of "
+                f"{[c for c in names if c in numbers]}",
             )
         return [largest]
     return [c for c in names if c not in known]

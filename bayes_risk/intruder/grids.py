@@ -18,7 +18,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk._core.validate import at_least, is_number, one_of, positive
+from bayes_risk._core.validate import is_number, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
@@ -182,8 +182,8 @@ class Grid:
                 f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
                 "exactly one: Grid(percent=10, n=11), or Grid(predictive=True) alone"
             )
-        at_least("n", self.n, 3 if self.predictive else 2)
-        one_of("truth", self.truth, ("error", "add", "nearest"))
+        whole_number("n", self.n, 3 if self.predictive else 2)
+        one_of("truth", self.truth)
         if self.predictive:
             return
         listed: Any = getattr(self, given[0])
@@ -197,7 +197,7 @@ class Grid:
                 f"the values {listed!r} make no grid; give at least 2 different finite numbers"
             )
         if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
-            raise InputError(f"bounds={self.bounds!r}; give (low, high) with low < high")
+            raise InputError("bounds", self.bounds, "; give (low, high) with low < high")
 
     def points(self, y: Array, number: Number) -> tuple[Array, Ints]:
         """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,).
@@ -221,7 +221,7 @@ class Grid:
             raise InputError(
                 f"column {number.name!r}: the grid leaves one guess for {int((width == 0).sum())} "
                 "distinct targets (a percentage of 0, or too narrow for another whole number); "
-                "give Grid(additive=...) or bounds="
+                "give additive steps or bounds"
             )
         half = (self.n - 1) / 2.0
         steps = (np.arange(self.n) - half) / half  # shape (G,); exactly 0 in the middle of odd n
@@ -354,7 +354,7 @@ class JointGrid(Guesses):
     budget: int = 20_000
 
     def __post_init__(self) -> None:
-        at_least("budget", self.budget, 16)
+        whole_number("budget", self.budget)
         over = dict.fromkeys(
             (c for c, g in self.grids.items() if isinstance(g, str) and g == PREDICTIVE), OVER
         )
@@ -371,7 +371,7 @@ class JointGrid(Guesses):
             if is_number and not isinstance(grid, Grid):
                 raise no_grid(microdata, variable.name)
             if not is_number and not isinstance(grid, Levels):
-                raise InputError(f"column {variable.name!r} is a category; give Levels()")
+                raise InputError(f"column {variable.name!r} is a category; give its levels")
             chosen.append(grid)
         for name in self.grids:
             if name not in guessed:
@@ -440,7 +440,7 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     if isinstance(guesses, str):
         if one_of("guesses", guesses, (PREDICTIVE,)) and not numbers:
             raise InputError(
-                f'guesses="{PREDICTIVE}" is about numbers, and none is guessed; leave guesses out'
+                "guesses", PREDICTIVE, "is about numbers, and none is guessed; leave guesses out"
             )
         n = int(np.clip(JointGrid({}).budget ** (1 / len(numbers)), 3, 11))  # no search of many
         guesses = Grid(predictive=True, n=n)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.microdata import Codes, Microdata
 
 Ints = npt.NDArray[np.integer]
@@ -155,7 +155,7 @@ class Neighbourhood(Guesses):
     distance: int = 1
 
     def __post_init__(self) -> None:
-        at_least("distance", self.distance, 1)
+        whole_number("distance", self.distance)
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p); the truth is guess 0."""
@@ -204,7 +204,7 @@ class Listed(Guesses):
         same = (listed[:, None, :] == own[None]).all(axis=2)  # shape (G, U)
         if len(listed) + self.add_truth < 2:
             raise InputError(
-                f"G={len(listed)} leaves nothing to compare; list at least 2 different guesses"
+                "G", len(listed), "leaves nothing to compare; list at least 2 different guesses"
             )
         if not self.add_truth and not same.any(axis=0).all():
             raise InputError(
@@ -236,12 +236,11 @@ def no_grid(microdata: Microdata, name: str) -> InputError:
     found, codes = found[~np.isnan(found)], ""
     if 0 < len(found) <= FEW and not (found % 1).any():
         codes = (
-            f"; if its {len(found)} whole numbers are codes of categories, fit with these as "
-            f'levels={{"{name}": [1, 2, ...]}}'
+            f"; if its {len(found)} whole numbers are codes of categories, list these as its levels"
         )
     return InputError(
-        f"column {name!r} is a number, and a number needs a grid: "
-        f'guesses={{"{name}": "predictive", ...}}, or Grid(percent=10, n=11){codes}'
+        f"column {name!r} is a number, and a number needs a grid: give "
+        f'guesses="predictive", or a grid such as percent=10, n=11{codes}'
     )
 
 
@@ -262,7 +261,7 @@ def check_room(guesses: int, columns: int, targets: int) -> None:
     if guesses * columns * targets > MAX_CELLS:
         raise InputError(
             f"{guesses:,} guesses for each of {targets:,} targets are more than memory can hold; "
-            "audit fewer targets at a time (targets=), lower the distance or the budget, or take "
+            "audit fewer targets at a time (targets), lower the distance or the budget, or take "
             "coarser grids"
         )
 

@@ -100,23 +100,26 @@ class Intruder(Shown):
         object.__setattr__(self, "knows_records", _checked(self.knows_records))
         if isinstance(self.knows_columns, str):
             raise InputError(
-                f"knows_columns={self.knows_columns!r} is a single string; give a list of column "
-                "names"
+                "knows_columns",
+                self.knows_columns,
+                "is a single string; give a list of column names",
             )
-        one_of("groups", self.groups, ("known", "inferred"))
+        one_of("groups", self.groups)
         _, needs, allows = _KINDS[self.kind]
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)
             said = value is not unsaid and value != unsaid
             if name in needs and not said:
                 raise InputError(
-                    f"knows_records={self.knows_records!r} needs {name}: give {_CURES[name]}"
+                    "knows_records", self.knows_records, f"needs {name}: give {_CURES[name]}"
                 )
             if said and name not in allows:
                 given = self.knows_records if self.kind != "some" else self._some()
                 raise InputError(
-                    f"{name}={value!r} says nothing to an intruder with knows_records={given!r}; "
-                    "leave it out, or give another knows_records"
+                    name,
+                    value,
+                    f"says nothing to an intruder with knows_records={given!r}; leave it out, or "
+                    "give another knows_records",
                 )
         if self.largest is not None and self.largest in self.knows_columns:
             raise InputError(
@@ -124,8 +127,10 @@ class Intruder(Shown):
             )
         if self.others is not None and not hasattr(self.others, "cdf"):
             raise InputError(
-                f"others={self.others!r} has no cdf; give one of SciPy's frozen distributions: "
-                "scipy.stats.loguniform(200, 900)"
+                "others",
+                self.others,
+                "has no cdf; give one of SciPy's frozen distributions: "
+                "scipy.stats.loguniform(200, 900)",
             )
 
     @property
@@ -150,7 +155,7 @@ class Intruder(Shown):
         among them; every audit leaves it out.
         """
         if self.is_competitor:
-            raise InputError(f"knows_records={self.knows_records!r} is no set of records")
+            raise InputError("knows_records", self.knows_records, "is no set of records")
         n = len(index)
         if self.kind != "some":
             return np.full(n, self.kind == "all-but-target")
@@ -199,19 +204,22 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
         if given in _KINDS and given != "some":
             return given
         raise InputError(
-            f"knows_records={given!r} is not available; give one of "
-            f"{[k for k in _KINDS if k != 'some']}, a fraction, a mask or a list of labels"
+            "knows_records",
+            given,
+            f"is not available; give one of {[k for k in _KINDS if k != 'some']}, a fraction, a "
+            "mask or a list of labels",
         )
     if isinstance(given, bool | np.bool_) or given is None:
         raise InputError(
-            f'knows_records={given!r} is not available; give "all-but-target" or "none"'
+            "knows_records", given, 'is not available; give "all-but-target" or "none"'
         )
     if np.ndim(given) == 0:
         share = float(given) if is_number(given) else float("nan")
         if not 0 < share < 1:
             raise InputError(
-                f"knows_records={given!r} is no fraction above 0 and below 1; give 0.5 for half, "
-                '"none" or "all-but-target"'
+                "knows_records",
+                given,
+                'is no fraction above 0 and below 1; give 0.5 for half, "none" or "all-but-target"',
             )
         return share
     if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):

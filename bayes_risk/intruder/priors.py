@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number, one_of, positive
+from bayes_risk._core.validate import in_range, number, one_of, positive
 
 NAMED = {
     "uniform": "every guess equally probable",
@@ -114,11 +114,10 @@ class Interval:
             number(name, getattr(self, name))
         if not float("-inf") < self.low < self.high < float("inf"):
             raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
-        if positive("probability", self.probability) > 1:
-            raise InputError(f"probability={self.probability} is above 1; give a share, 0.9")
-        one_of("spread", self.spread, ("uniform", "log-uniform"))
+        in_range("probability", self.probability)
+        one_of("spread", self.spread)
         if self.spread == "log-uniform" and self.low <= 0:
-            raise InputError(f"low={self.low} has no logarithm; give low > 0, or spread='uniform'")
+            raise InputError("low", self.low, "has no logarithm; give low > 0, or spread='uniform'")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 
 from .input import checked_flag
 from .words import Matching, measures
@@ -140,11 +140,12 @@ def identification_risk_of_files(
     from .parquet_counts import Plan, checked_tables, count_files
 
     checked_flag("fallback", fallback)
-    batch = at_least("batch", batch, 1)
+    batch = whole_number("batch", batch)
     if progress is not None and not callable(progress):
         raise InputError(
-            f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
-            "out"
+            "progress",
+            progress,
+            "is no function; give one of (stage, done, total), or leave it out",
         )
     tables = checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)

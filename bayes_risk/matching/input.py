@@ -46,18 +46,18 @@ def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> di
     if isinstance(missing, str):
         missing = dict.fromkeys(keys, missing)
     if not isinstance(missing, Mapping):
-        raise InputError(f"missing={missing!r}; give one of {MISSING}, or a dict of column to one")
+        raise InputError("missing", missing, f"; give one of {MISSING}, or a dict of column to one")
     check_named("missing", missing, keys, "leave it out")
     for name, how in missing.items():
         if how not in MISSING:
-            raise InputError(f"missing[{name!r}]={how!r}; give one of {MISSING}")
+            raise InputError(("missing", name), how, f"; give one of {MISSING}")
     return {name: missing.get(name, "level") for name in keys}
 
 
 def check_person(person: str | None, keys: Sequence[str]) -> None:
     """The column that names persons is no key."""
     if person in keys:
-        raise InputError(f"person={person!r} is a key too; leave it out of known and synthesized")
+        raise InputError("person", person, "is a key too; leave it out of known and synthesized")
 
 
 def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
@@ -80,7 +80,7 @@ def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
     person[found.codes[0]] = of_record
     persons = np.asarray(person[found.codes[1]])
     if not found.codes[1].all():
-        raise InputError(f"person={name!r} is missing in targets; give each its person's number")
+        raise InputError("person", name, "is missing in targets; give each its person's number")
     if (persons[known] != of_record[sought.place[known]]).any():
         raise InputError(
             f"targets and the original name other persons ({name}) under the same label; give "
@@ -92,7 +92,7 @@ def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
 def checked_flag(name: str, value: Any) -> bool:
     """A truth value."""
     if not isinstance(value, bool):
-        raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+        raise InputError(name, value, "is not a truth value; give True or False")
     return value
 
 
@@ -228,12 +228,14 @@ def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: 
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True
-    said = f"release {other} has {sizes[other - 1]} records and the original {n}"
+    why = f"release {other} has {sizes[other - 1]} records and the original {n}"
+    why = "corresponds is false" if given is False else why
     for what in (name for name, is_asked in asked.items() if is_asked):
         raise InputError(
-            f"{'corresponds=False' if given is False else said}: rows are nobody's, and {what} is "
-            "of records; leave it out, name columns that were drawn afresh under synthesized=, or "
-            "give the original's records, one row each"
+            what,
+            f"is of records, and {why}, so that rows correspond to none; leave it out, name "
+            "columns that were drawn afresh under synthesized, or give the original's records, one "
+            "row each",
         )
     return False
 
@@ -253,17 +255,19 @@ def release_tables(
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
-            was = "which the release synthesised; put it under synthesized="
+            name, was = "known", "which the release synthesised; put it under synthesized"
             if column in synthesized:
+                name = "synthesized"
                 was = (
-                    f"which the release did not synthesise (it did {declared}); put it under known="
+                    f"which the release did not synthesise (it did {declared}); put it under known"
                 )
-            raise InputError(
-                f"{'known' if column in known else 'synthesized'} names {column!r}, {was}"
-            )
+            raise InputError(name, f"names {column!r}, {was}")
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
-    cure = ". If every column was drawn afresh, and rows are nobody's, say corresponds=False"
+    cure = (
+        ". If every column was drawn afresh, so that rows correspond to no record, give "
+        "corresponds=False (--no-corresponds)"
+    )
     others = {} if targets is None else {"the targets": targets}
     tables = Tables.of(original, releases, own=own, others=others, cure=cure)
     for l, table in enumerate(tables.frames[1 : tables.m + 1], start=1):

@@ -266,8 +266,10 @@ def posterior_means(
     K = effects.n_effects
     if max(draws, K) * len(cells) > MAX_HELD:
         raise InputError(
-            f"draws={draws:,} of {K:,} effects on {len(cells):,} cells need more than {MAX_HELD:,} "
-            "numbers; give fewer draws, fewer or coarser keys, or interactions=1"
+            "draws",
+            draws,
+            f"of {K:,} effects on {len(cells):,} cells need more than {MAX_HELD:,} numbers; give "
+            "fewer draws, fewer or coarser keys, or interactions=1",
         )
     theta, diverged = _sampled(effects, count, draws, rng)
     eta = theta @ effects.design().T

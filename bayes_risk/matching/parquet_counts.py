@@ -88,8 +88,9 @@ def checked_tables(
     for table in (first, *tables):
         if id is not None and table.names.count(id) != 1:
             raise InputError(
-                f"id={id!r} is no column of {table.name}, or more than one; it has "
-                f"{list(table.names)}"
+                "id",
+                id,
+                f"is no column of {table.name}, or more than one; it has {list(table.names)}",
             )
         table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
     return (first, *tables)
@@ -131,7 +132,7 @@ def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
             con = duckdb.connect(config={"temp_directory": folder, **limit})
         except duckdb.Error:
             raise InputError(
-                f"max_memory={most!r} is no amount of memory; give one such as '2GiB'"
+                "max_memory", most, "is no amount of memory; give one such as '2GiB'"
             ) from None
         try:
             for name, value in settings.items():
@@ -313,9 +314,11 @@ def _check_ids(plan: Plan, ids: Sequence[Any], start: int) -> None:
     for table, codes in zip(plan.tables[1:], others, strict=True):
         if (differs := codes != first).any():
             raise InputError(
-                f"id={plan.id!r} of {table.name} is not the original's at record "
+                "id",
+                plan.id,
+                f"of {table.name} is not the original's at record "
                 f"{start + int(differs.argmax()) + 1:,}; records correspond by order: sort all "
-                f"files by {plan.id!r} and write them again"
+                f"files by {plan.id!r} and write them again",
             )
 
 

@@ -16,7 +16,7 @@ from bayes_risk._core.arrays import Array, Ints, scalar
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, positive
+from bayes_risk._core.validate import in_range, known_columns, positive, whole_number
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, is_numeric
@@ -324,7 +324,7 @@ class Population(Shown):
         keys = keys_of_table(df, keys, "the sample")
         require_columns(df, [weights], "the sample")
         if weights in keys:
-            raise InputError(f"weights={weights!r} is one of the keys; name another column")
+            raise InputError("weights", weights, "is one of the keys; name another column")
         weight = positive_numbers(df, weights, "the sample")
         words = f"survey weights of {len(df):,} records ({weights})"
         return cls._summed(df, keys, weight, "weights", words)
@@ -398,29 +398,30 @@ class Population(Shown):
         n = len(df)
         if (size is None) == (fraction is None):
             raise InputError(
-                f"size={size} and fraction={fraction}; give one of them: how many people the "
-                "population has, or which share of them was sampled"
+                "size",
+                size,
+                f"and fraction={fraction}; give one of them: how many people the population has, "
+                "or which share of them was sampled",
             )
         if size is not None and positive("size", size) < n:
             raise InputError(
-                f"size={size} is smaller than the sample of {n:,} records; give the number of "
-                "people in the population"
+                "size",
+                size,
+                f"is smaller than the sample of {n:,} records; give the number of people in the "
+                "population",
             )
-        pi = n / float(size) if size is not None else positive("fraction", fraction)
-        if pi > 1:
-            raise InputError(
-                f"fraction={fraction} is above 1; give the sampling fraction, in (0, 1]"
-            )
+        pi = n / float(size) if size is not None else in_range("fraction", fraction)
         if isinstance(interactions, bool) or interactions not in (1, 2):
             raise InputError(
-                f"interactions={interactions!r} is not known; give 1 (main effects) or 2 (all "
-                "two-way interactions)"
+                "interactions",
+                interactions,
+                "is not known; give 1 (main effects) or 2 (all two-way interactions)",
             )
         rng, odds = np.random.default_rng(random_seed), (1 - pi) / pi
         if draws is None:
             counts, diagnostics = fitted(df, keys, interactions, odds)
         else:
-            draws = at_least("draws", draws, 4)
+            draws = whole_number("draws", draws, 4)
             counts, diagnostics = drawn(df, keys, interactions, pi, draws, rng)
         entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
         return cls(

@@ -208,8 +208,10 @@ def checked_radius(
         return {}
     if not isinstance(radius, Mapping):
         raise InputError(
-            f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to radius, "
-            f"such as radius={{'income': 0.1}}"
+            "radius",
+            radius,
+            f"is a {type(radius).__name__}; give a dict of column to radius, such as "
+            "radius={'income': 0.1}",
         )
     check_named("radius", radius, keys, "list it under known or synthesized, or leave it out")
     return {name: _radius(name, radius[name]) for name in keys if name in radius}
@@ -219,16 +221,19 @@ def _radius(name: str, given: Any) -> Radius:
     if isinstance(given, Radius) and not isinstance(given, type):
         return given
     if not is_number(given) or not 0 <= float(given) < float("inf"):
-        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
         raise InputError(
-            f"radius[{name!r}]={what} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
-            "Absolute(1000), SD(1), Quantile(0.02), or an object with the methods of Radius"
+            ("radius", name),
+            given,
+            "is no radius; give a finite number >= 0 (0.1 is 10 %), or Absolute(1000), SD(1), "
+            "Quantile(0.02), or an object with the methods of Radius",
         )
     if float(given) > 1:
         raise InputError(
-            f"radius[{name!r}]={given!r} would be {plain(100 * float(given), 6)} % of each value, "
-            "as a number is a share (0.1 is 10 %); for units of the column give "
-            f"Absolute({given!r}), in a study file {{ absolute = {given!r} }}"
+            ("radius", name),
+            given,
+            f"would be {plain(100 * float(given), 6)} % of each value, as a number is a share "
+            f"(0.1 is 10 %); for units of the column give Absolute({given!r}), in a study file {{ "
+            f"absolute = {given!r} }}",
         )
     return Relative(float(given))
 

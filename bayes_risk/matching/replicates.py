@@ -16,7 +16,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.release.release import Release
 
 NAN = float("nan")
@@ -175,12 +175,12 @@ def replicates(
             'the release has classes="own": synthetic records then tell of their own confidential '
             "values directly, which drawing anew leaves out; use the releases themselves"
         )
-    n_tables = at_least("n_tables", n_tables, release.m)
+    n_tables = whole_number("n_tables", n_tables, release.m)
     try:
         rng = np.random.default_rng(random_seed)
     except (TypeError, ValueError):
         raise InputError(
-            f"random_seed={random_seed!r} is no seed; give a whole number >= 0, a Generator or None"
+            "random_seed", random_seed, "is no seed; give a whole number >= 0, a Generator or None"
         ) from None
     tables: list[pd.DataFrame] = []
     if hasattr(model, "synthesize"):

@@ -224,13 +224,15 @@ def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Ch
     """Each by itself; a number: the largest Pr(J = n + 1) at which he still claims."""
     checked_flag("fallback", fallback)
     checked_flag("closed", closed)
-    shape = one_of("shape", shape, ("box", "ellipse"))
+    shape = one_of("shape", shape)
     if is_number(strategy) and 0 < strategy <= 1:
         strategy = float(strategy)
     elif not isinstance(strategy, str) or strategy not in ("always", "likeliest"):
         raise InputError(
-            f'strategy={strategy!r}; give "always", "likeliest", or a number above 0 and at most '
-            "1: he claims a match if the target is outside the file with a probability below it"
+            "strategy",
+            strategy,
+            '; give "always", "likeliest", or a number above 0 and at most 1: he claims a match '
+            "if the target is outside the file with a probability below it",
         )
     return Choices(strategy, shape, closed, fallback)
 
@@ -239,18 +241,24 @@ def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:
     """Refuse choices that change nothing: whoever made them expects that they do."""
     if choices.strategy != "always" and not population:
         raise InputError(
-            f"strategy={choices.strategy!r} changes nothing for an intruder who knows that his "
-            "targets are in the file; give population= too, or leave strategy out"
+            "strategy",
+            choices.strategy,
+            "changes nothing for an intruder who knows that his targets are in the file; give "
+            "population too, or leave strategy out",
         )
     if choices.shape == "ellipse" and n_radii < 2:
         raise InputError(
-            f"shape='ellipse' needs two radii, and radius= names {n_radii}; give another key a "
-            "radius, or leave shape out: one radius makes an interval"
+            "shape",
+            "ellipse",
+            f"needs two radii, and radius names {n_radii}; give another key a radius, or leave "
+            "shape out: one radius makes an interval",
         )
     if not choices.closed and not n_radii:
         raise InputError(
-            "closed=False leaves out the ends of radii, and radius= names none; give a key a "
-            "radius, or leave closed out"
+            "closed",
+            False,
+            "leaves out the ends of radii, and radius names none; give a key a radius, or leave "
+            "closed out",
         )
 
 

@@ -79,7 +79,7 @@ class Marginals(Declaration):
         if df.numbers:
             raise InputError(
                 f"columns {df.numbers} are numbers, and Marginals models categories; cut them into "
-                "classes (pandas.cut), or use models.CART"
+                "classes (pandas.cut), or use CART"
             )
         return MarginalsFit(model=self, microdata=df)
 

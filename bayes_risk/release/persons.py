@@ -25,8 +25,10 @@ def persons_of(column: pd.Series) -> Ints:
     check_cells(column, str(column.name), "the original")
     if absent := int(column.isna().sum()):
         raise InputError(
-            f"person={column.name!r} is missing in {absent:,} of {len(column):,} records; give "
-            "each record the number of its person"
+            "person",
+            column.name,
+            f"is missing in {absent:,} of {len(column):,} records; give each record the number of "
+            "its person",
         )
     return np.asarray(pd.factorize(column)[0], np.int64)
 

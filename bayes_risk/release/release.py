@@ -92,7 +92,7 @@ class Release(Shown):
             raise InputError("m = 0: datasets is empty; give at least one synthetic data set")
         if not len(self.synthesized):
             raise InputError("synthesized is empty; name the columns whose values were replaced")
-        one_of("classes", self.classes, ("new", "own"))
+        one_of("classes", self.classes)
         if self.parameters is not None:
             one_of("parameters", self.parameters, tuple(PARAMETERS))
         if isinstance(self.records, pd.Series):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import MOST
+from bayes_risk._core.validate import BOUNDS
 from bayes_risk.data.delimited import Dialect, read_delimited
 from bayes_risk.data.kinds import SUFFIXES, checked_file
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
@@ -121,9 +121,9 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
             f"{info.name!r} was written as {info.filetype} files, which are not read; write it "
             f"again with {CURE}"
         )
-    if info.m > MOST["m"]:
+    if info.m > (most := BOUNDS["m"][1]):
         raise InputError(
-            f"{path.name} states {info.m:,} data sets, and at most {MOST['m']:,} are read; give a "
+            f"{path.name} states {info.m:,} data sets, and at most {most:,} are read; give a "
             "list of the data files"
         )
     numbers = [""] if info.m == 1 else [f"_{l}" for l in range(1, info.m + 1)]

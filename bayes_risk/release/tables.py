@@ -333,7 +333,7 @@ def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
     if n_changed:
         raise InputError(
             f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
-            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized=; "
+            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized; "
             "if rows stand in another order, give both tables the same index"
         )
 

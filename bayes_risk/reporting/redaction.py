@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import Public, Result
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.result import Matched
@@ -121,7 +121,7 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     --------
     >>> redact(risk, ident, min_count=10).summary()  # doctest: +SKIP
     """
-    at_least("min_count", min_count, 3)
+    whole_number("min_count", min_count)
     if not results:
         raise InputError("redact() was given no result; give at least one")
     rows: list[dict[str, Any]] = []

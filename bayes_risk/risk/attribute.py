@@ -17,7 +17,7 @@ from bayes_risk._core.checkpoint import Memory, Stage, begin_work, stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, positive
+from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
@@ -198,7 +198,7 @@ class AttributeEvidence(Shown):
                 "it anew for the first releases"
             )
         if not 1 <= m <= among:
-            raise InputError(f"m={m} is out of range; give 1 to {among} releases")
+            raise InputError("m", m, f"is out of range; give 1 to {among} releases")
         encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         return replace(
@@ -221,7 +221,7 @@ class AttributeEvidence(Shown):
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
                 f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
-                "evidence anew with search_prior=, or give JointGrid a larger budget"
+                "evidence anew with search_prior, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
@@ -476,8 +476,8 @@ def gathered(
     progress: Progress | None = None,
 ) -> AttributeEvidence:
     """`attribute_evidence`; of a sweep, by what its audits share, and draws to re-weight."""
-    at_least("refit_budget", refit_budget, 0)
-    at_least("max_doublings", max_doublings, 0)
+    whole_number("refit_budget", refit_budget)
+    whole_number("max_doublings", max_doublings)
     if target_mcse is not None:
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)
@@ -500,7 +500,7 @@ def gathered(
     if before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "
-            f"evidence {method.name!r} has none; leave before= out"
+            f"evidence {method.name!r} has none; leave before out"
         )
     # a prior that does not suit is refused here
     has_predictive = has_base or "log-prior" in problem.capabilities
@@ -509,8 +509,8 @@ def gathered(
     if not laid and (not has_predictive or method.name == "imputed"):
         raise InputError(
             'guesses of numbers at quantiles of what the model expects ("predictive", the default) '
-            f"are not offered with evidence {method.name!r}; a number needs a grid: "
-            f"{{{names[0]!r}: Grid(percent=10, n=11), ...}}"
+            f"are not offered with evidence {method.name!r}; give each number a grid, such as "
+            "percent=10, n=11"
         )
     base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, cases, encoded, base)

@@ -24,7 +24,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
-from bayes_risk._core.validate import positive
+from bayes_risk._core.validate import in_range, positive
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.variables import Number
 
@@ -248,8 +248,7 @@ class GuessPosterior(OfTargets):
             for x in np.ravel([] if values is None else values).tolist()
             if positive(name, x)
         }
-        if positive("mass", mass) > 1:
-            raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
+        in_range("mass", mass)
         missing: Any = self.variables[j].missing
         found = by_record(self, [j], lambda m: _closeness(m, missing, intervals, mass))
         gone = np.asarray(self.guesses[:, :, j] == missing)  # shape (G, U)
@@ -272,7 +271,7 @@ class GuessPosterior(OfTargets):
         ``probability``, ``mcse_bound`` (upper bound of its standard error).
         """
         if not low <= high:
-            raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
+            raise InputError("low", low, f"and high={high!r} are in the wrong order")
         j = number_among(self, variable)
         m = _marginal(self, [j], self.case[[self.position(label)]])
         values = m.values[..., 0].astype(float)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, positive
+from bayes_risk._core.validate import known_columns, positive, whole_number
 from bayes_risk.data.microdata import checked_table, require_columns
 
 
@@ -73,9 +73,9 @@ def dominance(
     np.float64(4.4)
     """
     positive("p", p)
-    at_least("n", n, 1)
+    whole_number("n", n)
     if positive("k", k) > 100:
-        raise InputError(f"k={k!r} is above 100; give a percentage, 85")
+        raise InputError("k", k, "is above 100; give a percentage, 85")
     checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
     known_columns("column and by", [column, *cells], list(df.columns))

@@ -126,7 +126,7 @@ def geography(
     if any((risk.guesses[:, :, j] == risk.variables[j].missing).any() for j in pair):
         raise InputError(
             f"{x!r} or {y!r} may be missing, and has no distance then; take targets that have both "
-            "(targets=), and guesses without it: Grid(values=...)"
+            "(targets), and guesses without it: Grid(values=...)"
         )
     true = risk.guesses[risk.truth, np.arange(len(risk.truth))][risk.case][:, pair]  # (n, 2)
     actual = true

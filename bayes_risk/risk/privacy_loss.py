@@ -116,7 +116,7 @@ class PrivacyLoss(OfTargets):
         One row per target: ``lowest`` and ``highest``.
         """
         if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
-            raise InputError(f"prior={prior!r} is no probability; give a number from 0 to 1")
+            raise InputError("prior", prior, "is no probability; give a number from 0 to 1")
         eps = self.loss[self.case]
         if prior in (0, 1):  # nothing moves a certainty
             low = high = np.full(len(eps), float(prior))

@@ -72,7 +72,7 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> GridAxes:
     pairs = labelled(name, values, _share if name == "knows_records" else own_label)
     words = {"classes": ("new", "own"), "parameters": fit.parameters}
     for _, value in pairs if name in words else ():
-        one_of(f"over: {name}", value, words[name])
+        one_of(("over", name), value, words[name])
     if name == "m":
         check_m([value for _, value in pairs], release.m)
     if name == "guesses":

@@ -14,7 +14,7 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import Asked, in_part, no_progress, shows_progress
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.measures import MEASURES
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
@@ -73,7 +73,7 @@ class Candidate:
     attribute: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        at_least("m", self.m, 1)
+        whole_number("m", self.m)
         if isinstance(self.model, type) or not (self.is_fit or hasattr(self.model, "fit")):
             raise InputError(
                 f"{_named(self.model)} is no model; give a declaration such as "
@@ -194,7 +194,7 @@ class CandidateMeasures(NamedTuple):
     def check(self) -> None:
         """Every option has an argument, before anything is fitted."""
         if self.attribute is None and self.identification is None and self.utility is None:
-            raise InputError("nothing to measure; give attribute=, identification= or utility=")
+            raise InputError("nothing to measure; give attribute, identification or utility")
         for what, options, function in (
             ("attribute", self.attribute, attribute_risk),
             ("identification", self.identification, identification_risk),
@@ -203,7 +203,7 @@ class CandidateMeasures(NamedTuple):
             if isinstance(options, Mapping):
                 check_names(what, options, function)
             elif options is not None and not (what == "identification" and callable(options)):
-                raise InputError(f"{what}={options!r} is no dict of options; give one, or None")
+                raise InputError(what, options, "is no dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
             known_columns("identification", _keys(self.identification), list(self.original.columns))
 
@@ -373,10 +373,10 @@ def compare(
     4
     """
     read = read_candidates(candidates)
-    at_least("replicates", replicates, 1)
+    whole_number("replicates", replicates)
     if random_seed is None:
         random_seed = int(np.random.default_rng().integers(2**31))
-    rng = np.random.default_rng(at_least("random_seed", random_seed, 0))
+    rng = np.random.default_rng(whole_number("random_seed", random_seed))
     targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
     audit = CandidateMeasures(original, targeted, identification, utility, n_jobs)
     audit.check()

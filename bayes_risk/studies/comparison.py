@@ -33,7 +33,7 @@ def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
     if name is None:
         return next((n for n in usual if n in allowed), allowed[0])
     if name not in allowed:
-        raise InputError(f"{role}={name!r} is no {role} that was measured; give one of {allowed}")
+        raise InputError(role, name, f"is no {role} that was measured; give one of {allowed}")
     return name
 
 
@@ -270,13 +270,15 @@ class Comparison(Result):
         """
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
-            raise InputError(f"whiskers={whiskers!r}; give a number above 0, say 1.5, or None")
+            raise InputError("whiskers", whiskers, "; give a number above 0, say 1.5, or None")
         of = self.axes(risk, utility)
         if bounds and (self.bounds is None or not set(of) <= set(self.bounds.columns)):
             raise InputError(
-                "bounds=True needs releases at the ends of the scale, of which matching and "
-                "utility are known, not attribute risk: give bounds=True to compare, and "
-                'risk="expected_match_risk" here'
+                "bounds",
+                True,
+                "needs releases at the ends of the scale, of which matching and utility are "
+                "known, not attribute risk: give bounds=True to compare, and "
+                'risk="expected_match_risk" here',
             )
         how: dict[str, Any] = {"kind": kind, "whiskers": whiskers, "bounds": bounds}
         return draw("plot_risk_utility", self, risk=of[0], utility=of[1], **how, ax=ax)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import Result
 
 GridAxes = dict[str, list[tuple[Any, Any]]]  # label and value of every setting, by what is varied
@@ -82,14 +82,14 @@ def checked_over(over: Any, names: Sequence[str], beside: Mapping[str, Any]) -> 
 def by_name(name: str, values: Any, right: str) -> Mapping[str, Any]:
     """Values of an axis that is one for each column, or parameter: a dict of lists."""
     if not isinstance(values, Mapping) or not values:
-        raise InputError(f"over[{name!r}]={values!r}; give a dict of {right} to a list of values")
+        raise InputError(("over", name), values, f"; give a dict of {right} to a list of values")
     return values
 
 
 def listed(name: str, values: Any, right: str = "a list of at least one value") -> list[Any]:
     """Values of an axis, at least one."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-        raise InputError(f"over: {name!r} has {values!r}; give {right}")
+        raise InputError(("over", name), values, f"; give {right}")
     return list(values)
 
 
@@ -113,7 +113,7 @@ def labelled(
     given = listed(name, values, right)
     labels = [label(value) for value in given]
     if len(set(labels)) < len(labels):
-        raise InputError(f"over: {name!r} names a value twice ({labels}); name each once")
+        raise InputError(("over", name), f"names a value twice ({labels}); name each once")
     if not all(isinstance(label, int | float) for label in labels):
         labels = [str(label) for label in labels]
     return list(zip(labels, given, strict=True))
@@ -122,10 +122,8 @@ def labelled(
 def check_m(values: Collection[Any], most: int) -> None:
     """Numbers of data sets, none of them more than there are."""
     for m in values:
-        if at_least("over: m", m, 1) > most:
-            raise InputError(
-                f"over: m={m}, and the release has {most} data sets; give at most so many"
-            )
+        if whole_number(("over", "m"), m, 1) > most:
+            raise InputError(("over", "m"), m, f"is more than the {most} data sets of the release")
 
 
 def value_in_words(factor: str, value: Any) -> str:
@@ -154,7 +152,7 @@ class Varied(Result):
     def checked(self, measure: str) -> xr.Dataset:
         """The dataset, which has a measure."""
         if measure not in self.dataset:
-            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
+            raise InputError("measure", measure, f"; give one of {list(self.dataset)}")
         return self.dataset
 
     def _head(self) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import draw
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
@@ -111,7 +111,7 @@ def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
 def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     """All sets of 1 to k columns, or those listed."""
     if isinstance(values, int):
-        k = min(at_least("over['known']", values, 1), len(keys))
+        k = min(whole_number("over['known']", values, 1), len(keys))
         return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
     subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
     for column in (c for subset in subsets for c in subset):

@@ -20,7 +20,7 @@ from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import in_range, whole_number
 from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, draw
 from bayes_risk.data.microdata import Microdata, checked_table
@@ -260,10 +260,11 @@ class LinearWeights:
         for name in ("c", "g", "floor"):
             checked_number(name, getattr(self, name))
         if not 0 < self.floor <= 1:
-            raise InputError(f"floor={self.floor!r} is outside (0, 1]; give 0.02, say")
+            raise InputError("floor", self.floor, "is outside (0, 1]; give 0.02, say")
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
-            raise InputError(f"c={self.c!r}, g={self.g!r}; give a finite slope >= 0 and shift")
-        at_least("steps", self.steps, 1)
+            name, value = ("g", self.g) if 0 <= self.c < np.inf else ("c", self.c)
+            raise InputError(name, value, "does not fit; give a finite slope c >= 0 and shift g")
+        whole_number("steps", self.steps)
 
     def __call__(self, risk: AttributeRisk, weights: Array) -> Array:
         """New weights of the targets of an audit, shape (n,), from those they had."""
@@ -334,7 +335,7 @@ def reweight(
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
     rule = _checked_rule(model, df, until, share, weights_from)
-    n_rounds = at_least("rounds", rounds, 1)
+    n_rounds = whole_number("rounds", rounds)
     for name, options in {"fit": fit, "synthesis": synthesis, "audit": audit}.items():
         if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
@@ -385,15 +386,15 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
             f"{TAKE_THEM}"
         )
     checked_table(df)
-    if until is not None and not 0 < checked_number("until", until) < 1:
-        raise InputError(f"until={until!r} is no probability above 0 and below 1")
-    if not 0 <= checked_number("share", share) < 1:
-        raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
+    if until is not None:
+        in_range("until", until)
+    in_range("share", share)
     rule: Rule = LinearWeights() if weights_from == "linear" else weights_from
     if not callable(rule):
         raise InputError(
-            f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
-            "a function of (risk, weights)"
+            "weights_from",
+            weights_from,
+            'is no rule; give "linear", LinearWeights(...) or a function of (risk, weights)',
         )
     return rule
 

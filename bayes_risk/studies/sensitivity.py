@@ -76,7 +76,7 @@ class Sensitivity(Varied):
     def along(self, factor: str) -> xr.Dataset:
         """The dataset along one factor, the others at their base."""
         if factor not in self.factors:
-            raise InputError(f"factor={factor!r} was not varied; give one of {self.factors}")
+            raise InputError("factor", factor, f"was not varied; give one of {self.factors}")
         return self.dataset.sel({n: v for n, v in self.base.items() if n != factor})
 
     def tornado(self, measure: str = RISK) -> pd.DataFrame:

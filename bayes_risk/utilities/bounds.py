@@ -11,7 +11,7 @@ from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.variables import looks_continuous
 from bayes_risk.release.release import Release
@@ -140,8 +140,8 @@ def release_bounds(
     >>> sorted(set(ends.maximum.datasets[0].loc[df["sex"] == "f", "job"]))
     ['a', 'b']
     """
-    at_least("m", m, 1)
-    one_of("how", how, ("bootstrap", "permute"))
+    whole_number("m", m)
+    one_of("how", how)
     if not len(checked_table(original, "original")):
         raise InputError("original has no records; give at least one")
     present = list(original.columns)

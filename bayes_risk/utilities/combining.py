@@ -16,7 +16,7 @@ from scipy import stats
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns, number
+from bayes_risk._core.validate import in_range, known_columns
 
 Brought = tuple[Array, Array, list[Any]]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
@@ -32,13 +32,15 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
     given = list(estimates)
     if len(given) < 2:
         raise InputError(
-            f"m={len(given)}: one data set does not show the variance b between data sets; "
-            "synthesise at least 2 (m=5 is usual): fit.synthesize(m=5)"
+            "m",
+            len(given),
+            ": one data set does not show the variance b between data sets; synthesise at least "
+            "2 (m=5 is usual): fit.synthesize(m=5)",
         )
     first = given[0]
     if isinstance(first, pd.DataFrame) or hasattr(first, "cov_params"):
         if variances is not None:
-            raise InputError(f"a {type(first).__name__} brings its variances; leave out variances=")
+            raise InputError(f"a {type(first).__name__} brings its variances; leave out variances")
         return _by_name(
             [_of_table(g) if isinstance(g, pd.DataFrame) else _of_fit(g) for g in given]
         )
@@ -211,7 +213,7 @@ class CombinedEstimates:
         values, k, m = np.asarray(null, dtype=float), len(chosen), self.m
         if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():
             raise InputError(
-                f"null={null!r} must be one number, or one for each of the {k} quantities"
+                "null", null, f"must be one number, or one for each of the {k} quantities"
             )
         difference = self.table["estimate"].to_numpy(dtype=float)[where] - values
         within, between = (x[np.ix_(where, where)] for x in (self.within, self.between))
@@ -225,7 +227,7 @@ class CombinedEstimates:
         except np.linalg.LinAlgError:
             raise InputError(
                 "the mean covariance matrix of these quantities cannot be inverted; test fewer of "
-                "them (names=), without those that follow from the others"
+                "them (names), without those that follow from the others"
             ) from None
         # with u = L L': tr(b u^-1) = tr(L^-1 b L'^-1) and the form is |L^-1 d|^2
         r = float(np.trace(np.linalg.solve(lower, np.linalg.solve(lower, between).T))) / (m * k)
@@ -294,12 +296,12 @@ def combine(
           estimate  std_error     df   low   high    b    u
     mean      11.0       2.08  338.0  6.91  15.09  1.0  4.0
     """
-    level = checked_confidence(confidence)
+    level = in_range("confidence", confidence)
     q, u, brought = read_estimates(estimates, variances)
     labels = [names] if isinstance(names, str) else list(brought if names is None else names)
     if len(labels) != q.shape[1] or len(set(labels)) != len(labels):
         raise InputError(
-            f"names={labels} must be {q.shape[1]} different labels, one for each quantity"
+            "names", labels, f"must be {q.shape[1]} different labels, one for each quantity"
         )
     within, between, m = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False)), len(q)
     inside, b = np.diag(within), np.diag(between)
@@ -316,13 +318,6 @@ def combine(
         m=m,
         confidence=level,
     )
-
-
-def checked_confidence(confidence: Any) -> float:
-    """Of intervals, between 0 and 1."""
-    if not 0 < number("confidence", confidence, "0.95") < 1:
-        raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
-    return float(confidence)
 
 
 Analysis = Callable[[pd.DataFrame], Any]

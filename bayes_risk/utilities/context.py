@@ -9,7 +9,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.nearest import Points, nearest
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.measures import CONTEXT
 from bayes_risk.data.microdata import checked_table
@@ -230,7 +230,7 @@ def context_measures(
     >>> found.summary()["value"].loc[[("", "repu"), ("ill", "disco"), ("ill", "dcap")]].tolist()
     [0.25, 0.75, 0.875]
     """
-    at_least("lookups", lookups, 1)
+    whole_number("lookups", lookups)
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     compared = compared_columns(original, release, None, None, holdout)
@@ -294,7 +294,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> Coded:
         return column.codes[: tables.m + 1], column.size
     if not is_numeric(tables.frames[0][name].dtype):
         raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
-    at_least(f"groups[{name!r}]", groups, 2)
+    whole_number(("groups", name), groups, 2)
     values = floats(tables, name)[: tables.m + 1]
     edges = group_edges(values[0], groups)
     return [group_of(v, edges) for v in values], len(edges) + 2

@@ -10,11 +10,11 @@ import xarray as xr
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import in_range, one_of, whole_number
 from bayes_risk.data.base_result import Drawn
 from bayes_risk.release.release import Release
 
-from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
+from .combining import COLUMNS, RULES, Analysis, inferences
 from .propensity import MEASURES, MODELS, propensity
 from .tables import (
     MARGIN_MEASURES,
@@ -292,9 +292,9 @@ def utility(
     [{'total_variation': 0.5, 'null_total_variation': 0.0}]
     """
     one_of("rules", rules, RULES)
-    at_least("groups", groups, 2)
-    at_least("permutations", permutations, 2)
-    level, rng = checked_confidence(confidence), np.random.default_rng(random_seed)
+    whole_number("groups", groups)
+    whole_number("permutations", permutations)
+    level, rng = in_range("confidence", confidence), np.random.default_rng(random_seed)
     fits = {} if analyses is None else analyses
     if not isinstance(fits, Mapping) or not all(callable(f) for f in fits.values()):
         raise InputError(

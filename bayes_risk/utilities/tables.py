@@ -108,7 +108,7 @@ def columns_of(
             if distinct > MAX_LEVELS:
                 raise InputError(
                     f"column {name!r} has {distinct:,} distinct values, more than {MAX_LEVELS:,}; "
-                    "leave it out with columns=, cut it into categories, or name it in numbers="
+                    "leave it out with columns, cut it into categories, or name it in numbers"
                 )
             size = column.size
             cells = [(part - 1) % size for part in column.codes]  # missing is the last
@@ -140,19 +140,20 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
     if isinstance(release, Release):
         if synthesized is not None and set(synthesized) != set(release.synthesized):
             raise InputError(
-                f"synthesized={list(synthesized)} and the release says "
-                f"{list(release.synthesized)}; leave synthesized= out"
+                "synthesized",
+                list(synthesized),
+                f"and the release says {list(release.synthesized)}; leave synthesized out",
             )
         synthesized = release.synthesized
     if synthesized is None:
         return wanted
     if isinstance(synthesized, str):
-        raise InputError(f"synthesized={synthesized!r} is a single string; give a list of columns")
+        raise InputError("synthesized", synthesized, "is a single string; give a list of columns")
     made = [c for c in wanted if c in set(synthesized)]
     if not made:
         raise InputError(
             f"none of the columns compared was synthesised ({list(synthesized)}): name at least "
-            "one of them in columns="
+            "one of them in columns"
         )
     return made
 

@@ -526,4 +526,4 @@ def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):
     text = (tmp_path / "s.toml").read_text().replace("0.5", "0").replace(", misssing", ", columns")
     (tmp_path / "s.toml").write_text(text.replace('"level"', '["age", "job"]'))
     said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
-    assert "line 7: [model] min_leaf = 0 is too small" in said
+    assert "line 7: [model] min_leaf = 0 does not fit" in said

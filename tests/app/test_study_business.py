@@ -242,7 +242,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
-            r"\[attribute.intruder\] knows_totals gives 3 for column 'skilled', which is not what",
+            r"\[attribute.intruder\] knows_totals.skilled = 3.0 is not what",
         ),
         (
             {

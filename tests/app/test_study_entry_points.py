@@ -35,7 +35,7 @@ class Flat:
 
     def __post_init__(self):
         if self.prior <= 0:
-            raise br.InputError(f"prior={self.prior:g} must be positive")
+            raise br.InputError("prior", self.prior, "must be positive")
 
     def synthesizes(self, columns):
         return list(self.order or columns)
@@ -146,9 +146,9 @@ def test_its_memory_and_time_are_told(package):
         ({"priro": 1}, r"\[model\] has no key 'priro'; did you mean 'prior'"),
         (
             {"prior": "1", "scale": 1.5},
-            "prior = '1' does not fit; give a number; .* scale = 1.5 ",
+            "prior = .1. does not fit; give a number; .* scale = 1.5 ",
         ),
-        ({"prior": -1}, r"\[model\] prior = -1 must be positive"),
+        ({"prior": -1}, r"\[model\] prior = -1.0 must be positive"),
     ],
 )
 def test_its_keys_are_checked_as_those_of_our_own(package, model, message):
@@ -164,4 +164,4 @@ def test_the_command_takes_it(package, monkeypatch):
     found = CliRunner().invoke(app, ["audit", "s.toml"])
     assert found.exit_code == 2
     said = " ".join(found.stderr.split())
-    assert """evidence = "refit" is not offered by kind = "Flat"; it offers ['exact']""" in said
+    assert """evidence = "refit" is not offered by Flat; it offers ['exact']""" in said

@@ -88,9 +88,7 @@ def test_a_mixture_is_told_with_its_parts():
 def test_margins_of_numbers_are_refused_before_the_fit(line):
     mixture = {"mixture": [[1, "uniform"], [1, "marginal"]]}
     study = study_of(line, NORMAL, attribute={"guesses": GRID, "prior": mixture})
-    with pytest.raises(
-        br.InputError, match='column .w. is a number, and prior = "marginal" counts'
-    ):
+    with pytest.raises(br.InputError, match='column .w. is a number, and prior="marginal" counts'):
         run_study(study, progress=lambda *_: pytest.fail("fitted"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from bayes_risk import models
-from bayes_risk._core.validate import MOST
+from bayes_risk._core.validate import BOUNDS
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import (
     OPTIONS,
@@ -86,4 +86,4 @@ def test_numbers_are_strict_and_whole_ones_have_a_bound(section):
         values = name in ("levels", "impossible")  # of data, which may be anything
         assert values or all(s.get("strict") for s in types), name
         counts = [s for s in types if s["type"] == "int" and "ge" in s]
-        assert name in MOST or not counts, name
+        assert name in BOUNDS or not counts, name

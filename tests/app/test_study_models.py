@@ -293,7 +293,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
                 "attribute": {"guesses": GRIDS},
                 "model": REGRESSION | {"families": {"tax": "categorical"}},
             },
-            'column .tax. is a category; give "levels"',
+            "column .tax. is a category; give its levels",
         ),
         ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
         (

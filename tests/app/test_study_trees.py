@@ -143,6 +143,27 @@ def test_constraints_that_are_not_there(tmp_path, file, function, message):
         model.declared()
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("\npm.Model()\n", "line 2 of 'bad.py' fails with NameError of 'pm'"),
+        ("import nowhere.at_all\n", "line 1 of 'bad.py' fails with ModuleNotFoundError"),
+        ("from os import nothing\n", "line 1 of 'bad.py' fails with ImportError of 'os'"),
+        ("def f(table)\n", "line 1 of 'bad.py' fails with SyntaxError"),
+        ("raise NameError('Zwiebel')\n", "line 1 of 'bad.py' fails with NameError"),
+        ("raise ImportError('Zwiebel', name='Zwiebel')\n", "line 1 .* fails with ImportError"),
+        ("raise SyntaxError('Zwiebel')\n", "line 1 of 'bad.py' fails with SyntaxError"),
+        ("exec('Zwiebel Schneider')\n", "line 1 of 'bad.py' fails with SyntaxError"),
+        ("\nint('Zwiebel')\n", "line 2 of 'bad.py' fails with ValueError"),
+    ],
+)
+def test_an_error_of_a_file_is_its_kind_and_line_and_names_of_the_code(tmp_path, code, said):
+    (tmp_path / "bad.py").write_text(code)
+    model = parse_study(content(PMM | {"constraints": f"{tmp_path / 'bad.py'}:f"})).model
+    with pytest.raises(br.InputError, match=rf"^\[model\] constraints: {said}$"):
+        model.declared()
+
+
 def test_a_constraint_that_fails_says_where_and_no_value(tmp_path):
     (tmp_path / "rules.py").write_text("def f(table):\n    return {}[table['job'].iloc[0]]\n")
     model = parse_study(content(PMM | {"constraints": f"{tmp_path / 'rules.py'}:f"})).model
@@ -360,12 +381,12 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
         (
             CART,
             {},
-            r"if its \d+ whole numbers are codes .* list these in .data. levels = {.pay. = \[1",
+            r"if its \d+ whole numbers are codes .* list these as its levels",
         ),
         (
             CART,
             {"attribute": {"guesses": {"job": {"percent": 10}, "pay": {"additive": 3}}}},
-            'column .job. is a category; give "levels"',
+            "column .job. is a category; give its levels",
         ),
         (PMM | {"order": ["pay", "job"]}, {}, "column .pay. is a number, and a number"),
     ],

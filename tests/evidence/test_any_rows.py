@@ -485,7 +485,7 @@ REFUSED = [
     (lambda f: f.synthesize(1, records=[0], n=5), "n=5 is for releases .* some records stay"),
     (lambda f: f.synthesize(1, classes="own", n=5), "n=5 .* classes are the records' own"),
     (lambda f: br.identification_risk(table(Y), [table(MANY[0])], known=["x1"], synthesized=["x0"]),
-     "release 1 has 5 records and the original 3: rows are nobody's, and known is of records"),
+     "known is of records, and release 1 has 5 records and the original 3, so that"),
     (lambda f: audit(br.models.Forest(order=["x1"]).fit(table(Y), random_seed=1),
                      release_of([table(FEW[0])])),
      "no forest"),
@@ -508,5 +508,5 @@ def test_models_without_evidence_for_it_say_so():
     fit = br.models.Regression({"pay": "1"}).fit(y, random_seed=1)
     release, none = fit.synthesize(2, n=5, random_seed=2), br.Intruder(knows_records="none")
     grid = {"pay": br.Grid(values=[0.0, 1.0], truth="add")}
-    with pytest.raises(br.InputError, match="rows of the release are not .* RegressionFit has no"):
+    with pytest.raises(br.InputError, match="rows of the release are not .* Regression has no"):
         br.attribute_risk(fit, release, guesses=grid, intruder=none)

@@ -213,11 +213,15 @@ def test_it_goes_round_the_loop():
 # --- errors --------------------------------------------------------------------------------------
 
 COUNTS = table(Y).drop(columns="e")
-GIVE = "give models.DPMPM, models.Regression, models.CART"
+GIVE = "give DPMPM, Regression, CART"
 BAD = {
-    "MM": (br.models.PoissonMixture(kind="MM"), COUNTS, 'kind="MM"\\) takes no record weights'),
+    "MM": (br.models.PoissonMixture(kind="MM"), COUNTS, "of MM takes no record weights"),
     "TCMM": (br.models.PoissonMixture(kind="TCMM", quantile=0.9), COUNTS, f"totals.*{GIVE}"),
-    "zeros": (br.models.PoissonMixture(zeros=(1.0, 1.0)), COUNTS, "zeros=.* leave one of them out"),
+    "zeros": (
+        br.models.PoissonMixture(zeros=(1.0, 1.0)),
+        COUNTS,
+        "with zeros: .* leave one of them out",
+    ),
     "PMM": (br.models.PMM(["a"], identifying=["b"]), COUNTS, f"PMM takes no record w.*{GIVE}"),
     "Forest": (br.models.Forest(["a"]), COUNTS, f"Forest takes no record weights.*{GIVE}"),
 }

@@ -1,6 +1,7 @@
 """Messages say what was given, what would be right, what to do; docstrings name the cure."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -15,8 +16,12 @@ from bayes_risk._core.errors import (
     TruncationWarning,
     UnreliableWeightsWarning,
 )
+from bayes_risk.app.cli import OfCommand
+from bayes_risk.app.study.keys import Keys
 
-CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
+CLASSES = [
+    c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, BaseException)
+]
 
 
 def test_three_errors_and_three_warnings_are_all_there_is():
@@ -64,11 +69,16 @@ def test_the_docstring_of_an_error_names_a_way_out(error, words):
 @pytest.mark.parametrize(
     ("check", "arguments", "given", "right"),
     [
-        (validate.at_least, ("m", 0, 1), "m=0", "integer >= 1"),
-        (validate.at_least, ("m", 2.5, 1), "m=2.5", "integer >= 1"),
-        (validate.at_least, ("m", True, 1), "m=True", "integer >= 1"),
-        (validate.at_least, ("m", 10**9, 1), "m=1000000000", "integer <= 1,000"),
-        (validate.at_least, ("groups['age']", 2**63, 2), "']=9223372036854775808", "<= 10,000"),
+        (validate.whole_number, ("m", 0, 1), "m=0", "integer >= 1"),
+        (validate.whole_number, ("m", 2.5, 1), "m=2.5", "integer >= 1"),
+        (validate.whole_number, ("m", True, 1), "m=True", "integer >= 1"),
+        (validate.whole_number, ("m", 10**9, 1), "m=1000000000", "integer <= 1,000"),
+        (
+            validate.whole_number,
+            (("groups", "age"), 2**63, 2),
+            "']=9223372036854775808",
+            "<= 10,000",
+        ),
         (validate.positive, ("gamma", "x"), "gamma='x'", "positive number"),
         (validate.positive, ("gamma", "5"), "gamma='5'", "positive number"),
         (validate.positive, ("gamma", True), "gamma=True", "positive number"),
@@ -86,15 +96,41 @@ def test_messages_name_what_was_given_and_what_would_be_right(check, arguments, 
     with pytest.raises(InputError) as caught:
         check(*arguments)
     message = str(caught.value)
-    assert arguments[0] in message
+    assert arguments[0] == caught.value.argument
     assert given in message
     assert right in message
 
 
 def test_right_arguments_pass():
-    assert validate.at_least("m", 3, 1) == 3
+    assert validate.whole_number("m", 3, 1) == 3
     assert validate.positive("gamma", np.float32(0.5)) == 0.5
-    assert validate.at_least("m", validate.MOST["m"], 1) == validate.MOST["m"]
-    assert validate.at_least("k", 10**12, 1) == 10**12
+    assert validate.whole_number("m", validate.BOUNDS["m"][1]) == validate.BOUNDS["m"][1]
+    assert validate.whole_number("k", 10**12, 1) == 10**12
     assert validate.one_of("missing", "level", ("error", "level")) == "level"
     assert validate.known_columns("known", ("sex",), ["age", "sex"]) == ["sex"]
+
+
+# --- one error, worded by where its argument was given -------------------------------------------
+
+LINES = ("[release]", 'files = ["a.csv"]', "m = 0")
+
+
+@pytest.mark.parametrize(
+    ("said", "python", "study", "command"),
+    [
+        (("m", 0, "is too small"), "m=0 is", "line 3: [release] m = 0 is", "m=0 is"),
+        (("known", ["a"], "; no"), "known=['a'];", '[release] known = ["a"];', "--known ['a'];"),
+        (("index", "is empty"), "index is", "[release] index is", "--index is"),
+        ((("radius", "age"), 2.5, "is"), "radius['age']=2.5", "radius.age = 2.5", "--radius age=2"),
+        (("corresponds", False, ": no"), "corresponds=False:", "= false:", "--no-corresponds:"),
+        (("files are equal",), "files are equal", "[release] files are equal", "files are equal"),
+    ],
+)
+def test_an_error_is_worded_by_its_surface(said, python, study, command):
+    surfaces = (errors.Surface(), Keys("release", lines=LINES), OfCommand())
+    for surface, words in zip(surfaces, (python, study, command), strict=True):
+        error = InputError(*said)
+        error.surface = surface
+        again = pickle.loads(pickle.dumps(error))
+        assert words in str(error) == str(again)
+        assert (again.argument, again.text) == (error.argument, said[-1])

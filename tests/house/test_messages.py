@@ -28,7 +28,7 @@ NUMBER_OF = re.compile(
 )
 ALLOWED = {  # what is said, where, and why it is no value of the data
     "an argument": [
-        ("_core/validate.py", "at_least", "value"),
+        ("_core/validate.py", "whole_number", "value"),
         ("_core/validate.py", "number", "value"),
         ("_core/validate.py", "one_of", "value"),
         ("_core/validate.py", "positive", "value"),
@@ -39,9 +39,9 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("matching/radii.py", "_checked", "value"),
         ("studies/grid.py", "by_name", "values"),
         ("studies/grid.py", "listed", "values"),
+        ("studies/reweighting.py", "LinearWeights.__post_init__", "value"),
     ],
     "an InputError of ours, with its place in front, or the words of TOML": [
-        ("app/run/audit.py", "tried_of", "error"),
         ("app/study/keys.py", "read_toml", "error"),
         ("app/study/signatures.py", "made", "error"),
         ("release/release.py", "read_rows", "error"),
@@ -50,7 +50,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("utilities/combining.py", "_fitted", "error"),
     ],
     "words of ours for what pydantic or a reader found": [
-        ("app/study/study.py", "parse_study", "sentences(error)"),
+        ("app/study/study.py", "parse_study", "problems(error, lines)"),
         ("data/parquet.py", "_parts", "told"),
         ("data/statistical.py", "_reader.read", "told"),
         ("models/regression/fit.py", "_column", "told"),
@@ -104,11 +104,18 @@ def messages() -> dict[Said, list[int]]:
             warns = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")
             if not (warns or isinstance(node, ast.Raise)):
                 continue
-            for part in ast.walk(node):
-                if isinstance(part, ast.FormattedValue):
-                    said = file, function, ast.unparse(part.value)
-                    found.setdefault(said, []).append(part.lineno)
+            for part in shown_in(node):
+                found.setdefault((file, function, ast.unparse(part)), []).append(part.lineno)
     return found
+
+
+def shown_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Expressions in texts, and what an `InputError` says was given."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.FormattedValue):
+            yield part.value
+        elif isinstance(part, ast.Call) and ast.unparse(part.func) in ("InputError", "refused"):
+            yield from (one for one in part.args[:-1] if not isinstance(one, ast.Constant))
 
 
 def may_hold_data(expression: str) -> bool:

@@ -128,7 +128,7 @@ def test_a_known_column_that_was_changed_is_refused_and_no_value_told() -> None:
     changed = original.assign(a=["open", "open", "secret"])
     with pytest.raises(InputError, match="column 'a' of release 2 differs .* in 2 of 3") as caught:
         risk_of(original, [original, changed])
-    assert re.search("name it in synthesized=; .* give both tables the same index", str(caught))
+    assert re.search("name it in synthesized; .* give both tables the same index", str(caught))
     assert "secret" not in str(caught.value)
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bayes_risk import IdentificationRisk, InputError, identification_risk
 from bayes_risk.app.cli import app
-from bayes_risk.app.run import run
+from bayes_risk.app.run import identify
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.tables import Tables
@@ -161,7 +161,7 @@ def run_rate(folder):
         "release": {"files": [folder / "syn.csv"], "columns": ["job"]},
         "identification": {"known": ["age"], "synthesized": ["job"]},
     }
-    found = run(parse_study(content), "identify")
+    found = identify(parse_study(content))
     rate = float(found.identification.summary()["true_match_rate"].max())
     assert rate > 0
     return rate
@@ -188,8 +188,8 @@ def test_a_file_of_another_size_is_refused_with_what_to_ask_instead(files):
     done = call("short.csv", "--known", "age", "--synthesized", "job")[0]
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert "release 1 has 20 records and the original 60: rows are nobody's, and --known is" in said
-    assert "name columns that were drawn afresh under --synthesized" in said
+    assert "--known is of records, and release 1 has 20 records and the original 60, so" in said
+    assert "name columns that were drawn afresh under synthesized" in said
 
 
 @pytest.mark.check

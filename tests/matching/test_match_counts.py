@@ -181,15 +181,15 @@ def test_records_and_dataset():
 
 REFUSED = [
     ({"known": ["sex"], "synthesized": ["age"]},
-     "release 1 has 12 records and the original 30: rows are nobody's, and known is of records; "
-     "leave it out, name columns that were drawn afresh under synthesized="),
-    ({"population": np.ones(30)}, "nobody's, and population is of records; leave it out"),
-    ({"reason": np.ones(30, bool)}, "nobody's, and reason is of records; leave it out"),
+     "known is of records, and release 1 has 12 records and the original 30, so that rows .*; "
+     "leave it out, name columns that were drawn afresh under synthesized"),
+    ({"population": np.ones(30)}, "population is of records, and .*; leave it out"),
+    ({"reason": np.ones(30, bool)}, "reason is of records, and .*; leave it out"),
     ({"known": ["sex"], "synthesized": ["age"], "corresponds": False, "files": ORIGINAL},
-     "corresponds=False: rows are nobody's, and known is of records"),
+     "known is of records, and corresponds is false"),
     ({"corresponds": True}, "release 1 has 12 records and the original 30; a release must hold"),
     ({"corresponds": "no"}, "corresponds='no' is not a truth value"),
-    ({"files": ORIGINAL.set_axis(range(3, 33))}, "does not name .* say corresponds=False"),
+    ({"files": ORIGINAL.set_axis(range(3, 33))}, "does not name .* give corresponds=False"),
     ({"strategy": "likeliest"}, "strategy='likeliest' changes nothing"),
     ({"files": FILES[0].assign(sex=None)[["sex"]], "synthesized": ["sex"]},
      "release 1 has no value of the synthesised keys"),
@@ -212,7 +212,7 @@ def test_tables_drawn_of_records_and_sweeps_are_refused():
     y = ORIGINAL[["sex", "age"]]
     release = model.fit(y, random_seed=1).synthesize(m=2, random_seed=2)
     drawn = br.replicates(release, model, n_tables=2, random_seed=3)
-    with pytest.raises(br.InputError, match="corresponds=False.* Replicates is of records"):
+    with pytest.raises(br.InputError, match="Replicates is of records, and corresponds is false"):
         br.identification_risk(y, drawn, known=[], synthesized=["age"], corresponds=False)
     with pytest.raises(br.InputError, match="neither right nor wrong. A sweep compares"):
         over = {"radius": {"age": [0.1, 0.2]}}
@@ -285,7 +285,7 @@ def test_as_many_rows_are_the_originals_unless_it_is_said(folder):
     done, said = call("syn3.csv", "--no-corresponds", "--overwrite")
     assert done.exit_code == 0 and "Rows do not correspond to records" in said
     done, _ = call("syn1.csv", "--known", "pay", "--overwrite")
-    assert done.exit_code == 2 and "rows are nobody's, and --known is of records" in done.stderr
+    assert done.exit_code == 2 and "--known is of records, and " in done.stderr
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
@@ -305,7 +305,7 @@ def test_a_study_matches_the_rows_that_it_makes(folder):
     assert found.identification.sizes.tolist() == [30, 50, 50]
     assert "expected_match_risk" not in found.bounds.summary().index
     less = {k: v for k, v in content.items() if k not in ("context", "output", "attribute")}
-    with pytest.raises(br.InputError, match=r"right nor wrong. \[bounds\] has nothing to show"):
+    with pytest.raises(br.InputError, match=r"\[bounds\] has nothing to show.* right nor wrong"):
         run(parse_study(less), "audit")
     content["identification"]["corresponds"] = True
     with pytest.raises(br.InputError, match="50 records and the original 30"):

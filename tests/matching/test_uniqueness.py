@@ -276,7 +276,7 @@ def test_errors_name_what_is_wrong():
         uniqueness(df, KEYS, population=df)
     with pytest.raises(InputError, match="rarer in the population than in the sample"):
         uniqueness(df, KEYS, population=Population.counted(df.iloc[:50], KEYS))
-    with pytest.raises(InputError, match="fraction=2 is above 1"):
+    with pytest.raises(InputError, match="fraction=2 is outside"):
         uniqueness(df, KEYS, fraction=2)
     with pytest.raises(InputError, match="keys is empty"):
         uniqueness(df, [])

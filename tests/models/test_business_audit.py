@@ -226,7 +226,7 @@ def test_a_model_that_offers_none_says_which_does():
     table = pd.DataFrame({"a": ["x", "y"] * 6, "b": ["u", "v", "w"] * 4})
     fit = br.models.DPMPM(n_classes=3).fit(table, 8, tune=8, chains=2, random_seed=1)
     release = fit.synthesize(m=1, random_seed=1)
-    with pytest.raises(br.InputError, match="not offered by DPMPMFit; it is by models.PoissonMix"):
+    with pytest.raises(br.InputError, match="not offered by DPMPM; it is by PoissonMix"):
         intruder = br.Intruder(knows_records="all-but-two", other=1, knows_totals=True)
         br.attribute_risk(fit, release, intruder=intruder, targets=[0])
     with pytest.raises(br.InputError, match="largest='a' is a category and has no largest value"):

@@ -194,7 +194,7 @@ REFUSED = {
     "potential": (with_potential, "the table \\(\\['w'\\]\\) enters a prior, a Potential"),
     "itself": (
         lambda t: normal(t, lambda theta, data: theta * data["x"]),
-        "'x' depends on \\['x'\\], which columns= does not name before it",
+        "'x' depends on \\['x'\\], which columns does not name before it",
     ),
     "caught by a density": (with_closure, f"bakes values of 'w' into the model.*\n{W}"),
     "within an op": (within_an_op, f"bakes values of 'area' into the model.*\n{AREA}"),

@@ -443,9 +443,9 @@ def test_a_floor_has_its_limits():
         br.attribute_risk(fit, release, guesses={"job": br.Levels()})
     with pytest.raises(br.InputError, match="fit with floor=None to synthesise"):
         fit.synthesize(m=1)
-    with pytest.raises(br.InputError, match="weights with floor=0.4 are not offered"):
+    with pytest.raises(br.InputError, match="floor=0.4 is not offered with weights"):
         model.fit(PEOPLE.drop(columns="pay"), weights=np.full(8, 0.5))
-    with pytest.raises(br.InputError, match="there are no files to compare; give release="):
+    with pytest.raises(br.InputError, match="there are no files to compare; give release"):
         fit.report_mismatch()
 
 
@@ -528,7 +528,7 @@ def test_a_study_takes_the_models(tmp_path):
         (model | {"min_leaf": 3}, "has no key 'min_leaf'; it knows kind, order, models"),
         (
             {"kind": "CART", "order": ["job"], "floor": 0.1},
-            'give bootstrap = "none", and no smoothing',
+            "give bootstrap='none', and no smoothing",
         ),
         (
             {"kind": "CART", "order": ["job"], "missing_numbers": STAND_IN},

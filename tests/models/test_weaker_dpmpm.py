@@ -309,7 +309,7 @@ def test_before_is_the_predictive_prior_where_synthetic_values_alone_are_publish
 def test_before_wants_a_predictive(one_class):
     fit, _ = one_class
     release = fit.synthesize(1, parameters="independent", random_seed=2)
-    with pytest.raises(br.InputError, match="'importance' has none; leave before= out"):
+    with pytest.raises(br.InputError, match="'importance' has none; leave before out"):
         br.attribute_risk(fit, release, evidence="importance", before=True)
 
 

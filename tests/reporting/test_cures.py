@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.app.run import run
+from bayes_risk.app.run import identify, run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.verdicts.doubts import CURES
 
@@ -114,12 +114,12 @@ def judged(folder, kind, what, corresponds="as made"):
         content["identification"]["corresponds"] = there
     if there is False:
         content["identification"]["known"] = []
-    return run(parse_study(content), what).verdict
+    return what(parse_study(content)).verdict
 
 
 @pytest.mark.parametrize("kind", files())
 def test_the_same_files_have_the_same_verdict_by_identify_and_by_audit(tmp_path, kind):
-    one, other = (judged(tmp_path, kind, what) for what in ("identify", "audit"))
+    one, other = (judged(tmp_path, kind, what) for what in (identify, run))
     assert one.headline == other.headline
     assert one.reasons == other.reasons
     of = {"rows unknown": "inconclusive", "kept columns, noise": "above your thresholds"}
@@ -132,10 +132,10 @@ def test_the_same_files_have_the_same_verdict_by_identify_and_by_audit(tmp_path,
 
 @pytest.mark.parametrize("stated", [True, False])
 def test_who_made_the_files_settles_whose_rows_they_are(tmp_path, stated):
-    before = judged(tmp_path, "rows unknown", "audit")
+    before = judged(tmp_path, "rows unknown", run)
     (doubt,) = before.deciding
     assert f"corresponds = {str(stated).lower()}" in doubt.cure
-    after = judged(tmp_path, "rows unknown", "audit", stated)
+    after = judged(tmp_path, "rows unknown", run, stated)
     assert after.outcome == ("within your thresholds" if stated else "not judged")
     measures = {r.measure for r in after.reasons if r.outcome == "inconclusive"}
     assert doubt.measure not in measures

@@ -223,11 +223,11 @@ class NoWeights:
 BAD = {
     "forest": (
         {"model": br.models.Forest(order=["y"]), "fit": {}},
-        "Forest takes no record weights: .* give models.DPMPM, models.Regression, models.CART",
+        "Forest takes no record weights: .* give DPMPM, Regression, CART",
     ),
     "another": ({"model": NoWeights()}, "NoWeights takes no record weights; give a model whose"),
     "until": ({"until": 1.5}, "until=1.5 is no probability"),
-    "share": ({"share": 1.0}, "share=1.0 is no share"),
+    "share": ({"share": 1.0}, "share=1.0 is outside; give"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),
     "word": ({"weights_from": "cubic"}, "weights_from='cubic' is no rule"),
     "rule": ({"weights_from": 3}, "is no rule"),

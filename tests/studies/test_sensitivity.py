@@ -487,9 +487,9 @@ def test_tornado_shows_the_ends_of_its_table(swept):
         ({}, None, "over is empty"),
         ({"priors": ["uniform"]}, None, "over='priors' is not known"),
         ({"prior": []}, None, "'prior' has"),
-        ({"m": [3]}, None, "m=3, and the release has 2"),
+        ({"m": [3]}, None, "m'\\]=3 is more than the 2 data sets"),
         ({"m": [1, 1]}, None, "names a value twice"),
-        ({"classes": ["old"]}, None, "over: classes='old'"),
+        ({"classes": ["old"]}, None, "over\\['classes'\\]='old'"),
         ({"intruder": [1]}, None, "no Intruder"),
         ({"hyper": ["level_prior"]}, None, "give a dict of hyper-parameter"),
         ({"hyper": {"levels": [1]}}, None, "'levels', which DPMPM does not have"),
@@ -513,7 +513,7 @@ def test_options_that_cannot_be(mixture):
         br.sensitivity(*mixture, over={"prior": ["uniform"]}, prior="uniform")
     with pytest.raises(br.InputError, match="colour= is not known"):
         br.sensitivity(*mixture, over={"m": [1]}, colour="red")
-    with pytest.raises(br.InputError, match="not offered by DPMPMFit"):
+    with pytest.raises(br.InputError, match="not offered by DPMPM"):
         br.sensitivity(*mixture, over={"evidence": ["exact"]})
 
 

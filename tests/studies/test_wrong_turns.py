@@ -39,21 +39,21 @@ def said(*args):
         ("my.csv made1.csv made2.csv", "name at least one key column"),
         (
             "my.csv made1.csv --known class --synthesized income",
-            "but counts as unsynthesised: if it was synthesised, name it in --synthesized",
+            "but counts as unsynthesised: if it was synthesised, name it in synthesized",
         ),
         ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),
-        ("my.csv short.csv --known sex --synthesized age", "drawn afresh under --synthesized"),
-        ("my.csv short.csv --known sex --synthesized age", "and --known is of records"),
+        ("my.csv short.csv --known sex --synthesized age", "drawn afresh under synthesized"),
+        ("my.csv short.csv --known sex --synthesized age", "--known is of records"),
         (
             "my.csv short.csv --synthesized sex,age --corresponds",
-            "afresh, and rows are nobody's, say --no-corresponds",
+            "afresh, so that rows correspond to no record, give corresponds=False (--no-corresp",
         ),
         ("my.csv short.csv --synthesized sex,age", "Rows do not correspond to records"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
         (
             "semicolons.csv made1.csv --known sex --synthesized class",
-            "--separator=';', --decimal=','",
+            "separator is ';', decimal is ','",
         ),
     ],
 )
@@ -79,7 +79,7 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
         (SOME + TREES + "[attribute]\n", 'take Mixture with missing = "level"'),
         (
             CODES + TREES + '[attribute.guesses]\nclass = "levels"\n',
-            'whole numbers are codes of categories, list these in [data] levels = {"class"',
+            "whole numbers are codes of categories, list these as its levels",
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_was_taken_for_granted_is_said_with_its_section(survey, tmp_path):
         '[data]\npath = "semicolons.csv"\ncolumns = ["sex", "class"]\n' + TREES + "[attribute]\n"
     )
     told = said("audit", "my.toml", "--dry-run")
-    assert 'looks as if separator = ";"' in told and "say it in [data] to be sure" in told
+    assert "looks as if separator is ';'" in told and "state it to be sure" in told
 
 
 def test_the_right_turn(survey, tmp_path):

@@ -495,7 +495,7 @@ BAD = {
     "none-made": (lambda df: {"synthesized": ["a"], "columns": ["b"]}, "none of the columns"),
     "declared": (
         lambda df: {"release": br.Release(datasets=[df], synthesized=["a"]), "synthesized": ["b"]},
-        "leave synthesized= out",
+        "leave synthesized out",
     ),
     "text": (
         lambda df: {"release": df.assign(c="many")},
@@ -514,7 +514,7 @@ BAD = {
     ),
     "groups": (lambda df: {"groups": 1}, "groups"),
     "permutations": (lambda df: {"permutations": 1}, "permutations"),
-    "confidence": (lambda df: {"confidence": 95}, "must lie between 0 and 1"),
+    "confidence": (lambda df: {"confidence": 95}, "confidence=95 is outside"),
     "levels": (
         lambda df: {
             "original": df.assign(a=[f"id{i}" for i in range(len(df))]),

@@ -5,11 +5,10 @@ table, all but for its draws, and the library's own checks are asked of it: synt
 audit, with the table itself in the place of the release.
 """
 
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from inspect import signature
@@ -33,23 +32,20 @@ from bayes_risk.app.study.declare import (
     bounds_of,
     compare_options,
     fit_model,
-    identified_rows,
-    matching_options,
     provenance_of,
     read_data,
     read_release,
     sweep_options,
     synthesis_options,
 )
+from bayes_risk.app.study.keys import placed
 from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in
-from bayes_risk.data.variables import are_whole
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.provenance import Provenance, data_hash
-from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.studies.attribute_settings import audit_of, swept
 from bayes_risk.studies.bounds import InherentBounds
@@ -135,7 +131,7 @@ class Clock:
 def stages_of(study: Study, what: str) -> dict[str, int]:
     """The stages of a run in their order, and what each takes beside the others, roughly."""
     fitted, weighed = what != "compare", study.reweight is not None
-    asked = AUDITS if what in ("audit", "identify") else {}
+    asked = AUDITS if what == "audit" else {}
     stages = [
         ("data", 2, True),
         ("reweighting", 200, fitted and weighed),
@@ -167,25 +163,19 @@ def result_of(
 ) -> RunResult:
     """Every audit of a study; its attribute audit at every setting of ``[sweep]``, no other audit.
 
-    Or every replicate of the candidates of ``[compare]``; or matching of files, of which nothing is
-    known but their keys (``"identify"``). ``read`` is called when all files are read. ``how``:
-    n_jobs, progress.
+    Or every replicate of the candidates of ``[compare]``. ``read`` is called when all files are
+    read. ``how``: n_jobs, progress.
     """
     clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
     with clock("data"):
         df, sha256 = read_data(study.data)
-        if what == "identify":
-            files: Any = {"": read_releases(study.release.files or [], df, **study.data.reading)}
-        else:
-            runs = tried_of(study, what, df)
-            files = {name: one.release for name, one in runs.items()}
+        runs = tried_of(study, what, df)
+        files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
         of_model = {path.name: data_hash(path) for path in files_in(study.model)}
         read()
     own: dict[str, Any] = {"random_seed": seed, "seconds": clock.seconds, "study": study}
     own |= {"data_sha256": sha256, "model_sha256": of_model, "provenance": provenance}
-    if what == "identify":
-        return StudyResult(**own | matched(study, df, files[""], clock))
     if what == "compare":
         candidates = {name: _candidate(one) for name, one in runs.items()}
         options = compare_options(study, df) | how
@@ -212,34 +202,6 @@ def result_of(
             ready.fit, ready.release, refit=refit, random_seed=seeds[2], **options
         )
     return SweepResult(sensitivity=sensitivity, **own)
-
-
-def matched(
-    study: Study, df: pd.DataFrame, tables: list[pd.DataFrame], clock: Clock
-) -> dict[str, Any]:
-    """Matching of files made elsewhere, of which nothing is known but their keys."""
-    synthesized = study.identification.synthesized
-    with clock("identification risk"):
-        options = matching_options(study, df, tables)
-        found = identified_rows(df, tables, options)
-    for name, rule in (options["radius"] or {}).items():
-        units = getattr(rule, "units", 0)
-        if 0 < units < 1 and are_whole(df[name]):  # a share was meant, perhaps
-            warnings.warn(
-                f"--radius {name}={units:g} reaches {units:g} units to either side, and {name} "
-                f"holds whole numbers, so that it must be equal; for {100 * units:g} % write "
-                f"{name}={100 * units:g}%",
-                stacklevel=1,
-            )
-    return {
-        "study": with_keys(study, release={"columns": synthesized or None}),
-        "release": br.Release(datasets=tables, synthesized=synthesized) if synthesized else None,
-        **found,
-        "alone": True,
-        "verdict": judge(
-            None, found["identification"], study.thresholds.made(), rows=found["correspondence"]
-        ),
-    }
 
 
 def audits(
@@ -344,10 +306,11 @@ def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
         return {"": tried(study, df, what)}
     found: dict[str, Tried] = {}
     for name in study.compare.candidates:
+        one = candidate_study(study, name, df)
         try:
-            found[name] = tried(candidate_study(study, name, df), df)
+            found[name] = tried(one, df)
         except InputError as error:
-            raise InputError(f"[compare.{name}]: {error}") from None
+            raise placed(error, within=f"[compare.{name}]: ") from None
     if study.compare.bounds:
         made = [c for one in found.values() for c in one.study.synthesized_in(df)]
         with named(study, "bounds"):
@@ -433,7 +396,7 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
 
 def _check_taken(key: str, study: Study, fit: Fit) -> None:
     if key not in signature(fit.synthesize).parameters:
-        raise InputError(f'{key} means nothing to kind = "{study.model.kind}"; leave it out')
+        raise InputError(key, f'means nothing to kind = "{study.model.kind}"; leave it out')
 
 
 def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> list[Work]:
@@ -465,10 +428,18 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
 
 @contextmanager
 def named(study: Study, section: str) -> Iterator[None]:
-    """Name the section, and write arguments as keys."""
+    """Word errors of the library for the section that has the argument as a key."""
     try:
-        yield
+        with study.model.named() if section == "model" else nullcontext():
+            yield
     except InputError as error:
-        key = re.match(r"\w+", str(error))
-        own = section == "attribute" and key is not None and key[0] in INTRUDER.model_fields
-        raise InputError(study.model.said(error, f"[{section}{'.intruder' * own}]")) from None
+        raise placed(error, section_of(study, section, error)) from None
+
+
+def section_of(study: Study, section: str, error: InputError) -> str:
+    """The section that has an argument as its key: that which is tried, or one beside it."""
+    name = error.argument if isinstance(error.argument, str) else error.argument[0]
+    if section == "attribute" and name in INTRUDER.model_fields:
+        return "attribute.intruder"
+    others = type(study.model).model_fields.keys() - type(study.release).model_fields.keys()
+    return "model" if section == "release" and name in others else section

@@ -24,7 +24,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, Overall, Progress, in_part, no_progress, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.app.output import (
     SHOWN,
     Workplace,
@@ -71,6 +71,13 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
         "file": {str(path): {"sha256": data_hash(path)} for path in sorted(files)},
         "version": versions(),
     }
+
+
+def unchanged(begun: Mapping[str, Any], study: Study, kind: str) -> None:
+    """Refuse files that are not those of the beginning, if its `identity` is known."""
+    if begun and (found := differences(begun, identity(study, kind))):
+        changed = "; ".join(found[:SHOWN])
+        raise InputError(f"{changed} while it was read; run again when it is whole")
 
 
 @shows_progress
@@ -130,7 +137,7 @@ def run(
         More was taken than ``max_memory``; workers died again and again. Finished steps are kept:
         the same with more memory, or fewer workers, goes on.
     """
-    at_least("n_jobs", n_jobs, 1)
+    whole_number("n_jobs", n_jobs)
     check_backend(backend)
     study.check_says(what)
     if max_memory is not None:
@@ -146,16 +153,12 @@ def run(
         check_target(output, overwrite=overwrite)
         place = workplace(output, begun, seed, restart=restart)
 
-    def as_begun() -> None:
-        if begun and (found := differences(begun, identity(study, what))):
-            changed = "; ".join(found[:SHOWN])
-            raise InputError(f"{changed} while it was read; run again when it is whole")
-
     with guarded(None if max_memory is None else bytes_of(max_memory)), place as work:
         if work.store is not None and work.store.found:
             tell("steps found", work.store.found, work.store.found)
         with working(backend, n_jobs, work.folder), keeping(work.store):
-            how: dict[str, Any] = {"read": as_begun, "n_jobs": n_jobs, "progress": tell}
+            read = partial(unchanged, begun, study, what)
+            how: dict[str, Any] = {"read": read, "n_jobs": n_jobs, "progress": tell}
             result = result_of(study, what, work.random_seed, **how)
             _check_read_late(study, begun)
         if output is not None:
@@ -226,7 +229,7 @@ def estimate(
     ``time`` runs the study three times on some of its records, and extends this in a straight line
     in records, with targets in proportion, times draws.
     """
-    at_least("n_jobs", n_jobs, 1)
+    whole_number("n_jobs", n_jobs)
     study.check_says(kind)
     df, _ = read_data(study.data)
     costs: list[tuple[int, int]] = []

@@ -29,6 +29,7 @@ from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.attribute_settings import SHARES
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
 
+from .keys import placed, refused
 from .sections import DataSection, made_guesses
 from .signatures import ModelSection, functions_in, made
 from .study import Study, candidate_study, changed
@@ -75,8 +76,8 @@ def utility_options(study: Study) -> dict[str, Any]:
     names = study.utility.analyses
     called = [name.place[1] for name in names]
     if len({*called}) < len(called):
-        raise InputError(f"[utility] analyses = {called}: give each function a name of its own")
-    made = functions_in(names, key="analyses", section="[utility]")
+        raise refused("utility", "analyses", called, ": give each function a name of its own")
+    made = functions_in(names, key="analyses", section="utility")
     analyses = dict(zip(called, made, strict=True)) or None
     return {**study.utility.given_to(br.utility), "analyses": analyses}
 
@@ -185,6 +186,13 @@ def _hyper(model: ModelSection, key: str, given: Any) -> Any:
 
 def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
     """The confidential table with its declared levels, and its hash."""
+    try:
+        return _read(data)
+    except InputError as error:
+        raise placed(error, "data") if error.argument else error from None
+
+
+def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
     if data.path is None:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
@@ -193,7 +201,7 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
     if data.columns is not None:
-        df = df[known_columns("[data] columns", data.columns, list(df.columns), "the table")]
+        df = df[known_columns("columns", data.columns, list(df.columns))]
     return declare_levels(df, declared(data.levels), "the data"), sha256
 
 
@@ -314,7 +322,7 @@ def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) ->
         return {name: number.value for name, number in numbers.items() if name in own}
 
     if not own:
-        raise InputError(f"{NOBODYS} [bounds] has nothing to show; add [utility] or [context]")
+        raise refused("bounds", f"has nothing to show; add [utility] or [context]. {NOBODYS}")
     table = ends.between(release, values)
     bounds = InherentBounds(
         found=table.assign(mcse=[own[name].mcse for name in table.index]),

@@ -1,9 +1,10 @@
-"""The text of a study file, its keys and their types, and what is said of one that does not fit."""
+"""The text of a study file, its keys and their types, and errors in its words."""
 
 import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
@@ -23,13 +24,13 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import most_of
+from bayes_risk._core.errors import Argument, InputError, Surface
+from bayes_risk._core.formats import toml_value
+from bayes_risk._core.validate import BOUNDS, RANGES
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.reporting.verdicts.reason import FORMER
 
 COLUMNS = "a list of column names"
-Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
 Float = Annotated[
     float,
@@ -46,12 +47,32 @@ def worded(words: str, default: Any = None, **how: Any) -> Any:
     return Field(default, description=words, **how)
 
 
-def whole(least: int, default: Any = None) -> Any:
-    """A whole number that may be left out."""
-    return worded(f"a whole number >= {least}", default, ge=least, strict=True)
+def bounds_of(name: str, least: int | None = None) -> tuple[dict[str, Any], str]:
+    """What a number of a name may be, for pydantic and in words."""
+    if name in RANGES:
+        low, high, above, below = RANGES[name]
+        how = {"gt" if above else "ge": low, "lt" if below else "le": high}
+        return how, RANGES[name].in_words()
+    low, most = BOUNDS[name]
+    low = low if least is None else least
+    right = f"{low} to {most:,}" if most < RANDOM_SEEDS else f"{low}, below 2^128"
+    return {"ge": low, "le": most, "strict": True}, f"a whole number from {right}"
 
 
-MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
+def whole(name: str, default: Any = None, least: int | None = None) -> Any:
+    """A whole number that may be left out, within the bounds of its name."""
+    how, words = bounds_of(name, least)
+    return worded(words, default, **how)
+
+
+def count_of(name: str) -> Any:
+    """The type of a whole number within the bounds of its name."""
+    return Annotated[int, Field(**bounds_of(name)[0])]
+
+
+MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message names; characters of a value
+RANDOM_SEEDS = 10**30  # bounds above it are powers in words
+WORDED = "worded"  # the kind of pydantic's errors that hold an error of ours
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 
@@ -100,7 +121,7 @@ class Section(BaseModel):
     @model_validator(mode="after")
     def _one_alone(self) -> "Section":
         if self.alone and sum(getattr(self, key) is not None for key in self.alone) != 1:
-            raise ValueError(f"give exactly one of {' or '.join(self.alone)}")
+            raise InputError(f"give exactly one of {' or '.join(self.alone)}")
         return self
 
     def given_to(self, call: Callable[..., Any]) -> dict[str, Any]:
@@ -110,12 +131,9 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
-        most, listed = most_of(str(info.field_name)), isinstance(value, list)
-        for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
-            # lists are of labels and levels, which may be any number
-            if most is not None and not listed and type(part) is int and part > most:
-                raise unfit(f"a whole number of at most {most:,}")
+    def _without_nul(cls, value: Any) -> Any:
+        parts = value.values() if isinstance(value, Mapping) else value
+        for part in parts if isinstance(value, Mapping | list) else [value]:
             if isinstance(part, str) and "\0" in part:
                 raise unfit("a text without the character NUL")
         return value
@@ -139,26 +157,25 @@ class Section(BaseModel):
     def _problem(cls, table: Any, one: Any) -> InitErrorDetails:
         """An error of pydantic with a sentence of ours; rules, and tables within, have theirs."""
         kind, loc, value, ctx = one["type"], one["loc"], one["input"], one.get("ctx", {})
-        if kind not in ("told", "value_error"):
+        if kind not in (WORDED, "value_error"):
             (key, *inner), field, loc = loc, cls.model_fields.get(loc[0]), ()
             right = ctx.get("right") or (field and field.description) or "a table of keys"
             whole = table.get(key)
             if inner and isinstance(whole, Mapping) and inner[0] in whole:
                 loc, key, whole = (key,), inner[0], whole[inner[0]]
             if field is None:
-                said = unknown(key, [*cls.model_fields])
+                error = unknown(key, [*cls.model_fields])
             elif kind == "missing" and not inner:
-                said = f"{key} is missing; give {right}"
+                error = InputError(key, f"is missing; give {right}")
             else:
-                said = misfit(key, value if kind == "unfit" else whole, right)
-            ctx = {"said": said}
-        return InitErrorDetails(type=PydanticCustomError("told", "", ctx), loc=loc, input=value)
+                error = misfit(key, value if kind == "unfit" else whole, right)
+            ctx = {"error": error}
+        return InitErrorDetails(type=PydanticCustomError(WORDED, "", ctx), loc=loc, input=value)
 
 
 def _unshown(one: Any) -> InitErrorDetails:
     """A problem that is counted only."""
-    kind = PydanticCustomError("told", "", {"said": ""})
-    return InitErrorDetails(type=kind, loc=(), input=None)
+    return InitErrorDetails(type=PydanticCustomError(WORDED, "", {}), loc=(), input=None)
 
 
 def files_in(value: Any) -> Iterator[Path]:
@@ -171,70 +188,94 @@ def files_in(value: Any) -> Iterator[Path]:
             yield from files_in(part)
 
 
-def sentences(error: ValidationError, above: Sequence[str] = ()) -> str:
+# --- errors in the words of the file --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Keys(Surface):
+    """How errors name a key of a study file: ``[release] m = 0``, after the line where it stands.
+
+    ``key`` is the argument's key if it has another name; ``within`` is the place of the section.
+    """
+
+    section: str = ""
+    key: str = ""
+    within: str = ""
+    lines: tuple[str, ...] = ()
+
+    def head(self, argument: Argument, given: Sequence[Any]) -> str:
+        """The key, and its value if there is one."""
+        return " = ".join([self._key(argument), *map(written, given)])
+
+    def _key(self, argument: Argument) -> str:
+        name, *keys = [argument] if isinstance(argument, str) else argument
+        path = [self.key or name, *keys]
+        return ".".join(map(str, path[name == "over" :]))  # keys of [sweep] are no table
+
+    def worded(self, error: InputError) -> str:
+        """The whole message."""
+        place = "the study " if error.text.startswith(("has ", "needs ")) else ""
+        key = self.key or self._key(error.argument)
+        line = _line(self.lines, self.section, key) if key else ""
+        place = f"[{self.section}] " if self.section else place
+        return f"{self.within}{line}{place}{super().worded(error)}"
+
+
+def refused(section: str, *said: Any, key: str = "") -> InputError:
+    """An error of a key of a section, whatever function finds it."""
+    error = InputError(*said)
+    error.surface = Keys(section, key)
+    return error
+
+
+def placed(
+    error: InputError, section: str = "", within: str = "", lines: Sequence[str] = ()
+) -> InputError:
+    """An error in the words of a study file: in a section, unless it names its own."""
+    known = error.surface if isinstance(error.surface, Keys) else Keys()
+    where = section or known.section, known.key, within + known.within
+    error.surface = Keys(*where, tuple(lines) or known.lines)
+    return error
+
+
+def problems(
+    error: ValidationError, lines: Sequence[str] = (), above: Sequence[str] = ()
+) -> InputError:
     """The first problems of a study, or table, each once, and how many there are besides.
 
     ``above`` are the tables in which this one stands.
     """
-    found: dict[str, None] = {}
-    problems = error.errors(include_url=False)
-    for one in problems[:MOST_PROBLEMS]:
+    found, every = dict[str, None](), error.errors(include_url=False)
+    for one in every[:MOST_PROBLEMS]:
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
-        said = one["ctx"].get("said") or as_keys(str(one["ctx"]["error"]))
-        where = f"[{'.'.join(names)}] " if names else "the study " if said[:4] == "has " else ""
-        found[said if said.startswith("[") else where + said] = None
-    more = len(problems) - MOST_PROBLEMS
-    return "; ".join(found) + (f"; and {more:,} more" if more > 0 else "")
+        found[str(placed(one["ctx"]["error"], ".".join(names), lines=lines))] = None
+    more = len(every) - MOST_PROBLEMS
+    return InputError("; ".join(found) + (f"; and {more:,} more" if more > 0 else ""))
 
 
-def misfit(label: str, value: Any, right: str) -> str:
-    """Sentence on a value that does not fit."""
-    return f"{label} = {shortened(value)} does not fit; give {right}"
+def misfit(label: str, value: Any, right: str) -> InputError:
+    """Error of a value that does not fit."""
+    return InputError(label, value, f"does not fit; give {right}")
 
 
-def shortened(value: Any) -> str:
-    """A value as it is written, or its beginning."""
+def written(value: Any) -> str:
+    """A value as a study file has it, or its beginning."""
     try:
-        text = repr(value)
+        text = toml_value(value)
     except (ValueError, RecursionError):  # a number of too many digits, tables in tables
         return f"a {type(value).__name__} that is too long to be shown"
+    except TypeError:  # of no kind that TOML has
+        text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
-# What the library says of arguments as a file has them: patterns, and what is written instead.
-WRITTEN = (
-    (r"\bkind(?==)", "synthesizer"),
-    (r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2"),
-    (r"\b([\w.]+)='([^']*)'", r'\1 = "\2"'),
-    (r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1"),
-    (r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = "),
-    (r"\bGrid\(([^()]*)\)", r"{ \1 }"),
-    (r'("[^"{}]*"): (?=["{[])', r"\1 = "),
-    (r"\bLevels\(\)", '"levels"'),
-    (r"True", "true"),
-    (r"False", "false"),
-    (r"\bmodels\.([A-Z]\w*)", r'kind = "\1"'),
-    (r"over: ", ""),
-    (r"fit with these as levels = ", "list these in [data] levels = "),
-    (r"; say it to be sure", "; say it in [data] to be sure"),
-    (r"the table's index", "[data] index, or the numbers of the rows from 0"),
-)
-
-
-def as_keys(sentence: str) -> str:
-    """A sentence of the library, its arguments written as keys of the file."""
-    for pattern, written in WRITTEN:
-        sentence = re.sub(pattern, written, sentence)
-    return sentence
-
-
-def unknown(key: str, known: Sequence[str]) -> str:
-    """Sentence on a key that a table does not have, and what comes near."""
+def unknown(key: str, known: Sequence[str]) -> InputError:
+    """Error of a key that a table does not have, and what comes near."""
     if key in FORMER:
-        return f"has no key {key} any more; give {FORMER[key]}"
+        return refused("", f"has no key {key} any more; give {FORMER[key]}", key=key)
     near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
     said = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
-    return f"has no key {shortened(key)}; {said}"
+    return refused("", f"has no key {key[:MOST_SHOWN]!r}; {said}", key=key)
 
 
 # --- the text of the file -------------------------------------------------------------------------
@@ -267,17 +308,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} {TOO_DEEP}") from None
 
 
-KEY = re.compile(r"(?<![^ ])\[([\w.]+)\](?: has no key '([^']+)'| ([\w-]+))")
-
-
-def with_lines(said: str, path: Path) -> str:
-    """The lines of a study file in which the keys of a message stand, before their sections."""
+def lines_of(path: Path) -> list[str]:
+    """The lines of a study file."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        lines = file.read(MOST_BYTES).splitlines()
-    return KEY.sub(lambda found: _line(lines, found[1], found[2] or found[3]) + found[0], said)
+        return file.read(MOST_BYTES).splitlines()
 
 
-def _line(lines: list[str], section: str, key: str) -> str:
+def _line(lines: Sequence[str], section: str, key: str) -> str:
     """The line that gives a key of a table: its own, or of the inline table in which it stands."""
     wanted, above, found = f"{section}.{key}.", "", (0, "")
     for number, line in enumerate(lines, start=1):

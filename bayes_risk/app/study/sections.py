@@ -19,13 +19,13 @@ from pydantic import (
 )
 
 import bayes_risk as br
-from bayes_risk._core.validate import MOST
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import BOUNDS
 from bayes_risk.data.measures import RISKS, UTILITIES
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 
 from .keys import (
     COLUMNS,
-    Count,
     FilePath,
     Float,
     Functions,
@@ -33,11 +33,23 @@ from .keys import (
     Positive,
     Section,
     Switch,
+    count_of,
     unfit,
     whole,
     worded,
 )
-from .signatures import DeclaredPart, Label, Table, made, opened, part, part_of, section
+from .signatures import (
+    DeclaredPart,
+    Label,
+    Table,
+    arguments_of,
+    field_of,
+    made,
+    opened,
+    part,
+    part_of,
+    section,
+)
 
 # --- priors ---------------------------------------------------------------------------------------
 
@@ -67,7 +79,7 @@ class DistributionSection(DeclaredPart):
             return stats.lognorm(s=self.lognormal[1], scale=np.exp(self.lognormal[0]))
         low, high = self.uniform or (0.0, 0.0)
         if low >= high:
-            raise ValueError(f"uniform = [{low}, {high}] is not [low, high] with low < high")
+            raise InputError("uniform", [low, high], "is not [low, high] with low < high")
         return stats.uniform(loc=low, scale=high - low)
 
 
@@ -87,7 +99,7 @@ PRIORS += [
 
 # --- guesses --------------------------------------------------------------------------------------
 
-GRID = part_of(br.Grid)
+GRID = part(br.Grid, n=(int, whole("n", arguments_of(br.Grid)["n"].default, least=2)))
 GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), "predictive" (numbers at quantiles of what the '
     'model expects), or a table: { income = { percent = 10, n = 11 }, age = "predictive", tenure = '
@@ -138,8 +150,8 @@ OPTIONS: Any = section(
     prior=(Prior | None, worded(RIGHT)),
     knows_columns=(list[str], worded(COLUMNS, [])),
     intruder=(INTRUDER | None, None),
-    targets=(Count | Literal["all"] | Labels, worded(SOME, "all")),
-    guess_budget=(int, whole(16, 20_000)),
+    targets=(count_of("targets") | Literal["all"] | Labels, worded(SOME, "all")),
+    guess_budget=(int, whole("guess_budget", 20_000)),
     privacy_loss=(Switch, False),
 )
 
@@ -152,7 +164,7 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         alone = (*BY_MODEL, *(["targets"] if self.knows.largest is not None else []))
         for key in alone if self.knows.is_competitor else ():
             if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} says nothing to a business competitor; leave it out")
+                raise InputError(key, "says nothing to a business competitor; leave it out")
         return self
 
     @property
@@ -234,17 +246,17 @@ class DataSection(Section):
 class ReleaseSection(Section):
     """``[release]``: how the synthetic files are made, or where they lie."""
 
-    m: int = whole(1, 5)
-    n: int | None = whole(1)
+    m: int = whole("m", 5)
+    n: int | None = whole("n")
     columns: list[str] | None = worded(COLUMNS)
     classes: Literal["new", "own"] | None = worded('"new" or "own"')
     parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = worded(
         '"one-mode", "independent", "shared" or "plug-in"'
     )
     files: list[FilePath] | None = worded(
-        "a list of paths, at most 1,000, one a file, or a folder of synthpop",
+        f"a list of paths, at most {BOUNDS['m'][1]:,}, one a file, or a folder of synthpop",
         min_length=1,
-        max_length=MOST["m"],
+        max_length=BOUNDS["m"][1],
     )
 
 
@@ -256,7 +268,7 @@ class OutputSection(Section):
     release: Switch = False
     keep_labels: Switch = False
     redact: Switch = False
-    min_count: int = whole(3, 10)
+    min_count: int = whole("min_count", 10)
 
 
 # --- what is measured beside attribute risk, and what is accepted ---------------------------------
@@ -270,7 +282,7 @@ BoundsSection = section(
     "BoundsSection",
     br.release_bounds,
     keys=("patterns", "m", "how", "numbers"),
-    m=(int | None, whole(1)),
+    m=(int | None, whole("m")),
 )
 MembershipSection = section(
     "MembershipSection",
@@ -278,7 +290,7 @@ MembershipSection = section(
     keys=("prior_odds", "comparisons", "alternatives", "refit_budget"),
     held_out=(Fraction | None, worded("a fraction above 0 and below 1: 0.5")),
     others=(FilePath | None, worded("the path of a table of people who are not in the data")),
-    records=(Count | Literal["all"] | Labels, worded(SOME, 200)),
+    records=(count_of("records") | Literal["all"] | Labels, worded(SOME, 200)),
     knows_records=(
         Others | Fraction,
         worded('"all-but-target", "none" or a fraction above 0 and below 1', "all-but-target"),
@@ -288,19 +300,18 @@ FullTableSection = section(
     "FullTableSection",
     br.full_table_risk,
     keys=("targets", "prior", "draws", "keep"),
-    targets=(Count | Labels, worded("a number of records, or a list of labels", 20)),
+    targets=(count_of("targets") | Labels, worded("a number of records, or a list of labels", 20)),
 )
 ReweightSection: Any = part(
     br.LinearWeights,
     until=(Fraction, ...),
-    share=(Float, worded("a number from 0, below 1", 0.0, ge=0, lt=1)),
-    rounds=(int, whole(1, 4)),
+    share=field_of(arguments_of(br.reweight)["share"]),
+    rounds=field_of(arguments_of(br.reweight)["rounds"]),
 )
 ContextSection = section(
     "ContextSection",
     br.context_measures,
-    keys=("keys", "target", "groups", "distances", "holdout"),
-    lookups=Count,
+    keys=("keys", "target", "groups", "distances", "holdout", "lookups"),
 )
 UtilitySection = section(
     "UtilitySection",
@@ -316,7 +327,7 @@ class PopulationSection(Section):
 
     alone = ("file", "size")
     file: FilePath | None = worded("the path of a table with a row for everybody")
-    size: int | None = whole(1)
+    size: int | None = whole("size")
     fitted_to: Literal["original", "releases"] = worded('"original" or "releases"', "original")
 
 
@@ -346,7 +357,7 @@ MOST_VARIED = 200  # candidates of a comparison, values of a key of a sweep
 class CompareSection(Section):
     """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
 
-    replicates: int = whole(1, 5)
+    replicates: int = whole("replicates", 5)
     risk: str | None = worded(
         'the name of a risk (docs/sensitivity.md): "mean_probability", "expected_match_risk", ...',
         pattern=f"^({'|'.join(RISKS)})$",
@@ -370,7 +381,7 @@ class CompareSection(Section):
         keys = cls.model_fields
         tables = {k: v for k, v in value.items() if k not in keys and isinstance(v, Mapping)}
         if len(tables) > MOST_VARIED:
-            raise ValueError(f"has {len(tables):,} candidates; give at most {MOST_VARIED:,}")
+            raise InputError(f"has {len(tables):,} candidates; give at most {MOST_VARIED:,}")
         return {k: v for k, v in value.items() if k not in tables} | {"candidates": tables}
 
     @model_serializer(mode="wrap")

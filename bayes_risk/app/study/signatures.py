@@ -6,6 +6,7 @@ of data as a path. ``[model]`` has the arguments of a declaration and of its fit
 entry-point group ``bayes_risk.models`` has a section.
 """
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from runpy import run_path
-from traceback import FrameSummary, extract_tb
+from traceback import extract_tb
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
@@ -33,6 +34,7 @@ import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._core.arguments import taken
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import BOUNDS, RANGES, WORDS
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.matching.radii import Radius
 from bayes_risk.release.alike import read_like
@@ -43,9 +45,11 @@ from .keys import (
     Float,
     FunctionName,
     Functions,
+    Keys,
     Section,
-    as_keys,
+    bounds_of,
     misfit,
+    refused,
     whole,
 )
 
@@ -95,11 +99,14 @@ def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def in_files(hint: Any) -> tuple[Any, str]:
-    """A type as pydantic checks what stands in a file, and what a value may be, in words."""
+def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
+    """A type as pydantic checks what stands in a file, and what a value may be, in words.
+
+    Numbers are within the bounds of the argument's name, but for those in lists.
+    """
     if len(members(hint)) > 1:
         ones = sorted(members(hint), key=lambda one: one is NoneType)  # said last
-        found = {one: in_files(one) for one in ones if one is not Any and writable(one)}
+        found = {one: in_files(one, name) for one in ones if one is not Any and writable(one)}
         if not found:
             raise TypeError(hint)
         types, words = zip(*found.values(), strict=True)
@@ -107,6 +114,11 @@ def in_files(hint: Any) -> tuple[Any, str]:
         return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
+    if (origin, name in BOUNDS, name in RANGES) in ((int, True, False), (float, False, True)):
+        bounds, right = bounds_of(name)
+        return Annotated[SIMPLE[origin][0], Field(**bounds)], right
+    if origin is str and name in WORDS:
+        origin, hint, inner = Literal, Literal[WORDS[name]], WORDS[name]
     if origin in SIMPLE:
         return SIMPLE[origin]
     if origin is Literal:
@@ -122,7 +134,7 @@ def in_files(hint: Any) -> tuple[Any, str]:
             return Functions, f"a list: [{kind[1]}, ...]"
         return list[kind[0]], LISTS.get(inner[0], f"a list: [{kind[1]}, ...]")
     if origin in (dict, Mapping):
-        kind = in_files(inner[1])
+        kind = in_files(inner[1], name)
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
     if parts := parts_of(origin):
         said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
@@ -170,7 +182,7 @@ def arguments_of(call: Any) -> Arguments:
 
 def field_of(argument: inspect.Parameter) -> tuple[Any, Any]:
     """Type and field of a key."""
-    (typed, words), default = in_files(argument.annotation), _default(argument)
+    (typed, words), default = in_files(argument.annotation, argument.name), _default(argument)
     return typed | None if default is None else typed, Field(default, description=words)
 
 
@@ -236,7 +248,8 @@ def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) ->
         name = under or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
         keys[name] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
-    made = create_model(f"{cls.__name__}Section", __base__=DeclaredPart, **{**own, **keys, **own})
+    first = {k: own[k] for k in own if k not in keys}
+    made = create_model(f"{cls.__name__}Section", __base__=DeclaredPart, **first | keys | own)
     made.declares, made.required = cls, required
     return made
 
@@ -260,7 +273,7 @@ def made(
         try:
             return br.Impossible(value)
         except InputError as error:
-            raise InputError(f"{key}: {error}") from None
+            raise InputError(key, f": {error}") from None
     if isinstance(value, FunctionName):
         return made([value], **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):
@@ -278,46 +291,59 @@ def made(
 # --- functions of Python files, which are run with the rights of whoever runs the study ---------
 
 
-def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "[model]") -> list[Any]:
+def functions_in(names: Sequence[FunctionName], *, key: str, section: str = "model") -> list[Any]:
     """Functions of a table in Python files, each run once; errors in one are told in its name."""
-    where, files, found = f"{section} {key}", dict[Path, Any](), []
+    where, files, found = (section, key), dict[Path, Any](), []
     for path, name in (n.place for n in names):
         if not path.is_file():
-            raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
+            raise refused(*where, f": there is no file {str(path)!r}; check the path")
         if path not in files:
-            with _told(path, where):
+            with _errors_in(path, where):
                 files[path] = run_path(str(path), run_name=f"_study_model_{path.stem}")
         if not callable(function := files[path].get(name)):
-            raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
+            raise refused(*where, f": {str(path)!r} defines no function {name!r}")
         found.append(partial(_called, function, path, where))
     return found
 
 
-def _called(function: Any, path: Path, where: str, table: Any) -> Any:
-    with _told(path, where, table):
+def _called(function: Any, path: Path, where: tuple[str, str], table: Any) -> Any:
+    with _errors_in(path, where, table):
         return function(table)
 
 
 @contextmanager
-def _told(path: Path, where: str, table: Any = None) -> Iterator[None]:
-    """Errors of a file by kind and line: their text may hold values of a table that is given."""
+def _errors_in(path: Path, where: tuple[str, str], table: Any = None) -> Iterator[None]:
+    """Name an error of a file by kind and line: its text may hold values of the data."""
     try:
         yield
     except Exception as error:
-        frames, said = extract_tb(error.__traceback__), type(error).__name__
-        lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+        kind, lines = type(error).__name__, _lines_of(error, path)
         if table is not None:
-            said += f"; it is given tables of any rows with the columns {list(table.columns)}"
-        elif isinstance(error, SyntaxError | ImportError | NameError) and _of(path, frames):
-            said += f": {error}"  # of code, not of what it was given
+            kind += f"; it is given tables of any rows with the columns {list(table.columns)}"
+        elif (name := getattr(error, "name", None)) in _words_of(path):
+            kind += f" of {name!r}"  # a word of the code, so no value of the data
         line = lines[-1] if lines else "?"
-        raise InputError(f"{where}: line {line} of {path.name!r} fails with {said}") from None
+        raise refused(*where, f": line {line} of {path.name!r} fails with {kind}") from None
 
 
-def _of(path: Path, frames: Sequence[FrameSummary]) -> bool:
-    """Whether an error is of a line of a file, or of one of Python's own imports below it."""
-    names = [f.filename for f in frames if not f.filename.startswith("<frozen")]
-    return not names or Path(names[-1]).absolute() == path.absolute() or names[-1] == "<string>"
+def _lines_of(error: Exception, path: Path) -> list[int | None]:
+    """Lines of a file that an error went through, or that cannot be compiled."""
+    frames = extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).absolute() == path.absolute()]
+    if not lines and isinstance(error, SyntaxError) and error.filename == str(path):
+        lines = [error.lineno]
+    return lines
+
+
+def _words_of(path: Path) -> set[str]:
+    """Names of variables and imported modules in a Python file."""
+    try:
+        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+    except (SyntaxError, ValueError):
+        return set()
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return names | {node.name for node in nodes if isinstance(node, ast.alias)}
 
 
 # --- ``[model]`` ----------------------------------------------------------------------------------
@@ -342,10 +368,8 @@ class ModelSection(Section):
 
         Without the table, rules that are to be read as the data are left out.
         """
-        try:
+        with self.named():
             return type(self).declares(**self._made(self.own, df=df, run=run))
-        except InputError as error:
-            raise InputError(self.said(error)) from None
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
@@ -357,10 +381,16 @@ class ModelSection(Section):
             for key, one in arguments.items()
         }
 
-    def said(self, error: Exception, where: str = "[model]") -> str:
-        """What the library says of arguments, said of keys."""
-        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', as_keys(str(error)))
-        return words if words.startswith("[") else f"{where} {words}"
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Word errors of the library for the section."""
+        try:
+            yield
+        except InputError as error:
+            if not isinstance(error.surface, Keys):
+                known = {one.name: key for key, one in {**self.more, **self.own}.items()}
+                error.surface = Keys("model", known.get(str(error.argument), ""))
+            raise
 
 
 @cache
@@ -372,8 +402,9 @@ def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
         own = {k: one for k, one in own.items() if one.default is one.empty}
     keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
     keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
-    if "chains" in keys:  # errors are taken between them
-        keys["chains"] = (int, whole(2, more["chains"].default))
+    for key, least in (("chains", 2), ("draws", 4)):  # errors are taken between chains
+        if key in more and int in members(more[key].annotation):
+            keys[key] = (int, whole(key, more[key].default, least=least))
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
     return section
@@ -395,7 +426,7 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
         return value
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
-        raise ValueError(misfit("[model] kind", kind, " or ".join(f'"{k}"' for k in kinds)))
+        raise misfit("kind", kind, " or ".join(f'"{k}"' for k in kinds))
     section = section_of(kind)
     known = section.model_fields
     files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}

@@ -1,11 +1,11 @@
 """A study: one TOML file that says what is audited and how; and what its sections say together.
 
-Paths in a study file count from the folder it lies in. Checks here raise ValueError with a sentence
-that names the keys, and the cure; what models, releases and audits refuse is the library's, and
+Paths in a study file count from the folder it lies in. Checks here name keys and the
+cure; what models, releases and audits refuse is the library's, and
 asked before a model is sampled (`run/audit.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,18 @@ from bayes_risk.data.measures import COMPARED, UTILITIES
 from bayes_risk.studies.compare import sorted_keys
 
 from . import sections
-from .keys import TOO_DEEP, Section, read_toml, sentences, unknown, whole, worded
+from .keys import (
+    TOO_DEEP,
+    Section,
+    lines_of,
+    placed,
+    problems,
+    read_toml,
+    refused,
+    unknown,
+    whole,
+    worded,
+)
 from .keys import files_in as files_in
 from .signatures import MODEL, section
 
@@ -29,7 +40,7 @@ SETTINGS: Any = section(
     "Settings",
     keys=(),
     title=(str, worded("one line of text", "Disclosure risk of a synthetic file")),
-    random_seed=(int | None, whole(0)),
+    random_seed=(int | None, whole("random_seed")),
     data=(sections.DataSection, ...),
     model=MODEL,
     release=(sections.ReleaseSection, sections.ReleaseSection()),
@@ -142,23 +153,30 @@ def read_study(path: Path | str) -> Study:
     ------
     InputError
         A file that is missing, no TOML, or above 2 MB; a key that is unknown, missing or does not
-        fit: named with its section, and with the nearest known key.
+        fit: named with its line and section, and with the nearest known key.
     """
     path = Path(path)
-    return parse_study(read_toml(path), source=path.name, folder=path.parent)
+    content = read_toml(path)
+    how: dict[str, Any] = {"folder": path.parent, "lines": lines_of(path)}
+    return parse_study(content, source=path.name, **how)
 
 
 def parse_study(
-    content: Mapping[str, Any], *, source: str = "study", folder: Path | None = None
+    content: Mapping[str, Any],
+    *,
+    source: str = "study",
+    folder: Path | None = None,
+    lines: Sequence[str] = (),
 ) -> Study:
     """Check the content of a study file (nested mappings) and make it a study.
 
-    Paths count from ``folder``, if there is one.
+    Paths count from ``folder``, if there is one; errors name the ``lines`` of the file.
     """
+    context = {"folder": folder or Path(), "lines": lines}
     try:
-        return Study.model_validate(content, context={"folder": folder or Path()})
+        return Study.model_validate(content, context=context)
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error)}") from None
+        raise InputError(f"{source}: {problems(error, lines)}") from None
     except RecursionError:
         raise InputError(f"{source} {TOO_DEEP}") from None
 
@@ -169,7 +187,7 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 
 
 def check_agreement(study: Study) -> None:
-    """All that a study file alone can tell: ValueError says the first rule that is broken."""
+    """All that a study file alone can tell: the first rule that is broken is an error."""
     audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
     weigh, keys, utility = study.reweight, study.identification, study.utility
     wanted, files = study.thresholds, study.release.files is not None
@@ -177,54 +195,58 @@ def check_agreement(study: Study) -> None:
     held = people and people.held_out is not None
     others = people and people.others is not None
     risk = compare and next((k for k, of in COMPARED.items() if compare.risk in of), None)
-    judged = {f"[thresholds] utility.{name}": name for name in wanted.utility or ()}
-    judged |= {f'[compare] utility = "{compare.utility}"': compare.utility} if compare else {}
-    needs = [  # who asks for something, and whether; whether that is there, and what it is
-        ("the study", True, audit or people or study.full_table or measured,
+    judged: dict[Any, str | None] = {
+        ("thresholds", ("utility", name)): name for name in wanted.utility or ()
+    }
+    judged |= {("compare", "utility", compare.utility): compare.utility} if compare else {}
+    # who asks for something, and whether; whether that is there, and what it is
+    needs: list[Any] = [
+        (("",), True, audit or people or study.full_table or measured,
          "something to measure: [attribute], [identification] or both"),
-        ("[bounds]", study.bounds, measured or (compare and compare.bounds),
+        (("bounds",), study.bounds, measured or (compare and compare.bounds),
          "numbers of the release: [identification], [utility] or [context]"),
-        ("[sweep]", sweep, audit, "[attribute], which it varies"),
-        ("[sweep]", sweep, {k for k, value in sweep or () if value is not None} - {"combinations"},
+        (("sweep",), sweep, audit, "[attribute], which it varies"),
+        (("sweep",), sweep, {k for k, value in sweep or () if value is not None} - {"combinations"},
          'a list of what to vary: priors = ["uniform", "marginal"]'),
-        ("[reweight]", weigh, audit, "[attribute], whose risks are its weights"),
-        *((f"[thresholds] {key}", getattr(wanted, key) is not None, people, "[membership]")
+        (("reweight",), weigh, audit, "[attribute], whose risks are its weights"),
+        *((("thresholds", key), getattr(wanted, key) is not None, people, "[membership]")
           for key in ("membership_auc", "membership_log_bayes_factor")),
-        ("[thresholds] membership_auc", wanted.membership_auc is not None, held or others,
+        (("thresholds", "membership_auc"), wanted.membership_auc is not None, held or others,
          "people outside the data: [membership] held_out or others"),
-        ("[thresholds] utility", wanted.utility, utility, "[utility]"),
+        (("thresholds", "utility"), wanted.utility, utility, "[utility]"),
         *((who, name in ESTIMATES, utility and utility.analyses,
            '[utility] analyses = "analyses.py:fit"') for who, name in judged.items()),
-        ("[compare]", compare, compare and compare.candidates, "a candidate: [compare.NAME]"),
-        ("[compare]", compare, audit or keys, "a risk: [attribute] or [identification]"),
-        (f'[compare] risk = "{compare and compare.risk}"', risk, risk and getattr(study, risk),
+        (("compare",), compare, compare and compare.candidates, "a candidate: [compare.NAME]"),
+        (("compare",), compare, audit or keys, "a risk: [attribute] or [identification]"),
+        (("compare", "risk", compare and compare.risk), risk, risk and getattr(study, risk),
          f"[{risk}]"),
-        ("[output] keep_labels", study.output.keep_labels, study.output.release,
+        (("output", "keep_labels"), study.output.keep_labels, study.output.release,
          "release = true, the synthetic files in which they are"),
-        ("[release] files", files, study.release.columns, "columns = [...], what was synthesised"),
+        (("release", "files"), files, study.release.columns,
+         "columns = [...], what was synthesised"),
     ]  # fmt: skip
     for who, asks, there, what in needs:
         if asks and not there:
-            raise ValueError(f"{who} needs {what}; add it")
-    excluded = [  # who asks for something, and whether; whether that is there, and what it is
-        ("[sweep.model]", sweep and sweep.model, taken, "a model that files bring"),
-        ("[reweight]", weigh, taken, "a model that files bring"),
-        ("[reweight]", weigh, audit and audit.knows.knows_less,
+            raise refused(*who, f"needs {what}; add it")
+    excluded: list[Any] = [
+        (("sweep.model",), sweep and sweep.model, taken, "a model that files bring"),
+        (("reweight",), weigh, taken, "a model that files bring"),
+        (("reweight",), weigh, audit and audit.knows.knows_less,
          "[attribute.intruder]: it is for one who knows every other record"),
-        ("[reweight]", weigh, files, "[release] files: it makes the release"),
-        *((f"[release] {key}", files, key in study.release.model_fields_set,
+        (("reweight",), weigh, files, "[release] files: it makes the release"),
+        *((("release", key), files, key in study.release.model_fields_set,
            "[release] files, which are the releases") for key in ("m", "n")),
-        ("[membership] held_out", held, others, "others: both are people outside the data"),
-        ("[membership] held_out", held, files,
+        (("membership", "held_out"), held, others, "others: both are people outside the data"),
+        (("membership", "held_out"), held, files,
          "[release] files: it makes a release of its own, without the records held out"),
-        ("[compare]", compare, weigh, "[reweight]"),
+        (("compare",), compare, weigh, "[reweight]"),
     ]  # fmt: skip
     for who, asks, there, what in excluded:
         if asks and there:
-            raise ValueError(f"{who} does not go with {what}; leave one of them out")
+            raise refused(*who, f"does not go with {what}; leave one of them out")
     for name in wanted.utility or ():
         if name not in UTILITIES:
-            raise ValueError(f"[thresholds] utility {unknown(name, UTILITIES)}")
+            raise placed(unknown(name, UTILITIES), "thresholds.utility")
     for key, values in ((sweep and sweep.model) or {}).items():
         for value in values.values() if isinstance(values, Mapping) else values:
             changed(study.model, key, value)
@@ -236,19 +258,20 @@ def changed(model: Any, key: str, value: Any) -> Any:
     """The section of the model with another value of one of its keys; ``power`` has no key."""
     known = [k for k, one in model.own.items() if one.default is not one.empty]
     known += ["power"] if hasattr(model.declares, "power_scaled") else []
+    section = "sweep.model"
     if not known:
-        raise ValueError(f'[sweep.model] is not offered for kind = "{model.kind}"; leave it out')
+        raise refused(section, f'is not offered for kind = "{model.kind}"; leave it out')
     if key not in known:
-        raise ValueError(f"[sweep.model] {unknown(key, known)}")
-    if key == "power":
-        positive("[sweep.model] power", value)
-        return model
-    content = model.model_dump(exclude_unset=True) | {key: value}
+        raise placed(unknown(key, known), section)
     try:
-        return type(model).model_validate(content)
+        if key == "power":
+            positive(key, value)
+            return model
+        return type(model).model_validate(model.model_dump(exclude_unset=True) | {key: value})
     except ValidationError as error:
-        said = sentences(error, above=("sweep", "model"))
-        raise ValueError(said.replace("[model]", "[sweep.model]")) from None
+        raise problems(error, above=section.split(".")) from None
+    except InputError as error:
+        raise placed(error, section) from None
 
 
 # --- candidates of a comparison as studies of their own -------------------------------------------
@@ -271,9 +294,11 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         one = one.model_copy(update=_suited(one, df))
         check_agreement(one)
         return one
-    except ValueError as error:
-        said = sentences(error) if isinstance(error, ValidationError) else error
-        raise ValueError(f"[compare.{name}]: {said}") from None
+    except ValidationError as error:
+        found = problems(error, (study._context or {}).get("lines", ()))
+        raise placed(found, within=f"[compare.{name}]: ") from None
+    except InputError as error:
+        raise placed(error, within=f"[compare.{name}]: ") from None
 
 
 def _changed(study: Study, given: sections.CandidateSection) -> dict[str, Any]:
@@ -284,7 +309,7 @@ def _changed(study: Study, given: sections.CandidateSection) -> dict[str, Any]:
         if not keys:
             continue
         if own is None:
-            raise ValueError("attribute changes keys of a section [attribute], which is not there")
+            raise InputError(name, f"changes keys of a section [{name}], which is not there")
         kept = {key: getattr(own, key) for key in own.model_fields_set}
         if name == "model":  # another kind takes nothing over
             kept = kept | {"kind": own.kind} if keys.get("kind", own.kind) == own.kind else {}

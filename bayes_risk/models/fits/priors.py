@@ -12,8 +12,10 @@ def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> t
     raised = power * (shape - 1.0) + 1.0
     if raised <= 0:
         raise InputError(
-            f"power={power:g} makes the gamma prior {name}={prior} improper; give a power below "
-            f"{1.0 / (1.0 - shape):.3g}"
+            "power",
+            power,
+            f"makes the gamma prior {name}={prior} improper; give a power below "
+            f"{1.0 / (1.0 - shape):.3g}",
         )
     return raised, power * rate
 

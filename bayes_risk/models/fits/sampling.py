@@ -12,7 +12,7 @@ from bayes_risk._compat import draws_object, group, group_names
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.parallel import forking
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
 
@@ -32,10 +32,10 @@ class Length:
     def checked(cls, *, draws: int, tune: int, chains: int, thin: int = 1) -> "Length":
         """As a user asks for it."""
         return cls(
-            draws=at_least("draws", draws, 4),
-            tune=at_least("tune", tune, 0),
-            chains=at_least("chains", chains, 1),
-            thin=at_least("thin", thin, 1),
+            draws=whole_number("draws", draws, 4),
+            tune=whole_number("tune", tune),
+            chains=whole_number("chains", chains),
+            thin=whole_number("thin", thin),
         )
 
     @property

@@ -15,10 +15,10 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence import contract
-from bayes_risk.evidence.contract import Fit, Progress, Targets
+from bayes_risk.evidence.contract import Fit, Progress, Targets, model_name
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 WORDS = {  # of the contract, by the method's name
@@ -122,7 +122,7 @@ class Request:
         random_seed: int | np.random.Generator | None,
     ) -> "Request":
         """Check all that was asked; take a draw of Theta for each table, or one for all."""
-        m = at_least("m", m, 1)
+        m = whole_number("m", m)
         way = _way(fit, parameters)
         names = known_columns("columns", modelled if columns is None else columns, modelled)
         if not names:
@@ -148,14 +148,16 @@ class Request:
         """The same with another number of rows; an InputError where something of records stays."""
         if n is None:
             return self
-        n = at_least("n", n, 1)
+        n = whole_number("n", n)
         stays = [f"column {c!r} stays" for c in self.microdata.columns if c not in self.columns]
         stays += ["some records stay"] * (not self.mask.all())
         stays += ["classes are the records' own"] * (classes == "own")
         if stays:
             raise InputError(
-                f"n={n} is for releases of which nothing is a record's own, and {stays[0]}; leave "
-                "it out, or synthesise every column of every record afresh"
+                "n",
+                n,
+                f"is for releases of which nothing is a record's own, and {stays[0]}; leave it "
+                "out, or synthesise every column of every record afresh",
             )
         return replace(self, mask=np.ones(n, dtype=bool))
 
@@ -187,8 +189,10 @@ def _way(fit: Fit, asked: str | None) -> str:
         return ways[0]
     if one_of("parameters", asked, tuple(PARAMETERS)) not in ways:
         raise InputError(
-            f"parameters={asked!r} ({PARAMETERS[asked]}) is not offered by {type(fit).__name__}; "
-            f"it offers {', '.join(map(repr, ways))}"
+            "parameters",
+            asked,
+            f"({PARAMETERS[asked]}) is not offered by {model_name(fit)}; it offers "
+            f"{', '.join(map(repr, ways))}",
         )
     return asked
 
@@ -203,7 +207,7 @@ def _draws(
         first = among * int(rng.integers(n_chains))
     if some > among:
         whose = " of a chain" if way == "one-mode" else ""
-        raise InputError(f"m={m} exceeds the {among} draws{whose}; fit with more draws")
+        raise InputError("m", m, f"exceeds the {among} draws{whose}; fit with more draws")
     chosen = first + rng.choice(among, size=some, replace=False)
     return tuple(int(h) for h in np.resize(chosen, m))
 

@@ -216,7 +216,7 @@ def powers_of(weights: Any, data: Microdata, zeros: str) -> Array | None:
     alpha = checked_weights(weights, data.index)
     if alpha is not None and zeros:
         raise InputError(
-            f"weights are not offered together with {zeros}=: records that fell into structural "
+            f"weights are not offered together with {zeros}: records that fell into structural "
             "zeros have no weight; leave one of them out"
         )
     return alpha

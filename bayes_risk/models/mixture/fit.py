@@ -186,13 +186,17 @@ class MixtureFit(Fitted):
     def _check_classes(self, classes: str) -> None:
         if classes == "own" and self.weights is not None:
             raise InputError(
-                'classes="own" is not offered for a fit with record weights: a record would leave '
-                'its trace in its own class, whatever its weight; use classes="new"'
+                "classes",
+                "own",
+                "is not offered for a fit with record weights: a record would leave its trace in "
+                'its own class, whatever its weight; use classes="new"',
             )
         if classes == "own" and self.prior.zeros is not None:
             raise InputError(
-                'classes="own" is not offered together with impossible=: what is possible would '
-                'have to be normalised in each class apart; use classes="new"'
+                "classes",
+                "own",
+                "is not offered together with impossible: what is possible would have to be "
+                'normalised in each class apart; use classes="new"',
             )
 
     def knowing(
@@ -243,7 +247,7 @@ class MixtureFit(Fitted):
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        one_of("classes", classes, ("new", "own"))
+        one_of("classes", classes)
         self._check_classes(classes)
         request = self._request(m, columns, records, parameters, random_seed).of_rows(n, classes)
         h, rng = next(iter(request.draws()))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayes_risk._compat import add_group
 from bayes_risk._core.errors import InputError, TruncationWarning
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
@@ -51,12 +51,14 @@ def fitted(
     data, columns, prior, alpha = model._read(data, weights)
     other = {"impossible": prior.zeros is not None, 'sampler="nuts"': sampler == "nuts"}
     usual = 0 if any(other.values()) else prior.splits
-    splits = usual if splits is None else at_least("splits", splits, 0)
+    splits = usual if splits is None else whole_number("splits", splits)
     for name, given in other.items():
         if splits > 0 and given:
             raise InputError(
-                f"splits={splits} with {name}: classes are split and merged in blocked sweeps "
-                f"of tables without structural zeros; leave splits or {name} out"
+                "splits",
+                splits,
+                f"with {name}: classes are split and merged in blocked sweeps of tables without "
+                f"structural zeros; leave splits or {name} out",
             )
     prior, rng = replace(prior, splits=splits), np.random.default_rng(random_seed)
     units = columns.rows(data.codes, prior).units(power=alpha)

@@ -23,7 +23,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
+from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.models.fits.sampling import Length
@@ -54,7 +54,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
 
     def __post_init__(self) -> None:
         of: Any = self
-        at_least("n_classes", of.n_classes, 1)
+        whole_number("n_classes", of.n_classes)
         positive("level_prior", of.level_prior)
         positives("concentration_prior", of.concentration_prior, (0.25, 0.25))
         if getattr(of, "zeros", None) is not None:
@@ -227,22 +227,23 @@ class Mixture(MixtureModel[MixtureFit]):
     def __post_init__(self) -> None:
         if not isinstance(self.families, Mapping):
             raise InputError(
-                f"families={self.families!r}; give a mapping of columns to families: "
-                '{"income": "lognormal"}'
+                "families",
+                self.families,
+                '; give a mapping of columns to families: {"income": "lognormal"}',
             )
         for name, family in self.families.items():
-            one_of(f"families[{name!r}]", family, FAMILIES)
+            one_of(("families", name), family, FAMILIES)
         MixtureModel.__post_init__(self)
         if len(self.normal_prior) != 4:
             raise InputError(
-                f"normal_prior={self.normal_prior!r}; give m, kappa, a, b: (0.0, 0.1, 2.0, 0.5)"
+                "normal_prior", self.normal_prior, "; give m, kappa, a, b: (0.0, 0.1, 2.0, 0.5)"
             )
         positives("normal_prior, but for m,", self.normal_prior[1:], (0.1, 2.0, 0.5))
         amounts = [c for c, f in self.families.items() if f.endswith("normal")]
         known_columns("rounded", list(self.rounded), amounts)
         known_columns("scales", list(self.scales), amounts)
         for name, step in self.rounded.items():
-            positive(f"rounded[{name!r}]", step)
+            positive(("rounded", name), step)
         for name, (_, scale) in self.scales.items():
             positive(f"scale of {name!r}", scale)
 
@@ -312,13 +313,13 @@ class Mixture(MixtureModel[MixtureFit]):
             places[family].append(j)
             if isinstance(v, Number) and family == "category":
                 raise InputError(
-                    f"column {v.name!r} is read as a number and has no family; name one: "
-                    f'families={{"{v.name}": "normal"}}'
+                    f"column {v.name!r} is read as a number and has no family; name one in "
+                    'families, such as "normal"'
                 )
             if not isinstance(v, Number) and family != "category":
                 raise InputError(
                     f"column {v.name!r} is read as a category, and its family is {family!r}; list "
-                    "it in numbers= of Microdata.from_frame"
+                    "it in numbers of Microdata.from_frame"
                 )
             told = data.codes[:, j][~_gone(data, j)]
             if family == "count":

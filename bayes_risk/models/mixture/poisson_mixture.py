@@ -97,21 +97,23 @@ class PoissonMixtureFit(MixtureFit):
         if quantile is not None:
             quantile = checked_quantile(kind, quantile)
         if kind == "MP":
-            classes = one_of("classes", classes or "new", ("new", "own"))
+            classes = one_of("classes", classes or "new")
             how: Any = {"n": n, "parameters": parameters, "random_seed": random_seed}
             return MixtureFit.synthesize(self, m, columns, records, classes=classes, **how)
         if classes not in (None, "own"):
             raise InputError(
-                f"classes={classes!r} does not go with kind={kind!r}, whose totals are dealt "
-                'within the records\' own components; leave it out, or use "own"'
+                "classes",
+                classes,
+                f"does not go with {kind}, whose totals are dealt within the records' own "
+                'components; leave it out, or use "own"',
             )
         if records is not None or n is not None:
+            given = "n" if records is None else "records"
             raise InputError(
-                f"{'n' if records is None else 'records'}= does not go with kind={kind!r}: totals "
-                "are dealt to all records; leave it out"
+                given, f"does not go with {kind}: totals are dealt to all records; leave it out"
             )
         if quantile is None and kind == "TCMM":
-            raise InputError('kind="TCMM" needs a quantile: give quantile=0.9, say')
+            raise InputError("quantile", "is missing, and TCMM needs one; give 0.9, say")
         request = self._request(m, columns, records, parameters, random_seed)
         places = np.array([self.counts.index(c) for c in request.columns], np.int64)
         pairs = [self._dealt(h, places, quantile, rng) for h, rng in request.draws()]
@@ -150,7 +152,7 @@ class PoissonMixtureFit(MixtureFit):
         """
         if release.groups is None:
             raise InputError(
-                'the release has no groups; singletons are found in releases by kind="MM" or "TCMM"'
+                'the release has no groups; singletons are found in releases by "MM" or "TCMM"'
             )
         index, rows = self.microdata.index, []
         for l, groups in enumerate(release.groups, start=1):
@@ -172,9 +174,9 @@ class PoissonMixtureFit(MixtureFit):
         if not intruder.knows_less:
             return Capabilities(offers(self, computed=("exact",)))
         why = (
-            f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
+            f"{self.model.kind} keeps totals, and what they tell an intruder who does "
             "not know all other records is offered for competitors: give knows_records="
-            '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
+            '"second-largest" (with largest), "all-but-two" (with other) or "all-but-target"'
         )
         return Capabilities([Offer("exact", refusal=why)])
 
@@ -193,8 +195,8 @@ class PoissonMixtureFit(MixtureFit):
                 j = int(np.argmax(found != total))
                 raise InputError(
                     f"column {names[j]!r} of release {l} does not add up to what the original adds "
-                    f'up to, and kind={self.model.kind!r} keeps totals: audit with kind="MP" a '
-                    "release that does not"
+                    f"up to, and {self.model.kind} keeps totals: audit with MP a release that does "
+                    "not"
                 )
         own = targets.profiles[:, targets.columns]  # shape (U, q)
         same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
@@ -257,16 +259,18 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
             checked_quantile(self.kind, self.quantile)
         if self.zeros is not None and self.kind != "MP":
             raise InputError(
-                f"zeros={self.zeros} goes with kind='MP': dealing the totals of kind="
-                f"{self.kind!r} knows no structural zeros; leave zeros out"
+                "zeros",
+                self.zeros,
+                f"goes with MP: dealing the totals of {self.kind} knows no structural zeros; "
+                "leave zeros out",
             )
         if isinstance(self.rate_prior, Mapping):
             for column, pair in self.rate_prior.items():
-                positives(f"rate_prior of column {column!r}", pair, PAIR)
+                positives(("rate_prior", column), pair, PAIR)
         elif self.rate_prior is not None:
             positives("rate_prior", self.rate_prior, PAIR)
         if isinstance(self.covariates, str):
-            raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
+            raise InputError("covariates", self.covariates, "is a single string; give a list")
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
@@ -289,12 +293,12 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
             if isinstance(v, Number) and v.name in covariates:
                 raise InputError(
                     f"covariate {v.name!r} is read as a number; read it as a category: leave it "
-                    "out of numbers="
+                    "out of numbers"
                 )
             if not isinstance(v, Number) and v.name not in covariates:
                 raise InputError(
                     f"column {v.name!r} is a category, and PoissonMixture models counts; name it "
-                    "in covariates=, use models.Mixture, or drop it"
+                    "in covariates, use Mixture, or drop it"
                 )
             if v.name == exposure:
                 refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
@@ -304,7 +308,7 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
             raise InputError("the table has no column of counts; name fewer covariates")
         if self.kind != "MP":
             why = "the totals that it deals are the confidential ones, whatever the weights"
-            no_weights(weights, f'PoissonMixture(kind="{self.kind}")', why)
+            no_weights(weights, f"PoissonMixture of {self.kind}", why)
         data = replace(data, variables=whole_from_zero(data, counts))
         columns = Columns.of(
             counts=[names.index(c) for c in counts],

@@ -134,13 +134,13 @@ def class_weights(n, alpha, removed, out):
     prod_{l<k} (alpha + n_{>l}) / (1 + alpha + n_{>=l}) times (1 + n_k) / (1 + alpha + n_{>=k}).
     """
     K = n.shape[0]
-    at_least = n.sum() - (removed < K)
+    whole_number = n.sum() - (removed < K)
     rest = 1.0
     for k in range(K - 1):
         here = n[k] - (k == removed)
-        out[k] = rest * (1.0 + here) / (1.0 + alpha + at_least)
-        rest *= (alpha + at_least - here) / (1.0 + alpha + at_least)
-        at_least -= here
+        out[k] = rest * (1.0 + here) / (1.0 + alpha + whole_number)
+        rest *= (alpha + whole_number - here) / (1.0 + alpha + whole_number)
+        whole_number -= here
     out[K - 1] = rest
 
 

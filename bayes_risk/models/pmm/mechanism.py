@@ -125,7 +125,7 @@ def fit_means(
     if not np.isfinite(means(codes)).all():
         raise ModelError(
             f"the {kind} model of column {name!r} has no finite predictions; drop predictors that "
-            "it does not need, or choose another kind in models="
+            "it does not need, or choose another kind in models"
         )
     return means, tuple(f"{name}: {note}" for note in notes)
 
@@ -417,7 +417,7 @@ class PMMMechanism:
                 raise ModelError(
                     f"no kept value of column {self.data.columns[step.column]!r} makes "
                     f"{int((~allowed.any(axis=1)).sum())} of the synthetic records possible; "
-                    "loosen constraints=, synthesise more columns, or change their order"
+                    "loosen constraints, synthesise more columns, or change their order"
                 )
             means = step.means(out)
             out[:, step.column], more = step.donors.draw(means, allowed, rng)
@@ -436,8 +436,8 @@ class PMMMechanism:
                 return out
         raise ModelError(
             f"the constraints allow none of {TRIES:,} combinations of values tried for "
-            f"{len(left)} of the records to synthesise; loosen constraints=, or synthesise more "
-            "columns (order=)"
+            f"{len(left)} of the records to synthesise; loosen constraints, or synthesise more "
+            "columns (order)"
         )
 
     def _rows_allowed(self, rows: Codes) -> Flags:

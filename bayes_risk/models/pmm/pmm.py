@@ -20,7 +20,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
@@ -105,8 +105,10 @@ class PMMFit(Fitted):
         order = list(self.model.order)
         if columns is not None and set(known_columns("columns", columns, order)) != set(order):
             raise InputError(
-                f"columns={list(columns)} leaves out some of {order}, which are synthesised "
-                "together; declare a model with order= the columns wanted"
+                "columns",
+                list(columns),
+                f"leaves out some of {order}, which are synthesised together; declare a model "
+                "whose order is the columns wanted",
             )
         chosen = self.chosen.copy()
         how: Any = {"parameters": parameters, "random_seed": random_seed}
@@ -214,7 +216,7 @@ class PMMFit(Fitted):
         if len(found) > MAX_REFITS:
             raise InputError(
                 f"these targets and guesses need the models fitted to {len(found):,} sets of "
-                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
+                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets), or "
                 'assume selection="known"'
             )
         stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
@@ -339,17 +341,17 @@ class PMM(Declaration):
     def __post_init__(self) -> None:
         for name in ("order", "identifying"):
             object.__setattr__(self, name, column_order(name, getattr(self, name)))
-        at_least("threshold", self.threshold, 1)
-        at_least("donors", self.donors, 1)
-        one_of("later", self.later, ("genuine", "filled"))
-        one_of("selection", self.selection, ("known", "hidden"))
+        whole_number("threshold", self.threshold)
+        whole_number("donors", self.donors)
+        one_of("later", self.later)
+        one_of("selection", self.selection)
         known_columns("models", list(self.models), self.order)
         known_columns("cuts", list(self.cuts), self.identifying)
         for name, kind in self.models.items():
-            one_of(f"models[{name!r}]", kind, KINDS)
+            one_of(("models", name), kind, KINDS)
         for name, cuts in self.cuts.items():
             if not len(cuts) or (np.diff(np.asarray(cuts, dtype=float)) <= 0).any():
-                raise InputError(f"cuts[{name!r}]={list(cuts)} must be increasing numbers")
+                raise InputError(("cuts", name), list(cuts), "must be increasing numbers")
         if callable(self.constraints) or not all(map(callable, self.constraints)):
             raise InputError("constraints must be a list of functions of a DataFrame")
         object.__setattr__(self, "constraints", tuple(self.constraints))
@@ -440,7 +442,7 @@ class PMM(Declaration):
             if kind not in suits:
                 what = "number" if number else "category"
                 raise InputError(
-                    f"models[{name!r}]={kind!r} does not suit a {what}; give one of {suits}"
+                    ("models", name), kind, f"does not suit a {what}; give one of {suits}"
                 )
             out[j] = kind
         if len(data.columns) < 2:

@@ -205,13 +205,13 @@ def check_order(model: Any, held: Mapping[str, Any], observed: Mapping[str, Any]
     if seen := _columns_in([*prior, *model.potentials], held, observed):
         raise ModelError(
             f"the table ({sorted(seen)}) enters a prior, a Potential, or an observed variable of "
-            f"no column that columns= names; {ROW_BY_ROW}"
+            f"no column that columns names; {ROW_BY_ROW}"
         )
     for i, column in enumerate(columns):
         later = _columns_in(observed[column].owner.inputs, held, observed) & set(columns[i:])
         if later:
             raise ModelError(
-                f"{column!r} depends on {sorted(later)}, which columns= does not name before it; "
+                f"{column!r} depends on {sorted(later)}, which columns does not name before it; "
                 "name the columns in the order in which they are to be drawn"
             )
 

@@ -451,8 +451,10 @@ class PyMCFit(Synthesis):
         names = made_columns(release, self.microdata, self.columns, draws)
         if release.classes != "new":
             raise InputError(
-                f"classes={release.classes!r} is a mechanism of latent-class models; a release of "
-                'the user\'s own model has classes="new"'
+                "classes",
+                release.classes,
+                "is a mechanism of latent-class models; a release of the user's own model has "
+                'classes="new"',
             )
         return tuple(names)
 

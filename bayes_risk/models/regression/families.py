@@ -16,7 +16,7 @@ from scipy.special import betaln, expit, gammaln
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 
 from .prior import RegressionPrior
 
@@ -154,7 +154,7 @@ class Binomial(Family):
 
     def __post_init__(self) -> None:
         if not isinstance(self.trials, str):
-            at_least("trials", self.trials, 1)
+            whole_number("trials", self.trials)
 
     def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         assert trials is not None
@@ -345,7 +345,7 @@ def family_of(given: Any) -> Family:
         )
     if not isinstance(given, str):
         raise InputError(
-            f"family={given!r} is not known; give one of {sorted(BY_NAME)} or Binomial(trials=...)"
+            "family", given, f"is not known; give one of {sorted(BY_NAME)} or Binomial(trials=...)"
         )
     named: Family = BY_NAME[one_of("family", given, list(BY_NAME))]()
     return named

@@ -417,9 +417,11 @@ def closed(held: FittedPart) -> ExactPart:
     if isinstance(held, ExactPart):
         return held
     raise InputError(
-        'parameters="plug-in" is offered for normal and log-normal regressions fitted here; column '
-        f"{held.part.name!r} has family {type(held.part.family).__name__}, or draws brought from "
-        'elsewhere: use parameters="independent"'
+        "parameters",
+        "plug-in",
+        f"is offered for normal and log-normal regressions fitted here; column {held.part.name!r} "
+        f"has family {type(held.part.family).__name__}, or draws brought from elsewhere: use "
+        'parameters="independent"',
     )
 
 

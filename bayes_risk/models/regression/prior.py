@@ -56,13 +56,15 @@ class RegressionPrior:
             if name in ("sigma", "overdispersion") or getattr(self, name) != np.inf:
                 positive(name, getattr(self, name))
         if len(self.nu) != 2 or len(self.sigma2) != 2:
-            raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
+            raise InputError(
+                "nu", self.nu, f", sigma2={self.sigma2!r}; give shape and rate of each"
+            )
         for value in self.nu:
             positive("nu", value)
         for value in self.sigma2:
             number("sigma2", value)
         if min(self.sigma2) < 0 or not np.isfinite(self.sigma2).all():
-            raise InputError(f"sigma2={self.sigma2!r} must be finite and not negative")
+            raise InputError("sigma2", self.sigma2, "must be finite and not negative")
 
     @classmethod
     def reference(cls) -> "RegressionPrior":
@@ -84,8 +86,10 @@ def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
     shape, rate = prior.sigma2
     if prior.proper and power * (shape + 1.0) < 1.0:
         raise InputError(
-            f"power={power:g} makes the inverse gamma prior sigma2={prior.sigma2} improper; give "
-            f"a power of at least {1.0 / (shape + 1.0):.3g}"
+            "power",
+            power,
+            f"makes the inverse gamma prior sigma2={prior.sigma2} improper; give a power of at "
+            f"least {1.0 / (shape + 1.0):.3g}",
         )
     return replace(
         prior,

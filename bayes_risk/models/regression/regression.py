@@ -74,7 +74,9 @@ class Regression(Declaration):
 
     def __post_init__(self) -> None:
         if not isinstance(self.formulas, Mapping) or not self.formulas:
-            raise InputError('give formulas as a mapping: {"income": "1 + age", ...}')
+            raise InputError(
+                "formulas", 'is no mapping with a formula; give {"income": "1 + age", ...}'
+            )
         names = list(self.formulas)
         known_columns("families", list(self.families), names)
         known_columns("priors", list(self.priors), names)
@@ -150,8 +152,9 @@ class Regression(Declaration):
         one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie"))
         if nuts_sampler == "nutpie" and find_spec("nutpie") is None:
             raise InputError(
-                'nuts_sampler="nutpie" needs nutpie: pip install "bayes-risk[fast]", or leave it '
-                "out"
+                "nuts_sampler",
+                "nutpie",
+                'needs nutpie: pip install "bayes-risk[fast]", or leave it out',
             )
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
@@ -252,7 +255,7 @@ def _check_ordered(name: str, column: pd.Series) -> None:
     if not ordered and not pd.api.types.is_numeric_dtype(column.dtype):
         raise InputError(
             f"column {name!r} is to be ordered, and nothing says in which order; make it an "
-            f"ordered pandas category, or pass levels={{{name!r}: [lowest, ..., highest]}}"
+            f"ordered pandas category, or list its levels from lowest to highest"
         )
 
 

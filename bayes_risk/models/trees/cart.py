@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, in_words
 from bayes_risk.data.rpart_file import SynthpopModels
@@ -239,8 +239,9 @@ class CARTFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         if self.model.floor is not None:
             raise InputError(
-                f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
-                "synthesise"
+                "floor",
+                self.model.floor,
+                "is for files made elsewhere; fit with floor=None to synthesise",
             )
         kind, genuine, mask = self._kind(request.parameters), self.microdata.codes, request.mask
         shares: list[Shares] = []  # of each tree's leaves, as far as drawn
@@ -341,7 +342,7 @@ class CARTFit(Synthesis):
             ``share``. Zeros where these trees made the files.
         """
         if release is None and not self.files:
-            raise InputError("there are no files to compare; give release=")
+            raise InputError("there are no files to compare; give release")
         shown = release or Release(datasets=self.files, synthesized=self.order)
         return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
 
@@ -397,17 +398,18 @@ class CART(Declaration):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", column_order("order", self.order))
-        at_least("min_leaf", self.min_leaf, 1)
-        one_of("bootstrap", self.bootstrap, ("bayesian", "none"))
+        whole_number("min_leaf", self.min_leaf)
+        one_of("bootstrap", self.bootstrap)
         if self.smoothing is not None:
-            one_of("smoothing", self.smoothing, ("kde",))
+            one_of("smoothing", self.smoothing)
         if self.floor is not None:
             if positive("floor", self.floor) >= 1:
-                raise InputError(f"floor={self.floor:g} is a probability; give less than 1")
+                raise InputError("floor", self.floor, "is a probability; give less than 1")
             if self.bootstrap != "none" or self.smoothing is not None:
                 raise InputError(
-                    f"floor={self.floor:g} is for plain draws; give bootstrap='none', and no "
-                    "smoothing"
+                    "floor",
+                    self.floor,
+                    "is for plain draws; give bootstrap='none', and no smoothing",
                 )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
@@ -530,8 +532,10 @@ class CART(Declaration):
             )
         if order is not None and list(order) != list(models.synthesized):
             raise InputError(
-                f"order={list(order)} and the models are of {list(models.synthesized)}, in this "
-                "order; give it as the models have it"
+                "order",
+                list(order),
+                f"and the models are of {list(models.synthesized)}, in this order; give it as the "
+                "models have it",
             )
         how: dict[str, Any] = {"missing": missing, "missing_numbers": missing_numbers}
         data = microdata(df, None, levels=levels, releases=releases, **how)
@@ -550,8 +554,10 @@ class CART(Declaration):
         for name, given in (("floor", self.floor), ("smoothing", self.smoothing)):
             if alpha is not None and given is not None:
                 raise InputError(
-                    f"weights with {name}={given!r} are not offered: files made elsewhere and "
-                    f"smoothed values count every record in full; give {name}=None, or no weights"
+                    name,
+                    given,
+                    "is not offered with weights: files made elsewhere and smoothed values count "
+                    f"every record in full; leave {name} or the weights out",
                 )
         return alpha
 
@@ -575,7 +581,7 @@ def microdata(
 def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[str, ...]:
     """Names of at least one column, none twice."""
     if isinstance(given, str) or not len(given):
-        raise InputError(f"{name}={given!r}; give a list of at least one column name{otherwise}")
+        raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
     return tuple(known_columns(name, list(given), list(given)))
 
 

@@ -309,9 +309,10 @@ def _floor(leaves: Leaves, tree: Tree) -> Floor | None:
         n_values = len(np.unique(tree.outcome(np.concatenate(shown))))
     if leaves.floor * n_values >= 1.0:
         raise InputError(
-            f"floor={leaves.floor:g} for each of the {n_values:,} values of column "
-            f"{leaves.data.columns[j]!r} leaves nothing to the leaves; give less than "
-            f"{1.0 / n_values:.1g}"
+            "floor",
+            leaves.floor,
+            f"for each of the {n_values:,} values of column {leaves.data.columns[j]!r} leaves "
+            f"nothing to the leaves; give less than {1.0 / n_values:.1g}",
         )
     return Floor(leaves.floor, n_values, 1.0 - leaves.floor * n_values)
 

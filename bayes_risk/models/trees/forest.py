@@ -20,7 +20,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
+from bayes_risk._core.validate import is_number, known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets, offers
@@ -329,14 +329,14 @@ chain='all-others')
         if self.order != "amount":
             order = column_order("order", self.order, ', or order="amount"')
             object.__setattr__(self, "order", order)
-        at_least("n_trees", self.n_trees, 1)
-        at_least("min_leaf", self.min_leaf, 1)
-        one_of("votes", self.votes, ("all", "out-of-bag"))
-        one_of("chain", self.chain, ("all-others", "earlier-only"))
+        whole_number("n_trees", self.n_trees)
+        whole_number("min_leaf", self.min_leaf)
+        one_of("votes", self.votes)
+        one_of("chain", self.chain)
         a = self.dirichlet
         if not is_number(a) or not (isfinite(a) and a >= 0):
             raise InputError(
-                f"dirichlet={a!r}; give a finite number, 0 (plain vote shares) or more"
+                "dirichlet", a, "; give a finite number, 0 (plain vote shares) or more"
             )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
@@ -384,7 +384,7 @@ chain='all-others')
             fewer than two records; a record that no tree may vote for; weights.
         """
         no_weights(weights, "Forest", "votes of trees are no likelihood to raise to a power")
-        at_least("n_jobs", n_jobs, 1)
+        whole_number("n_jobs", n_jobs)
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         masks = self._masks(data, records)  # in the order of synthesis
         rng = np.random.default_rng(random_seed)
@@ -408,8 +408,10 @@ chain='all-others')
         by_column, amount = isinstance(records, Mapping), self.order == "amount"
         if amount and not by_column:
             raise InputError(
-                'order="amount" needs the records to replace of each column: '
-                "fit(df, records={column: mask, ...}); or give order as a list of columns"
+                "order",
+                "amount",
+                "needs the records to replace of each column: fit(df, records={column: mask, "
+                "...}); or give order as a list of columns",
             )
         source, given = ("records", records) if amount else ("order", self.order)
         names = known_columns(source, list(given), data.columns)
@@ -421,8 +423,10 @@ chain='all-others')
             names.sort(key=lambda c: -int(masks[c].sum()))  # stable
         if self.chain == "earlier-only" and any((masks[c] != masks[names[0]]).any() for c in names):
             raise InputError(
-                'chain="earlier-only" is for columns of which the same records are replaced, and '
-                'records differ between columns; use chain="all-others"'
+                "chain",
+                "earlier-only",
+                "is for columns of which the same records are replaced, and records differ "
+                'between columns; use chain="all-others"',
             )
         return {data.columns.index(c): masks[c] for c in names}
 
@@ -431,10 +435,12 @@ chain='all-others')
         if self.votes == "out-of-bag" and everywhere.any():
             row = int(trees.rows[int(np.argmax(everywhere))]) + 1
             raise InputError(
-                f"votes='out-of-bag': the record of row {row} is in the bootstrap sample of all "
-                f"{len(trees)} trees of column {data.columns[trees.column]!r}, so no tree may vote "
-                f"for it ({int(everywhere.sum())} such records); give more trees (n_trees=), or "
-                "votes='all'"
+                "votes",
+                "out-of-bag",
+                f": the record of row {row} is in the bootstrap sample of all {len(trees)} trees "
+                f"of column {data.columns[trees.column]!r}, so no tree may vote for it "
+                f"({int(everywhere.sum())} such records); give more trees (n_trees), or "
+                "votes='all'",
             )
 
 
@@ -476,11 +482,13 @@ def search_orders(
     """
     if orders is None:
         if model.order == "amount":
-            raise InputError('order="amount" names no columns to order; list the orders (orders=)')
+            raise InputError(
+                "order", "amount", "names no columns to order; list the orders (orders)"
+            )
         if factorial(len(model.order)) > MAX_ORDERS:
             raise InputError(
                 f"order names {len(model.order)} columns, which can stand in "
-                f"{factorial(len(model.order)):,} orders; list those to try (orders=), at most "
+                f"{factorial(len(model.order)):,} orders; list those to try (orders), at most "
                 f"{MAX_ORDERS} are tried unlisted"
             )
         orders = list(permutations(model.order))
@@ -498,7 +506,7 @@ def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:
     if isinstance(data.variables[column], Number):
         raise InputError(
             f"column {name!r} is a number, and forests synthesise categories; use "
-            "br.models.CART for it, or cut it into categories first (pandas.cut)"
+            "CART for it, or cut it into categories first (pandas.cut)"
         )
     if len(rows) < 2:
         raise InputError(

@@ -14,7 +14,7 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, plain
 from bayes_risk._core.pareto import GOOD_KHAT as GOOD_KHAT
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.measures import ATTRIBUTE
 from bayes_risk.risk.closeness import number_among
 from bayes_risk.risk.result import AttributeRisk
@@ -168,8 +168,10 @@ def plot_priors(
     """
     if measure not in BY_PRIOR or measure not in compared:
         raise InputError(
-            f"measure={measure!r} is not drawn from these columns; give one of {BY_PRIOR} and "
-            "the table of evidence.compare({...})"
+            "measure",
+            measure,
+            f"is not drawn from these columns; give one of {BY_PRIOR} and the table of "
+            "evidence.compare({...})",
         )
     axes, of = axes_of(ax), ATTRIBUTE[measure]
     spread = 2 * compared[of.error].fillna(0).to_numpy()
@@ -198,7 +200,7 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     unchanged are left out. Intervals take records as independent; they share the release and its
     draws, so a departure of all bins to one side says less than as many departures to both.
     """
-    at_least("bins", bins, 1)
+    whole_number("bins", bins)
     top = risk.log_probability.max(axis=0)
     level = risk.log_probability >= top - TIE
     true = np.take_along_axis(level, risk.truth[None], axis=0)[0]

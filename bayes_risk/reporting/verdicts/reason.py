@@ -80,7 +80,7 @@ class Thresholds:
                 continue
             if not FROM.get(name, 0) <= limit <= (math.inf if name in FROM else 1):
                 right = f"of at least {FROM[name]}" if name in FROM else "from 0 to 1"
-                raise InputError(f"{name}={limit!r} is no threshold; give a number {right}")
+                raise InputError(name, limit, f"is no threshold; give a number {right}")
 
 
 _init = Thresholds.__init__

@@ -27,7 +27,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Fit, TablePredictive, Targets, drawn_in_words
@@ -274,7 +274,7 @@ def likeliest(
     """
     one_of("prior", prior, ("predictive", "uniform"))
     for name, value in (("k", k), ("draws", draws), ("max_nodes", max_nodes)):
-        at_least(name, value, 1)
+        whole_number(name, value, 1)
     if fit.microdata.impossible is not None:
         raise InputError(
             "the table has structural zeros, whose mass the search does not know; use "

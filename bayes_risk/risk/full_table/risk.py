@@ -12,7 +12,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import AuditQuestion, EvidenceMethod, choose_method
@@ -223,13 +223,15 @@ def full_table_risk(
     """
     if not (isinstance(prior, TruthFactor) or (isinstance(prior, str) and prior in PRIORS)):
         named = isinstance(prior, str) and prior in NAMED
-        other = f"prior={prior!r} is for listed guesses and" if named else "this prior is"
+        given = ("prior", prior) if named else ("prior",)
         raise InputError(
-            f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
+            *given,
+            f"is for listed guesses and not offered over a full table; give one of {list(PRIORS)} "
+            "or TruthFactor(f)",
         )
-    at_least("keep", keep, 1)
+    whole_number("keep", keep)
     if draws is not None:
-        at_least("draws", draws, 1)
+        whole_number("draws", draws)
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing = rng.spawn(4)
     problem, method = problem_of(fit, release, intruder, targets, choose, knowing)

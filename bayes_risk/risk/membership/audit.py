@@ -13,8 +13,7 @@ from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
-from bayes_risk._core.validate import at_least, positive
-from bayes_risk._core.validate import number as number_of
+from bayes_risk._core.validate import in_range, positive, whole_number
 from bayes_risk.data.base_result import OfRecords, draw
 from bayes_risk.evidence.contract import Fit, drawn_in_words
 from bayes_risk.evidence.methods import AuditQuestion, choose_method
@@ -157,8 +156,7 @@ class Membership(OfRecords):
         -----
         Jagielski, Ullman & Oprea (2020), NeurIPS 33, 22205-22216. No further draw is needed.
         """
-        if not 0 < number_of("confidence", confidence, "a number between 0 and 1") < 1:
-            raise InputError(f"confidence={confidence!r} is no share; give one between 0 and 1")
+        in_range("confidence", confidence)
         self._needs_others()
         rate, k = np.array(RATES), slice(1, 1 + len(RATES))  # after the area
         found, n = self.measures[k], np.full(len(rate), float(self.member.sum()))
@@ -217,7 +215,7 @@ class Membership(OfRecords):
     def _needs_others(self) -> None:
         if not self.has_others:
             raise InputError(
-                "nobody outside the data was asked about; give others=, held-out records of the "
+                "nobody outside the data was asked about; give others, held-out records of the "
                 "same population"
             )
 
@@ -324,9 +322,9 @@ def membership(
     predictives per fit (without alternatives if m = 1), in blocks of places.
     """
     positive("prior_odds", prior_odds)
-    at_least("comparisons", comparisons, 1)
-    at_least("alternatives", alternatives, 2)
-    at_least("refit_budget", refit_budget, 0)
+    whole_number("comparisons", comparisons)
+    whole_number("alternatives", alternatives)
+    whole_number("refit_budget", refit_budget)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
     problem = AuditProblem.prepare(

@@ -169,11 +169,12 @@ def check(scene: AttackScenario) -> None:
     name = scene.names[scene.j]
     largest = scene.own.counts[scene.record, scene.j]
     if scene.other == scene.record:
-        raise InputError(f"other={intruder.other!r} is the target; name another record")
+        raise InputError("other", intruder.other, "is the target; name another record")
     if not scene.release.replaced.all():
         raise InputError(
-            f"knows_records={intruder.knows_records!r} is offered for releases of which every "
-            "record was replaced"
+            "knows_records",
+            intruder.knows_records,
+            "is offered for releases of which every record was replaced",
         )
     if fit.prior.inflation is not None and (
         scene.other is not None or scene.known_columns[scene.synthesized].any()
@@ -185,7 +186,7 @@ def check(scene: AttackScenario) -> None:
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
             f"a target does not have the largest {name!r}, as the intruder knows; "
-            "leave targets= out to audit the record that has"
+            "leave targets out to audit the record that has"
         )
     _check_totals(scene)
     if scene.deals:
@@ -199,13 +200,14 @@ def _check_totals(scene: AttackScenario) -> None:
     for name, total in given.items():
         if name not in scene.names:
             raise InputError(
-                f"knows_totals names column {name!r}, which is no count; counts are "
-                f"{list(scene.names)}"
+                "knows_totals",
+                f"names column {name!r}, which is no count; counts are {list(scene.names)}",
             )
         if float(total) != scene.own.counts[:, scene.names.index(name)].sum():
             raise InputError(  # without the data's total, which is confidential
-                f"knows_totals gives {total:g} for column {name!r}, which is not what the data add "
-                "up to; give that, or knows_totals=True"
+                ("knows_totals", name),
+                total,
+                "is not what the data add up to; give that, or true alone",
             )
 
 
@@ -216,7 +218,7 @@ def _check_groups(scene: AttackScenario) -> None:
         scene.fit.model.kind == "TCMM" or (groups is not None and (groups == TAIL).any())
     ):
         raise InputError(
-            'groups="inferred" is not offered where a tail was collapsed; give groups="known"'
+            "groups", "inferred", 'is not offered where a tail was collapsed; give "known"'
         )
     if groups is None:
         if not inferred:

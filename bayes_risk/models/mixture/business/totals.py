@@ -9,7 +9,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number
+from bayes_risk._core.validate import in_range
 
 TAIL = -1
 
@@ -17,14 +17,9 @@ TAIL = -1
 def checked_quantile(kind: str, quantile: float) -> float:
     """A quantile strictly between 0 and 1, for TCMM alone."""
     if kind != "TCMM":
-        raise InputError(
-            f"quantile={quantile!r} has no meaning for kind={kind!r}; leave it out, or declare "
-            'kind="TCMM"'
-        )
-    value = float(number("quantile", quantile, "one such as 0.9"))
-    if not 0.0 < value < 1.0:
-        raise InputError(f"quantile={quantile!r} is outside (0, 1); give one such as 0.9")
-    return value
+        text = f"has no meaning for {kind}; leave it out, or declare TCMM"
+        raise InputError("quantile", quantile, text)
+    return in_range("quantile", quantile)
 
 
 def thresholds(counts: Array, quantile: float) -> Array:
