@@ -303,7 +303,7 @@ class Strategy(Protocol):
         """Number of chains that an audit begins with, at most."""
 
     def begin(self, fits: Any, cases: Targets) -> Any:
-        """A `bayes_risk.evidence.fits.Sampling` of the audit's `bayes_risk.evidence.fits.Fits`."""
+        """A `Sampling` of the audit's `Fits`, both of `bayes_risk.evidence.chains`."""
 
 
 class Imputing(Sampled, Protocol):

@@ -15,6 +15,7 @@ from bayes_risk._core.checkpoint import Memory, Stage, in_stages, stage
 from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
 
+from .chains import Chains, Fits, Sampling, imputed, plain, seed_of
 from .contract import (
     Compute,
     Conditioned,
@@ -30,7 +31,6 @@ from .contract import (
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined, importance_evidence, known_evidence, refitted
-from .fits import Chains, Fits, Sampling, imputed, plain, seed_of
 from .leave_one_out import Ratio, Reading, joined, pooled, read, with_targets
 from .problem import AuditProblem
 

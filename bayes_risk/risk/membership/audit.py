@@ -9,7 +9,6 @@ from scipy.special import expit
 from scipy.stats import beta
 
 from bayes_risk._core.arrays import Array, Flags
-from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
@@ -34,7 +33,6 @@ from .computation import (
     Others,
     Standing,
     alternatives_of,
-    curve_measures,
     level,
     power,
 )
@@ -338,15 +336,11 @@ def membership(
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     begin_work()
     runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
-    posteriors = runner.fits(cases)
-    # of the mode that the release chooses
-    drawing: Any = runner.begun(cases).chains[0].fit if runner.led else fit
-    other = None  # of one draw of the parameters, fresh rows, their mean is 1
-    if len(release.by_draw) > 1 or release.classes == "own":
+    posteriors, other = runner.fits(cases), None
+    if len(release.by_draw) > 1 or release.classes == "own":  # else their mean is 1
+        # of the mode that the release chooses
+        drawing: Any = runner.begun(cases).chains[0].fit if runner.led else fit
         other = alternatives_of(drawing, len(cases), alternatives, draw)
-    how = "not needed: of one draw of the parameters their mean is 1"
-    if other is not None:
-        how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
     computation = MembershipComputation(
         runner=runner,
         posteriors=posteriors,
@@ -357,19 +351,12 @@ def membership(
         budget=refit_budget,
         rng=asking,
     )
-    (members, theirs, their_mcse), n = computation.answers(), len(case)
+    members, theirs, their_mcse = computation.answers()
+    found, over_people, over_draws = computation.curve(members, samples)
     labels, person = fit.microdata.index[problem.rows], compared.person
     unknown = np.full(len(person), np.nan)  # of others
     mcse = np.append(members.mcse[case], their_mcse[person])
     khat = np.append(members.khat[case], unknown)
-    found, over_people, over_draws = np.full((3, len(MEASURES)), np.nan)
-    if len(person):
-        counts, resampled = computation.counts, Standing(*members.resampled)
-        found = curve_measures(Standing(*members.found), counts)
-        again = samples.multinomial(n, counts / n, size=len(resampled.above)).astype(float)
-        over_people = curve_measures(resampled, again).std(axis=0, ddof=1)
-        moved = curve_measures(Standing(*members.moved), counts)
-        over_draws = standard_error(moved, led=computation.few_chains)
     reliable = ~(khat > runner.threshold) & (mcse <= MAX_MCSE)
     warn_of_unreliable(
         reliable,
@@ -379,7 +366,7 @@ def membership(
     )
     return Membership(
         index=labels if others is None else labels.append(others.index),
-        member=np.arange(len(mcse)) < n,
+        member=np.arange(len(mcse)) < len(case),
         log_bayes_factor=np.append(members.log_bf[case], theirs[person]),
         mcse=mcse,
         khat=khat,
@@ -395,7 +382,7 @@ def membership(
             "question": "whether the record that is not known is the candidate, or somebody else "
             "whom the model would draw",
             "synthesis": fit.mechanism(problem.release),
-            "alternatives": how,
+            "alternatives": computation.alternatives_in_words,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.batches import student_factor, variance_by_fit
+from bayes_risk._core.batches import standard_error, student_factor, variance_by_fit
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
@@ -356,6 +356,25 @@ class MembershipComputation:
         error = self._error(deviations / weight, draws / weight**2) if n else total
         joined = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
         return CaseTerms(*joined), total / weight, error
+
+    def curve(self, members: CaseTerms, rng: np.random.Generator) -> Array:
+        """`MEASURES`, their error over people and over draws (3, ...); NaN without others."""
+        out = np.full((3, len(MEASURES)), np.nan)
+        if len(self.others.person):
+            n, resampled = int(self.counts.sum()), Standing(*members.resampled)
+            out[0] = curve_measures(Standing(*members.found), self.counts)
+            again = rng.multinomial(n, self.counts / n, size=len(resampled.above)).astype(float)
+            out[1] = curve_measures(resampled, again).std(axis=0, ddof=1)
+            moved = curve_measures(Standing(*members.moved), self.counts)
+            out[2] = standard_error(moved, led=self.few_chains)
+        return out
+
+    @property
+    def alternatives_in_words(self) -> str:
+        """How many alternatives there are for a place."""
+        if (other := self.alternatives) is None:
+            return "not needed: of one draw of the parameters their mean is 1"
+        return f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
 
     @property
     def few_chains(self) -> bool:

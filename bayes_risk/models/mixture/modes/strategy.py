@@ -13,8 +13,8 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import Key, stage
+from bayes_risk.evidence.chains import Chains, Fits, Sampling, seed_of
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.fits import Chains, Fits, Sampling, seed_of
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models.mixture.posterior import MixturePosterior
 
