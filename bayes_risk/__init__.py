@@ -15,6 +15,7 @@ if sys.argv[:1] == ["-m"]:  # python -m bayes_risk: nothing is imported from the
 
 import re
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ __all__ = sorted({*_MODULE_OF, "models"} - {"__version__"})
 
 
 def _picture(name: str, *of: Any, **how: Any) -> Any:
-    return getattr(import_module(".reporting.plots", __package__), name)(*of, **how)
+    return attrgetter(name)(import_module(".reporting.plots", __package__))(*of, **how)
 
 
 handed.bars = lambda: import_module(".reporting.terminal", __package__).bars()

@@ -259,7 +259,7 @@ class Drawn(Result):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        return draw("own_plot", self, ax=ax)
+        return draw("own.own_plot", self, ax=ax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -6,11 +6,7 @@ every colour has a second sign (dash, marker or label). Other keywords go to mat
 draws the numbers of the release: bars, points or curve.
 """
 
-from functools import singledispatch
-from typing import Any
-
-from matplotlib.axes import Axes
-
+from . import own as own
 from .attribute import GOOD_KHAT as GOOD_KHAT
 from .attribute import calibration as calibration
 from .attribute import plot_attribute_risk as plot_attribute_risk
@@ -41,16 +37,3 @@ from .membership import plot_path as plot_path
 from .membership import plot_privacy_loss as plot_privacy_loss
 from .membership import plot_roc as plot_roc
 from .membership import plot_sweep as plot_sweep
-
-
-@singledispatch
-def own_plot(result: Any, *, ax: Axes | None = None) -> Axes:
-    """The picture that a result has of itself."""
-    raise NotImplementedError(f"there is no picture of a {type(result).__name__}")
-
-
-for _plot in (
-    *(plot_attribute_risk, plot_match_probabilities, plot_context, plot_utility),
-    *(plot_privacy_loss, plot_likeliest, plot_full_table, plot_before_after),
-):
-    own_plot.register(_plot)
