@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bayes_risk import models
+from bayes_risk._core.validate import RANGES
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
 from bayes_risk.app.study.signatures import ModelSection, members, part_of, section_of, ways_of
@@ -74,10 +75,13 @@ def table(section: type[Section], rows: str) -> str:
         field = fields(section)[key]
         value, meaning = said.get(key, ("", ""))
         right = (field.description or "").removesuffix(" or leave it out")
-        if re.match("a number (above|from) ", right) or not value and len(right) < MOST_WORDS:
+        if not value and len(right) < MOST_WORDS:
             value = re.sub(r'("[^"]*")', r"`\1`", right)
         if WORDS.fullmatch(right):
             value = "/".join(f"`{word}`" for word in re.findall('"[^"]*"', right))
+        if key in RANGES and right == RANGES[key].in_words():
+            low, high, above, below = RANGES[key]
+            value = f"{'>' if above else '>='} {low:g}, {'<' if below else '<='} {high:g}"
         if bounds := BOUNDS.search(right):  # those that are checked
             value = SHOWN_BOUNDS.sub(f"{bounds[1]}–{bounds[2]}", value)
         default = "required" if key in section.model_fields else ""

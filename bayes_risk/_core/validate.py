@@ -26,7 +26,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = (
 )
 
 
-class Range(NamedTuple):
+class NumberRange(NamedTuple):
     """Ends of an interval, and whether they are left out of it."""
 
     low: float
@@ -41,11 +41,11 @@ class Range(NamedTuple):
         return f"{first}{words.get(self[2:], ', below')} {self.high:g}"
 
 
-RANGES: Mapping[str, Range] = (  # the same of numbers
-    {"level_prior": Range(1e-9, 1e9)}  # beyond it sums of counts and it lose their digits
-    | dict.fromkeys(("confidence", "until", "quantile"), Range(0, 1, above=True, below=True))
-    | dict.fromkeys(("mass", "probability", "fraction"), Range(0, 1, above=True))
-    | {"share": Range(0, 1, below=True)}
+RANGES: Mapping[str, NumberRange] = (  # the same of numbers
+    {"level_prior": NumberRange(1e-9, 1e9)}  # beyond it sums of counts and it lose their digits
+    | dict.fromkeys(("confidence", "until", "quantile"), NumberRange(0, 1, above=True, below=True))
+    | dict.fromkeys(("mass", "probability", "fraction"), NumberRange(0, 1, above=True))
+    | {"share": NumberRange(0, 1, below=True)}
 )
 
 WORDS: Mapping[str, tuple[str, ...]] = {  # and the words that a text may be

@@ -185,15 +185,19 @@ MATCHING: Options = {
 }
 
 
+CONTRARY = {"closed": "open_ends"}  # arguments that are false where the option is given
+
+
 class OfCommand(Surface):
     """How errors name an option of ``identify``: ``--radius``; a switch that is off with no."""
 
     def head(self, argument: Argument, given: Sequence[Any]) -> str:
         """The option, and its value if there is one."""
         name, *keys = [argument] if isinstance(argument, str) else argument
+        off = given[:1] == (False,) and name not in CONTRARY
+        name, switch = CONTRARY.get(name, name), isinstance((*given, None)[0], bool)
         if name not in MATCHING:
             return super().head(argument, given)
-        off, switch = given[:1] == (False,), isinstance((*given, None)[0], bool)
         value = "=".join([*keys, *map(repr, () if switch else given)])
         return f"--{'no-' * off}{name.replace('_', '-')} {value}".rstrip()
 

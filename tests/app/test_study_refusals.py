@@ -385,7 +385,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({"interval": [1]},
          r"\[attribute.prior\] interval = \[1\] does not fit; give \[number, number\]"),
         (INTERVAL | {"probability": 80},
-         r"\[attribute.prior\] probability = 80.0 does not fit; give a number"),
+         r"\[attribute.prior\] probability = 80 does not fit; give a number"),
         (INTERVAL | {"spred": "x"}, r"\[attribute.prior\] has no key 'spred'; did you mean"),
         ({"interval": [0, 9], "spread": "log-uniform"},
          r"\[attribute.prior\] low = 0.0 has no logarithm; give low > 0, or spread"),

@@ -122,6 +122,7 @@ LINES = ("[release]", 'files = ["a.csv"]', "m = 0")
         (("known", ["a"], "; no"), "known=['a'];", '[release] known = ["a"];', "--known ['a'];"),
         (("index", "is empty"), "index is", "[release] index is", "--index is"),
         ((("radius", "age"), 2.5, "is"), "radius['age']=2.5", "radius.age = 2.5", "--radius age=2"),
+        (("closed", False, ": no"), "closed=False:", "closed = false:", "--open-ends:"),
         (("corresponds", False, ": no"), "corresponds=False:", "= false:", "--no-corresponds:"),
         (("files are equal",), "files are equal", "[release] files are equal", "files are equal"),
     ],

@@ -29,6 +29,7 @@ NUMBER_OF = re.compile(
 ALLOWED = {  # what is said, where, and why it is no value of the data
     "an argument": [
         ("_core/validate.py", "whole_number", "value"),
+        ("_core/validate.py", "in_range", "value"),
         ("_core/validate.py", "number", "value"),
         ("_core/validate.py", "one_of", "value"),
         ("_core/validate.py", "positive", "value"),

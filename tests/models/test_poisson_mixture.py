@@ -230,7 +230,7 @@ def test_structural_zeros_and_exposure_reach_the_release():
     ("options", "message"),
     [
         ({"classes": "old"}, "classes='old'"),
-        ({"quantile": 0.9}, "no meaning for kind='MP'"),
+        ({"quantile": 0.9}, "no meaning for MP"),
         ({"m": 0}, "m=0"),
         ({"m": 61}, "exceeds the 60 draws of a chain"),
         ({"m": 121, "parameters": "independent"}, "exceeds the 120 draws"),
@@ -314,7 +314,7 @@ def test_tails_are_apart_column_by_column(fit):
     assert (both[:, 0] == both[:, 1]).all(), "the others keep their components"
     other = of_kind(fit, "TCMM", 0.9).synthesize(1, quantile=0.5, random_seed=1)
     assert (other.groups == -1).sum() > (release.groups == -1).sum()
-    with pytest.raises(br.InputError, match='kind="TCMM" needs a quantile'):
+    with pytest.raises(br.InputError, match="quantile is missing, and TCMM"):
         of_kind(fit, "TCMM").synthesize(1)
     with pytest.raises(br.InputError, match="quantile=2 is outside"):
         of_kind(fit, "TCMM").synthesize(1, quantile=2)

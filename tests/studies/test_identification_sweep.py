@@ -98,14 +98,18 @@ def test_labels_stand_for_values(files):
     [
         ({}, {}, "over is empty"),
         ({"radii": [1]}, {}, "over='radii' is not known; give one of"),
-        ({"m": [5]}, {}, "over: m=5, and the release has 4 data sets"),
-        ({"m": []}, {}, "'m' has \\[\\]; give a dict of label"),
+        ({"m": [5]}, {}, "over\\['m'\\]=5 is more than the 4 data sets"),
+        ({"m": []}, {}, "over\\['m'\\]=\\[\\]; give a dict of label"),
         ({"radius": [0.1]}, {}, "over\\['radius'\\]=\\[0.1\\]; give a dict"),
         ({"known": [["age"]]}, {}, "names 'age', which is no key"),
         ({"strategy": ["always"]}, {"strategy": "always"}, "in over and beside it"),
         ({"radius": {"age": [0.1]}}, {}, "radius names 'age', which is no key"),
         ({"m": [1]}, {"radius": {"pya": 0.1}}, "radius names 'pya', which is no key"),
-        ({"closed": True}, {"radius": {"pay": 0.1}}, "'closed' has True; give a dict of label"),
+        (
+            {"closed": True},
+            {"radius": {"pay": 0.1}},
+            "over\\['closed'\\]=True; give a dict of label",
+        ),
     ],
 )
 def test_what_cannot_be_swept_is_said(files, over, options, message):

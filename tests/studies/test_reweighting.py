@@ -226,7 +226,7 @@ BAD = {
         "Forest takes no record weights: .* give DPMPM, Regression, CART",
     ),
     "another": ({"model": NoWeights()}, "NoWeights takes no record weights; give a model whose"),
-    "until": ({"until": 1.5}, "until=1.5 is no probability"),
+    "until": ({"until": 1.5}, "until=1.5 is outside"),
     "share": ({"share": 1.0}, "share=1.0 is outside; give"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),
     "word": ({"weights_from": "cubic"}, "weights_from='cubic' is no rule"),

@@ -1,7 +1,4 @@
-"""Classification and regression trees with the Bayesian bootstrap.
-
-Reiter (2005); Drechsler & Reiter (2008). What is grown on which values: `docs/trees.md`.
-"""
+"""Trees in sequence with the Bayesian bootstrap (Reiter 2005; Drechsler & Reiter 2008)."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
