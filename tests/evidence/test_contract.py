@@ -132,3 +132,8 @@ def test_an_offer_keeps_its_protocol_or_is_refused(name, knows):
     with pytest.raises(dataclasses.FrozenInstanceError):
         can.offers = ()
     assert can.methods or can.of_evidence or "knowing" not in can
+
+
+def test_an_offer_is_of_a_method_that_there_is():
+    with pytest.raises(br.InputError, match="'exakt' is no method; offer one of .'exact'"):
+        contract.Offer("exakt")
