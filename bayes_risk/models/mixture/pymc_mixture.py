@@ -86,7 +86,7 @@ class BlockedSweep(BlockedStep):
 
     @staticmethod
     def competence(var: Any, has_grad: bool) -> Competence:
-        """Never chosen by PyMC itself."""
+        """Called by PyMC, which never chooses this step by itself."""
         return Competence.INCOMPATIBLE
 
     def step(self, point: dict[str, Array]) -> tuple[dict[str, Array], list[dict[str, Any]]]:
