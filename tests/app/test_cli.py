@@ -272,7 +272,7 @@ def test_a_real_interruption_leaves_no_folder(tmp_path, name):
     assert [p.name for p in tmp_path.rglob("*")] == ["s.toml"], errors
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_compiling_is_said_in_the_first_run_alone(files, tmp_path):
     """With nothing compiled, then with what the first run compiled."""
     model = "[model]\nn_classes = 2\ndraws = 20\ntune = 20\n[release]\nm = 1\n[attribute]\n"

@@ -247,9 +247,15 @@ def test_what_is_read_in_threads_is_heard(chosen, what):
     assert {stack.split()[0] for stack in found} == {"import" if what == "import" else "compile"}
 
 
+TIERS = {"knows half": pytest.mark.slow}
+
+
 @pytest.mark.parametrize(
     "name",
-    [n if n in QUICK else pytest.param(n, marks=pytest.mark.check) for n in audits.AUDITS],
+    [
+        n if n in QUICK else pytest.param(n, marks=TIERS.get(n, pytest.mark.check))
+        for n in audits.AUDITS
+    ],
 )
 def test_threads_read_nothing(chosen, name):
     """Formulas are read where they are declared: Python cannot always read in several threads."""
