@@ -149,8 +149,8 @@ class Number:
         if bad.any():
             raise InputError(
                 f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
-                'values; fill them, drop those records, or take Mixture with missing="level", '
-                "in which an amount may be missing"
+                "values; fill them, drop those records, or take CART or Mixture with "
+                'missing="level", in which an amount may be missing'
             )
         check_magnitude(values, self.name, source)
         rounded = int((np.abs(values) > WHOLE).sum())
@@ -176,13 +176,18 @@ class Number:
         return column.astype("Int64" if whole else self.dtype) if exact else column
 
 
-def stand_ins(df: pd.DataFrame, numbers: Sequence[str]) -> dict[str, float]:
-    """Of numbers that are missing for some: one that nobody has, far below all of them."""
+def stand_ins(df: pd.DataFrame, numbers: Sequence[str], *, near: bool = False) -> dict[str, float]:
+    """Of numbers that are missing for some: one that nobody has, far below all of them.
+
+    ``near``: a little below, for trees, whose first splits would else be about who has none.
+    """
     found = {}
     for name in numbers:
         if name in df and is_numeric(df[name].dtype) and df[name].isna().any():
-            largest = float(df[name].abs().max())
-            found[name] = -(10.0 ** (2 + np.ceil(np.log10(max(largest, 1.0)))))
+            values = df[name].dropna().to_numpy(dtype=float)
+            low, high = (float(f(values, initial=0.0)) for f in (np.min, np.max))
+            far = 10.0 ** (2 + np.ceil(np.log10(max(-low, high, 1.0))))
+            found[name] = float(np.floor(low - max((high - low) / 20, 1.0))) if near else -far
     return found
 
 

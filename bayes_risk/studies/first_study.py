@@ -240,10 +240,9 @@ class _Draft:
     def _model(self) -> str:
         if not self.numbers:
             return "DPMPM"
-        gone = [c for c in self.numbers if self.kinds[c].missing or self.kinds[c].code is not None]
         made = [self.told[c] for c in self.made if c in self.told]
-        trees = self.n > MANY or any(x.value_counts(normalize=True).max() > SPIKE for x in made)
-        return "CART" if trees and not gone else "Mixture"
+        spikes = any(x.value_counts(normalize=True).max() > SPIKE for x in made)
+        return "CART" if self.n > MANY or spikes else "Mixture"
 
     def study(self, said: Sequence[str]) -> FirstStudy:
         """The text, and what each column was taken for."""
@@ -271,7 +270,7 @@ class _Draft:
             families={c: f'"{family}"' for c, family in families.items()},
             rounded={c: 1 for c in whole if families[c] != "count"},
             missing_numbers={
-                c: f"{code:g}" for c in families if (code := self.kinds[c].code) is not None
+                c: f"{code:g}" for c in self.numbers if (code := self.kinds[c].code) is not None
             },
             targets=TARGETS,
             grids={c: '"predictive"' for c in steps}
@@ -303,7 +302,7 @@ DESIGN = "a stratum or cluster of the sample, by its name"
 AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"
 WHY = {
     "DPMPM": "latent classes: all columns are categories",
-    "Mixture": "latent classes of categories and numbers, which may be missing",
+    "Mixture": "latent classes of categories and numbers",
     "CART": "trees: many records, or numbers of which many are equal",
 }
 

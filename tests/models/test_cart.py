@@ -332,6 +332,48 @@ def test_kernels_are_truncated_normals():
     assert kstest(drawn, exact.cdf).pvalue > 1e-4
 
 
+def with_gaps(n=120):
+    """Pay of which some is missing, and many zeros; ages of which some are missing."""
+    rng = np.random.default_rng(8)
+    pay = np.where(rng.random(n) < 0.3, 0.0, np.round(np.exp(rng.normal(7, 0.5, n)), -2))
+    pay[rng.random(n) < 0.2] = np.nan
+    age = np.where(rng.random(n) < 0.1, np.nan, rng.integers(20, 80, n))
+    return pd.DataFrame({"sex": rng.choice(list("fm"), n), "age": age, "pay": pay})
+
+
+def test_a_missing_number_is_one_more_number_of_a_tree():
+    """The same trees, release and risk as of a table that has a number in the place of each gap."""
+    df, model = with_gaps(), br.models.CART(["pay"], min_leaf=10)
+    fit = model.fit(df, missing="level", random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    stand_in = {v.name: v.missing for v in fit.microdata.variables if v.name != "sex"}
+    assert stand_in["pay"] < 0 and stand_in["age"] < df["age"].min()
+    filled = df.fillna({c: stand_in[c] for c in ("age", "pay")})
+    other = model.fit(filled, random_seed=1)
+    shown = other.synthesize(m=2, random_seed=2)
+    for one, two in zip(release.datasets, shown.datasets, strict=True):
+        pd.testing.assert_series_equal(one["pay"].fillna(stand_in["pay"]), two["pay"])
+    values = [0.0, 500.0, 1000.0, 1500.0]
+    targets = list(df.index[df["pay"].isna() | (df["pay"] == 0)])
+    how = {"targets": targets, "random_seed": 3}
+    gaps = br.Listed(pd.DataFrame({"pay": [np.nan, *values]}))
+    numbers = br.Listed(pd.DataFrame({"pay": [stand_in["pay"], *values]}))
+    risk = br.attribute_risk(fit, release, guesses=gaps, **how)
+    same = br.attribute_risk(other, shown, guesses=numbers, **how)
+    assert risk.records["probability"].tolist() == same.records["probability"].tolist()
+
+
+def test_gaps_are_refused_where_they_are_no_level_or_would_be_smoothed():
+    df = with_gaps()
+    with pytest.raises(br.InputError, match='take CART or Mixture with missing="level"'):
+        br.models.CART(["pay"]).fit(df)
+    with pytest.raises(br.InputError, match="smoothing='kde' is for numbers that all have; 'pay'"):
+        br.models.CART(["pay"], smoothing="kde").fit(df, missing="level")
+    codes = df.fillna({"pay": -8})
+    fit = br.models.CART(["pay"]).fit(codes, missing="level", missing_numbers={"pay": -8})
+    assert fit.synthesize(m=1, random_seed=1).datasets[0]["pay"].isin(codes["pay"]).all()
+
+
 def test_bad_options():
     with pytest.raises(br.InputError, match="min_leaf=0"):
         br.models.CART(["a"], min_leaf=0)

@@ -6,9 +6,9 @@ import pytest
 import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
+from bayes_risk.models.fits.inputs import microdata
 from bayes_risk.models.pmm.mechanism import Donors, fit_means
 from bayes_risk.models.pmm.pmm import PMM
-from bayes_risk.models.trees.cart import microdata
 from tests.oracles.pmm_tables import FAR, numbers
 
 # --- donors ----------------------------------------------------------------------------------

@@ -207,6 +207,14 @@ def spikes(path):
     people().assign(income=pay).to_csv(path, index=False)
 
 
+def spikes_and_gaps(path):
+    """Zeros, a code for refusals, and empty cells in a column beside it."""
+    rng = np.random.default_rng(1)
+    pay = np.where(rng.random(N) < 0.5, 0, rng.integers(1, 90, N) * 100)
+    pay[:9] = -8
+    people().assign(income=pay, rent=people()["income"]).to_csv(path, index=False)
+
+
 WRITERS = {
     in_german: ('separator = ";"\ndecimal = ","', 'na = ["NA"]', 'kind = "Mixture"'),
     codes: ("missing_numbers = { pay = -8 }",),
@@ -216,6 +224,7 @@ WRITERS = {
     amounts: ('kind = "Mixture"', 'families = { age = "normal" }'),
     groups: ('kind = "DPMPM"', 'guesses = "neighbourhood"'),
     spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
+    spikes_and_gaps: ('kind = "CART"', "missing_numbers = { income = -8 }", "[utility]"),
 }
 
 

@@ -76,7 +76,6 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
             "60 different numbers are taken for as many categories without an order; "
             'take Mixture, families = {"age" = "normal"}',
         ),
-        (SOME + TREES + "[attribute]\n", 'take Mixture with missing = "level"'),
         (
             CODES + TREES + '[attribute.guesses]\nclass = "levels"\n',
             "whole numbers are codes of categories, list these as its levels",

@@ -26,8 +26,8 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.inputs import column_order, microdata
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
-from bayes_risk.models.trees.cart import column_order, microdata
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import (

@@ -13,10 +13,9 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
-from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
+from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import checked_weights, in_words
 from bayes_risk.data.rpart_file import SynthpopModels
-from bayes_risk.data.variables import is_numeric
 from bayes_risk.evidence.contract import (
     Capabilities,
     Offer,
@@ -27,6 +26,7 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -421,6 +421,7 @@ class CART(Declaration):
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
         weights: Any = None,
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
@@ -435,8 +436,11 @@ class CART(Declaration):
             make codes pandas categories first. Ordered categories are split in their order.
         columns : list of str, optional
             Columns to use; all by default.
-        levels, releases, missing
+        levels, releases
             See `Microdata.from_frame`.
+        missing, missing_numbers
+            See `Microdata.from_frame`. With ``missing="level"`` numbers may be missing too: in
+            trees a missing one is a number a little below all others.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the multinomial likelihood in the leaves
             (docs/sensitivity.md): the bootstrap's Dirichlet has them in the place of
@@ -456,7 +460,15 @@ class CART(Declaration):
             Columns of ``order`` that the table lacks, outcomes with one value, no predictor;
             weights of another length, missing or outside (0, 1], or with ``smoothing``.
         """
-        data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
+        data = microdata(
+            df,
+            columns,
+            levels=levels,
+            releases=releases,
+            missing=missing,
+            missing_numbers=missing_numbers,
+            near=True,
+        )
         order = [
             data.columns.index(c) for c in known_columns("order", list(self.order), data.columns)
         ]
@@ -468,6 +480,13 @@ class CART(Declaration):
         for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
             predictors = np.delete(np.arange(len(data.columns)), order[place:])
             check_outcome(data, column, predictors, slice(None))
+            outcome = data.variables[column]
+            if self.smoothing and isinstance(outcome, Number) and outcome.missing is not None:
+                raise InputError(
+                    "smoothing",
+                    self.smoothing,
+                    f"is for numbers that all have; {data.columns[column]!r} is missing for some",
+                )
             trees.append(grow(data, column, predictors, seed=int(seed), **how))
             tick(1)
         return CARTFit(
@@ -557,42 +576,3 @@ class CART(Declaration):
                     f"every record in full; leave {name} or the weights out",
                 )
         return alpha
-
-
-def microdata(
-    df: pd.DataFrame,
-    columns: Sequence[str] | None,
-    *,
-    levels: Mapping[str, Iterable[Hashable]] | None,
-    numbers: Sequence[str] | None = None,
-    **how: Any,
-) -> Microdata:
-    """Columns of numeric dtype are numbers, unless their levels are declared or others are told."""
-    checked_table(df)
-    if numbers is None:
-        names, named = df.columns if columns is None else columns, levels or {}
-        numbers = [c for c in names if c in df and c not in named and is_numeric(df[c].dtype)]
-    return Microdata.from_frame(df, columns=columns, numbers=numbers, levels=levels, **how)
-
-
-def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[str, ...]:
-    """Names of at least one column, none twice."""
-    if isinstance(given, str) or not len(given):
-        raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
-    return tuple(known_columns(name, list(given), list(given)))
-
-
-def check_outcome(
-    data: Microdata, column: int, predictors: Ints, rows: Any, cure: str = ""
-) -> None:
-    """Refuse an outcome that nothing predicts, or that has one value among some records."""
-    name = data.columns[column]
-    if not len(predictors):
-        raise InputError(
-            f"column {name!r} has no predictor: order names every column; leave one out of it{cure}"
-        )
-    if np.ptp(data.codes[rows, column]) == 0:
-        raise InputError(
-            f"column {name!r} has the same value for every record that is replaced, so there is "
-            "nothing to synthesise; leave it out of order"
-        )

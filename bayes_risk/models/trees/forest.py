@@ -25,6 +25,7 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
 from bayes_risk.models.fits.synthesis import (
     Declaration,
     Fitted,
@@ -35,7 +36,6 @@ from bayes_risk.models.fits.synthesis import (
 )
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .cart import check_outcome, column_order, microdata
 from .forest_trees import (
     Composition,
     Counts,
@@ -385,7 +385,7 @@ chain='all-others')
         """
         no_weights(weights, "Forest", "votes of trees are no likelihood to raise to a power")
         whole_number("n_jobs", n_jobs)
-        data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
+        data = microdata(df, columns, levels=levels, releases=releases, missing=missing, near=True)
         masks = self._masks(data, records)  # in the order of synthesis
         rng = np.random.default_rng(random_seed)
         seeds = rng.integers(2**31, size=(len(masks), self.n_trees if sample else 1))
