@@ -13,6 +13,14 @@ MOST_CHARACTERS = 2_000
 Argument = str | tuple[str, Any]  # a name; of a table its name and the key in it
 
 
+def shown(value: Any) -> str:
+    """A value as Python writes it."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # a number of too many digits, lists in lists
+        return f"a {type(value).__name__} that is too long to be shown"
+
+
 class Surface:
     """How errors name an argument and what was given: in Python ``m=0``; others are in `app`."""
 
@@ -20,7 +28,7 @@ class Surface:
         """The argument, and its value if there is one."""
         name, *keys = [argument] if isinstance(argument, str) else argument
         place = name + "".join(f"[{key!r}]" for key in keys)
-        return "=".join([place, *map(repr, given)])
+        return "=".join([place, *map(shown, given)])
 
     def worded(self, error: "InputError") -> str:
         """The whole message."""

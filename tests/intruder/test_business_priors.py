@@ -60,7 +60,7 @@ def test_certain_interval_leaves_nothing_outside():
 def test_intervals_that_do_not_fit():
     with pytest.raises(br.InputError, match="no guess of some target lies from 900 to 950"):
         prior(br.Interval(900, 950))
-    with pytest.raises(br.InputError, match="about column 'x'; give column= as one"):
+    with pytest.raises(br.InputError, match="about column 'x'; give column as one"):
         prior(br.Interval(500, 700, column="x"))
 
 

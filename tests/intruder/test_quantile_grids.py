@@ -241,5 +241,5 @@ def test_missing_numbers_are_one_more_guess():
 
 def test_evidence_without_a_predictive_says_what_to_give():
     fit, release = of_model("Mixture", amounts())
-    with pytest.raises(br.InputError, match="a number needs a grid"):
+    with pytest.raises(br.InputError, match="give each number a grid"):
         br.attribute_risk(fit, release, evidence="importance", random_seed=1)

@@ -318,7 +318,7 @@ def test_tails_are_apart_column_by_column(fit):
         of_kind(fit, "TCMM").synthesize(1)
     with pytest.raises(br.InputError, match="quantile=2 is outside"):
         of_kind(fit, "TCMM").synthesize(1, quantile=2)
-    with pytest.raises(br.InputError, match="does not go with kind='MM'"):
+    with pytest.raises(br.InputError, match="does not go with MM"):
         of_kind(fit, "MM").synthesize(1, classes="new")
 
 

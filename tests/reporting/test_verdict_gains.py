@@ -121,7 +121,7 @@ def test_near_values_of_a_number_count_like_the_truth():
 def test_thresholds_that_are_gone_name_their_successor(name):
     with pytest.raises(InputError, match="give attribute_gain"):
         Thresholds(**{name: 0.5})
-    assert unknown(name, ["attribute_gain"]).endswith("give attribute_gain")
+    assert str(unknown(name, ["attribute_gain"])).endswith("give attribute_gain")
 
 
 def test_the_worst_records_are_those_under_the_prior_that_decided():

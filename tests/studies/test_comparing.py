@@ -406,7 +406,7 @@ TREES = {"a": CART(order=["job"])}
         ({"a": CART}, {}, "candidate 'a': class CART is no model; give a declaration such as"),
         ({"a": 7}, {}, "candidate 'a': a int is no model"),
         (TREES, {"replicates": 0}, "replicates=0 is too small"),
-        (TREES, {"utility": None}, "nothing to measure; give attribute="),
+        (TREES, {"utility": None}, "nothing to measure; give attribute"),
         (TREES, {"attribute": {"gueses": None}}, "attribute has no option 'gueses'; give some of"),
         (TREES, {"attribute": {"n_jobs": 2}}, "attribute has no option 'n_jobs'"),
         (TREES, {"attribute": 3}, "attribute=3 is no dict of options"),

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from bayes_risk._core.errors import Argument, InputError, Surface
+from bayes_risk._core.errors import Argument, InputError, Surface, shown
 from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import BOUNDS, RANGES
 from bayes_risk.data.kinds import SUFFIXES
@@ -263,9 +263,9 @@ def written(value: Any) -> str:
     try:
         text = toml_value(value)
     except (ValueError, RecursionError):  # a number of too many digits, tables in tables
-        return f"a {type(value).__name__} that is too long to be shown"
+        return shown(value)
     except TypeError:  # of no kind that TOML has
-        text = repr(value)
+        text = shown(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
