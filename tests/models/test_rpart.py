@@ -530,10 +530,6 @@ def test_a_study_takes_the_models(tmp_path):
             {"kind": "CART", "order": ["job"], "floor": 0.1},
             "give bootstrap='none', and no smoothing",
         ),
-        (
-            {"kind": "CART", "order": ["job"], "missing_numbers": STAND_IN},
-            "has no key 'missing_numbers'; it knows kind, order",
-        ),
     ):
         with pytest.raises(br.InputError, match=message):
             parse_study(sections | {"model": changed})
