@@ -371,7 +371,7 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
         ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]; add it"),
         (
             "[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n",
-            "[sweep] m = 9, and the release",
+            "[sweep] m = 9 is more than the",
         ),
     ],
 )

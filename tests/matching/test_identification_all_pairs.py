@@ -19,7 +19,8 @@ KNOWN = {"k": "text", "a": "number"}
 SYNTHESIZED = {"s": "text", "v": "number", "w": "number"}
 VALUES = {
     "text": st.sampled_from(["p", "p", "q", None]),
-    "number": st.sampled_from([0, 0, 3, 4, 4, 5, 6, 8, 10, -4, None]),
+    # -11 is no code that means missing, which would be equal to None
+    "number": st.sampled_from([0, 0, 3, 4, 4, 5, 6, 8, 10, -11, None]),
 }
 RADII = [
     *(Relative(0), Relative(0.5), Relative(0.25), Relative(3.0)),

@@ -201,7 +201,7 @@ def moved():
             "MP",
             KNOWS | {"knows_totals": {"w": 5}},
             {},
-            "knows_totals gives 5 for column 'w', which is not what the data add up to; give that",
+            r"knows_totals\['w'\]=5 is not what the data add up to; give that",
         ),
         ("MP", KNOWS | {"knows_totals": {"x": 5}}, {}, "knows_totals names column 'x'"),
         ("MM", KNOWS, {"release": without_groups}, "the release has no groups"),

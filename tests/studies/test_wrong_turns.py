@@ -74,7 +74,7 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
         (
             SOME + "[attribute]\n",
             "60 different numbers are taken for as many categories without an order; "
-            'take Mixture, families = {"age" = "normal"}',
+            'take Mixture, with the family "normal" for it, or CART',
         ),
         (
             CODES + TREES + '[attribute.guesses]\nclass = "levels"\n',
