@@ -489,6 +489,9 @@ def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iter
     except KeyboardInterrupt as error:
         left = getattr(error, "__notes__", None) or ["nothing was left behind"]
         _say("; ".join(["stopped", *left]))
+        # Python dies of SIGINT at its end if text that was executed last (as dataclasses are made)
+        # was interrupted, though that was handled
+        exec("")
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)

@@ -130,6 +130,8 @@ class Number:
         values = column.dropna().to_numpy(dtype=float)
         single = not whole and bool(SINGLE.holds(values).all())
         single = single and bool((shortest(values) != values).any())
+        if single and missing is not None:  # as `encode` reads it
+            missing = float(shortest(np.array([missing]))[0])
         empty = bool(column.isna().any()) or not bool((column == missing).any())
         return cls(name, whole, column.dtype, missing=missing, empty=empty, single=single)
 
@@ -179,15 +181,18 @@ class Number:
 def stand_ins(df: pd.DataFrame, numbers: Sequence[str], *, near: bool = False) -> dict[str, float]:
     """Of numbers that are missing for some: one that nobody has, far below all of them.
 
-    ``near``: a little below, for trees, whose first splits would else be about who has none.
+    ``near``: a little below, in proportion to how far they lie apart, for trees, whose first splits
+    would else be about who has none.
     """
     found = {}
     for name in numbers:
         if name in df and is_numeric(df[name].dtype) and df[name].isna().any():
             values = df[name].dropna().to_numpy(dtype=float)
-            low, high = (float(f(values, initial=0.0)) for f in (np.min, np.max))
+            low, high = (float(f(values)) for f in (np.min, np.max)) if len(values) else (0.0, 0.0)
+            below = low - ((high - low) / 20 or abs(low) or 1.0)
             far = 10.0 ** (2 + np.ceil(np.log10(max(-low, high, 1.0))))
-            found[name] = float(np.floor(low - max((high - low) / 20, 1.0))) if near else -far
+            whole = bool((values == np.floor(values)).all())
+            found[name] = (float(np.floor(below)) if whole else below) if near else -far
     return found
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 # whole words of a name, accents taken off
 KEY_WORDS = (
     r"sex|sexe|sexo|sesso|geslacht|plec|age|agep|alter|edad|eta|idade|leeftijd|wiek|birth|yob|race|"
-    r"rac1p|hisp|regi(on|o|ao|one|oes|ones|onen)|land|land?kreis|state|county|district|place|puma|urban|rural|pays|pais|"
+    r"rac1p|hisp|regi(on|o|ao|one|oes|ones|onen)|land|"
+    r"land?kreis|state|county|district|place|puma|urban|rural|pays|pais|"
     r"marst|msp|mar|educ?|job|npf|hhsize|children|kinder|enfants|hijos|figli|"
     r"rb090|pb150|r[bx]0[128]0|px020|pb140|db040|db100|pe04[01]|pe010|pb190|pb200|pl03[12]|pl051|"
     r"pb210|pb220[ab]?"
@@ -35,7 +36,8 @@ SENSITIVE_STEMS = (
     r"incom|wage|salar|salair|earn|expend|debt|wealth|amount|health|disab|illness|disease|depress|drug|"
     r"religio|affairs|revenu|gain|depense|dette|patrimoine|montant|sante|maladie|einkommen|gehalt|"
     r"lohn|verdienst|ausgabe|schulden|vermogen|vermoegen|betrag|gesundheit|krank|ingreso|sueldo|gasto|"
-    r"deuda|riqueza|salud|enferm|reddito|rendiment|stipend|spesa|debito|salute|malatt|renda|despesa|saude|doenca|"
+    r"deuda|riqueza|salud|enferm|reddito|rendiment|stipend|spesa|debito|salute|malatt|renda|despesa|"
+    r"saude|doenca|"
     r"inkomen|uitgaven|schuld|gezondheid|ziekte|dochod|wynagr|zarobk|wydatk|zdrow|"
     r"所得|収入|年収|給与|賃金|資産|支出|負債|健康|病|宗教"
 )
@@ -88,12 +90,19 @@ def is_weight(name: str, others: Iterable[str] = ()) -> bool:
     return _named(WEIGHT_WORDS, WEIGHT_STEMS, name) and not is_sensitive(name) and not body
 
 
+def are_dense(values: pd.Series) -> bool:
+    """Whether numbers are whole, within a range of 150, and most of that range is there."""
+    x = values.to_numpy(dtype=float)
+    wide = x.max() - x.min() + 1
+    return bool((x == np.floor(x)).all() and len(np.unique(x)) >= 0.7 * wide and wide <= 150)
+
+
 def like_ages(values: pd.Series) -> str:
     """Why numbers are ages or years of birth, by their values; empty: they are not."""
+    if not are_dense(values):
+        return ""
     x = values.to_numpy(dtype=float)
     low, high, distinct = x.min(), x.max(), len(np.unique(x))
-    if not (x == np.floor(x)).all() or distinct < 0.7 * (high - low + 1):
-        return ""
     if 1880 <= low and high <= 2100 and distinct > 30:
         return "years, by their values"
     if 0 <= low and 60 <= high <= 120 and distinct > 40 and 12 <= x.std() <= 30:

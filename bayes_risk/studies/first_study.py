@@ -23,7 +23,7 @@ from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
 
-from .column_roles import is_design, is_key, is_sensitive, is_weight, like_ages
+from .column_roles import are_dense, is_design, is_key, is_sensitive, is_weight, like_ages
 
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
@@ -184,24 +184,27 @@ class _Draft:
         """Keys, and what is synthesised: one amount or two, and categories of few levels.
 
         Only categories are kept beside them: amounts and dates that are not synthesised are left
-        out, for as they are they identify records.
+        out, for as they are they identify records. No number is a key that is not one of few that
+        are close together, whatever its name.
         """
         groups = [c for c in self.used if c not in self.numbers]
-        years = {c: like_ages(self.told[c]) for c in self.numbers if not is_sensitive(c)}
-        named = [c for c in self.used if is_key(c)]
+        amounts = [c for c in self.numbers if c not in self.days]
+        years = {c: like_ages(self.told[c]) for c in amounts if not is_sensitive(c)}
+        named = [c for c in self.used if is_key(c) and (c in groups or are_dense(self.told[c]))]
+        named = [c for c in named if c not in self.days]
         named = named or [c for c in groups if not is_sensitive(c)][:2]
-        known = [c for c in self.used if c in named or years.get(c) and c not in self.days]
+        known = [c for c in self.used if c in named or years.get(c)]
         keys = known[:MOST_KEYS] if len(known) < len(self.used) else known[: len(self.used) // 2]
-        keys = keys or self.used[:1]
         if set(keys) == set(self.used):
             keys = keys[:-1]
         rest = [c for c in self.used if c not in keys]
         rest.sort(key=lambda c: not is_sensitive(c))
-        numbers = [c for c in rest if c in self.numbers and c not in self.days and c not in known]
+        numbers = [c for c in rest if c in self.numbers and c not in known]
+        numbers.sort(key=lambda c: c in self.days)  # amounts first
         others = [c for c in rest if c in groups and len(self.kinds[c].levels) <= FEW]
         few = numbers[: 1 if others and sum(map(is_sensitive, numbers)) < 2 else 2]
         made = [*few, *others[: MOST_SYNTHESIZED - len(few)]]
-        self.made, self.keys = made or [rest[0]], keys
+        self.made, self.keys = made or rest[:1], keys
         chosen = {*keys, *self.made}
         kept = [c for c in self.used if c not in chosen and c in groups]
         kept = kept[: max(MOST_COLUMNS - len(chosen), 0)]
@@ -215,7 +218,7 @@ class _Draft:
     def _uniques(self, df: pd.DataFrame) -> Iterator[str]:
         """What the keys alone show, if it is more than is allowed, and which bands would do."""
         keys = df[self.keys].astype(object)
-        if (alone := _unique_share(keys)) <= MATCHED:
+        if not self.keys or (alone := _unique_share(keys)) <= MATCHED:
             return
         yield (
             f"Keys: {alone:.1%} of the records are unique in {', '.join(self.keys)}, which are "
@@ -242,7 +245,8 @@ class _Draft:
             return "DPMPM"
         made = [self.told[c] for c in self.made if c in self.told]
         spikes = any(x.value_counts(normalize=True).max() > SPIKE for x in made)
-        return "CART" if self.n > MANY or spikes else "Mixture"
+        known = len(self.used) > len(self.made)  # trees need a column that is not synthesised
+        return "CART" if known and (self.n > MANY or spikes) else "Mixture"
 
     def study(self, said: Sequence[str]) -> FirstStudy:
         """The text, and what each column was taken for."""

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]  # numbers of one setting, or vectors, by name
 
 
 class SettingsGrid(NamedTuple):
-    """GridAxes, each with a label and a value for every setting."""
+    """Axes, each with a label and a value for every setting."""
 
     axes: GridAxes
 

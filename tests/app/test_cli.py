@@ -527,3 +527,22 @@ def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):
     (tmp_path / "s.toml").write_text(text.replace('"level"', '["age", "job"]'))
     said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
     assert "line 7: [model] min_leaf = 0 does not fit" in said
+
+
+def test_an_interruption_while_text_is_executed_ends_with_130(tmp_path):
+    """Python would die of SIGINT at its end, though the interruption was handled."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys, typer\nfrom bayes_risk.app.cli import _plain_errors, _say\n"
+        "_say('first')\n"  # what it imports executes text too
+        "try:\n    with _plain_errors():\n        exec('raise KeyboardInterrupt')\n"
+        "except typer.Exit as stop:\n    sys.exit(stop.exit_code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130 and "stopped; nothing was left behind" in done.stderr

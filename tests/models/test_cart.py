@@ -363,6 +363,25 @@ def test_a_missing_number_is_one_more_number_of_a_tree():
     assert risk.records["probability"].tolist() == same.records["probability"].tolist()
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e6])
+def test_what_stands_for_a_gap_has_the_unit_of_the_numbers(unit):
+    df = with_gaps()
+    model, how = br.models.CART(["pay"], min_leaf=10), {"missing": "level", "random_seed": 1}
+    one, other = model.fit(df, **how), model.fit(df.assign(pay=df["pay"] * unit), **how)
+    assert one.trees[0].donors.tolist() == other.trees[0].donors.tolist()
+    assert one.trees[0].begin.tolist() == other.trees[0].begin.tolist()
+
+
+def test_gaps_of_single_precision_come_back_as_gaps():
+    rng = np.random.default_rng(3)
+    pay = rng.normal(size=90).astype(np.float32)
+    pay[:20] = np.nan
+    df = pd.DataFrame({"sex": rng.choice(list("fm"), 90), "pay": pay})
+    fit = br.models.CART(["pay"]).fit(df, missing="level", random_seed=1)
+    made = fit.synthesize(m=1, random_seed=2).datasets[0]["pay"]
+    assert made.isna().any() and made.dropna().isin(df["pay"]).all()
+
+
 def test_gaps_are_refused_where_they_are_no_level_or_would_be_smoothed():
     df = with_gaps()
     with pytest.raises(br.InputError, match='take CART or Mixture with missing="level"'):

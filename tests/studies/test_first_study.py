@@ -104,6 +104,25 @@ def test_weights_of_bodies_and_designs_of_samples_are_told_from_survey_weights()
     assert "survey weight" not in why["weight"]
 
 
+@pytest.mark.parametrize(
+    "name", ["donation", "land", "age_income", "destination km", "household_size_m2", "sexe", "Ort"]
+)
+def test_no_amount_or_date_is_a_key_whatever_its_name(name):
+    """Names have stems of keys: "nation" in donation, "land" of a farm."""
+    rng = np.random.default_rng(7)
+    df = people()[["sex", "owner", "class"]].rename(columns={"sex": "g"})
+    for values in (
+        np.round(rng.gamma(2, 900, N), 2),
+        rng.integers(0, 10_000, N),
+        pd.to_datetime("1950-01-01") + pd.to_timedelta(rng.integers(0, 20_000, N), "D"),
+    ):
+        taken = br.study_of(df.assign(**{name: values})).columns["taken for"]
+        assert taken[name] in ("synthesised", "left out")
+    only = br.study_of(pd.DataFrame({"x": rng.normal(size=N), "region": rng.normal(size=N)}))
+    assert set(only.columns["taken for"]) <= {"synthesised", "left out"}
+    assert "known = []" in only.text and 'kind = "Mixture"' in only.text
+
+
 def test_amounts_that_are_not_synthesised_are_left_out():
     rng = np.random.default_rng(5)
     amounts = {f"x{j}": np.round(rng.gamma(2, 500, N), 1) for j in range(6)}
