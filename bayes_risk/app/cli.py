@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature, signature
@@ -489,9 +490,9 @@ def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iter
     except KeyboardInterrupt as error:
         left = getattr(error, "__notes__", None) or ["nothing was left behind"]
         _say("; ".join(["stopped", *left]))
-        # Python dies of SIGINT at its end if text that was executed last (as dataclasses are made)
-        # was interrupted, though that was handled
-        exec("")
+        # Python dies of SIGINT at its end if the class of a tuple or of data that was made last was
+        # interrupted, though that was handled: so one is made
+        namedtuple("Stopped", ())
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
