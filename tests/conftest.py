@@ -1,12 +1,15 @@
 """What every test shares: the place of the real data, and settings that keep tests repeatable."""
 
 import os
+import random
+import secrets
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 for _library in ("OMP", "OPENBLAS", "MKL"):  # before NumPy: small matrices, and a worker a core
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
@@ -18,7 +21,24 @@ settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# Nor does one depend on entropy: a test that gives no seed draws numbers from its own name.
+_entropy, _default_rng = random.Random(0), np.random.default_rng
+
+
+def _repeatable_rng(seed: object = None) -> np.random.Generator:
+    return _default_rng(_entropy.getrandbits(128) if seed is None else seed)  # type: ignore[arg-type]
+
+
+secrets.randbits = _entropy.getrandbits  # type: ignore[assignment]
+np.random.default_rng = _repeatable_rng
+
 compile_once()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the fixtures of a test."""
+    _entropy.seed(item.nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:

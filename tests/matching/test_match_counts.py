@@ -291,6 +291,7 @@ def test_as_many_rows_are_the_originals_unless_it_is_said(folder):
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_a_study_matches_the_rows_that_it_makes(folder):
     content = {
+        "random_seed": 1,
         "data": {"path": folder / "original.csv", "columns": ["sex", "age"]},
         "model": {"kind": "DPMPM", "n_classes": 2, "draws": 40, "tune": 20},
         "release": {"m": 2, "n": 50},
