@@ -3,6 +3,7 @@
 import os
 import random
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -13,6 +14,7 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from tests.helpers import error_watch  # noqa: E402
 from tests.helpers.kernels import compile_once, forget_stale  # noqa: E402
 
 # The same examples on every run, however slow the machine: no test is flaky.
@@ -33,12 +35,25 @@ secrets.randbits = _entropy.getrandbits  # type: ignore[assignment]
 np.random.default_rng = _repeatable_rng
 
 compile_once()
+error_watch.watch()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before the fixtures of a test."""
     _entropy.seed(item.nodeid)
+    error_watch.leaks.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """No error on the way holds a value of a table."""
+    yield
+    assert error_watch.leaks == []
+
+
+def pytest_sessionfinish() -> None:
+    error_watch.note()
 
 
 def pytest_configure(config: pytest.Config) -> None:

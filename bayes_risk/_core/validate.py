@@ -1,7 +1,7 @@
 """Checks of public arguments: one small function a rule, every message says what would be right."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -67,6 +67,12 @@ WORDS: Mapping[str, tuple[str, ...]] = {  # and the words that a text may be
 def is_number(value: Any) -> bool:
     """Whether a value is a number: truth values and text that reads as one are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether it has entries in an order: a list, array or column, no text, table of keys or set."""
+    ordered = isinstance(value, Collection) and not isinstance(value, str | Mapping | Set)
+    return ordered and getattr(value, "ndim", 1) > 0
 
 
 def whole_number(name: Argument, value: Any, least: int | None = None) -> int:

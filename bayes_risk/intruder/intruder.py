@@ -11,7 +11,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import is_number, one_of
+from bayes_risk._core.validate import is_number, is_sequence, one_of
 from bayes_risk.data.microdata import rows_named
 
 _COMPETITOR = ("largest", "knows_totals", "groups", "others")
@@ -213,7 +213,7 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
         raise InputError(
             "knows_records", given, 'is not available; give "all-but-target" or "none"'
         )
-    if np.ndim(given) == 0:
+    if not is_sequence(given):
         share = float(given) if is_number(given) else float("nan")
         if not 0 < share < 1:
             raise InputError(
@@ -227,4 +227,6 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
     known = tuple(given.tolist() if hasattr(given, "tolist") else given)
     if not known or not any(k is not False for k in known):
         raise InputError('knows_records names no record; give "none" for nobody')
+    if not all(isinstance(k, Hashable) for k in known):
+        raise InputError("knows_records holds lists or tables; give a mask or a list of labels")
     return known

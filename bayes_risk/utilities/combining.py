@@ -16,7 +16,7 @@ from scipy import stats
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import in_range, known_columns
+from bayes_risk._core.validate import in_range, is_sequence, known_columns
 
 Brought = tuple[Array, Array, list[Any]]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
@@ -24,7 +24,7 @@ Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
 
 def read_estimates(estimates: Any, variances: Any) -> Brought:
     """Estimates (m, k), covariances (m, k, k; NaN: not given) and names, as `combine` has them."""
-    if isinstance(estimates, pd.DataFrame | str) or np.ndim(estimates) == 0:
+    if isinstance(estimates, pd.DataFrame) or not is_sequence(estimates):
         raise InputError(
             f"estimates is one {type(estimates).__name__}; give a sequence with one entry for each "
             "of the m data sets"

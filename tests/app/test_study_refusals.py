@@ -10,7 +10,6 @@ import pytest
 import bayes_risk as br
 from bayes_risk.app.run.audit import tried_of
 from bayes_risk.app.study.study import parse_study
-from tests.house.test_messages import cells_told
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}
@@ -777,6 +776,5 @@ def files(tmp_path_factory):
 def test_what_does_not_fit_is_named(files, monkeypatch, place, said, message, others):
     monkeypatch.chdir(files)
     monkeypatch.setattr("bayes_risk.app.run.audit.fit_model", lambda *_, **__: 1 / 0)
-    with pytest.raises(br.InputError, match=message) as caught:
+    with pytest.raises(br.InputError, match=message):
         tried(study(place, said, others))
-    assert cells_told(caught.value) == []

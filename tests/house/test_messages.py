@@ -1,21 +1,21 @@
 """What errors and warnings may hold: names, places, counts and arguments, no value of the data.
 
-Two laws: no source writes a value into a message, but for those of `ALLOWED`; and what the lists of
-refusals bring about (``test_refusals.py`` here, ``tests/app/test_study_refusals.py``) holds no cell
-of a table that a function had before it.
+Two laws: no source writes a value into a message, but for those of `ALLOWED`; and no error that
+any test brings about holds a cell of a table that a function had before it (`error_watch`).
 """
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
+import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.data.microdata import Microdata
+from tests.helpers import error_watch
+from tests.helpers.error_watch import cells_told
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = re.compile(  # what holds values of the data, by the names that the code has for it
@@ -141,55 +141,20 @@ def test_the_law_finds_values():
 
 # --- what errors say where they are raised --------------------------------------------------------
 
-TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)")
-
-SMALL = [str(k) for k in range(-999, 1_000)]  # places and counts, too
-
-
-def tables_in(value: Any) -> list[pd.DataFrame]:
-    if isinstance(value, Microdata):
-        return [value.decode(value.codes)]
-    if isinstance(value, pd.Series):
-        return [value.to_frame()]
-    if isinstance(value, list | tuple):
-        return [table for table in value if isinstance(table, pd.DataFrame)]
-    return [value] if isinstance(value, pd.DataFrame) else []
-
-
-def at_hand(error: BaseException | None) -> Iterator[pd.DataFrame]:
-    """Tables of all functions that an error went through, and those that it followed on."""
-    while error is not None:
-        trace = error.__traceback__
-        while trace is not None:
-            for value in [*trace.tb_frame.f_locals.values()]:
-                yield from tables_in(value)
-            trace = trace.tb_next
-        error = error.__context__
-
-
-def cells_told(error: BaseException) -> list[str]:
-    """Words in quotes, and numbers but small whole ones, that are cells or labels of a table."""
-    tables = [*at_hand(error)]
-    names = {str(name) for table in tables for name in table.columns}
-    cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()} - {*SMALL}
-    cells |= {label for table in tables for label in table.index if isinstance(label, str)}
-    numbers = {float(v) for v in cells if re.fullmatch(r"-?\d+\.?\d*(e[+-]?\d+)?", v)}
-    numbers -= {*map(float, SMALL)}
-    told = []
-    for word, number in TOKEN.findall(str(error)):
-        value = float(number.replace(",", "")) if number else 0.0
-        if word in cells - names or (number and value in numbers):
-            told.append(word or number)
-    return told
-
 
 @pytest.mark.parametrize("what", ["'pilot'", "1234.5", "12,345", "'anna'"])
 def test_a_cell_in_a_message_is_found(what):
     table = pd.DataFrame({"job": ["pilot", "nurse"], "pay": [1234.5, 12345.0]}, ["anna", "bert"])
+    assert cells_told(f"column 'job' of 2 records holds {what}", [table]) == [what.strip("'")]
+    assert cells_told("column 'job' of 2 records holds a word", [table]) == []
 
-    def refuse(given: pd.DataFrame) -> None:
-        raise InputError(f"column 'job' of 2 records holds {what}")
 
-    with pytest.raises(InputError) as caught:
-        refuse(table)
-    assert cells_told(caught.value) == [what.strip("'")]
+def test_every_error_is_looked_at():
+    table = pd.DataFrame({"job": ["pilot", "nurse"], "pay": [12345.0, 1000.0]})
+    for radius, told in ((2000, 0), (12345, 1)):
+        with pytest.raises(InputError, match="as a number is a share"):
+            br.identification_risk(
+                table, table, known=["job"], synthesized=["pay"], radius={"pay": radius}
+            )
+        assert len(error_watch.leaks) == told
+    error_watch.leaks.clear()

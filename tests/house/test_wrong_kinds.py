@@ -62,7 +62,7 @@ def test_a_notebook_shows_a_picture_that_has_no_axes_yet(made, monkeypatch):
     assert len(shown) == 1
 
 
-@pytest.mark.parametrize("radius", [1000, 1.5])
+@pytest.mark.parametrize("radius", [1001, 1.5])
 def test_a_radius_above_the_whole_value_is_no_share(radius):
     with pytest.raises(br.InputError, match=rf"Absolute\({radius}\), in a study file {{ absolute"):
         br.identification_risk(TABLE, TABLE, radius={"pay": radius}, **KEYS)

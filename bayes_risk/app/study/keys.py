@@ -248,7 +248,9 @@ def problems(
     found, every = dict[str, None](), error.errors(include_url=False)
     for one in every[:MOST_PROBLEMS]:
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
-        found[str(placed(one["ctx"]["error"], ".".join(names), lines=lines))] = None
+        fault = one["ctx"]["error"]  # of ours, or of a library that was given something odd
+        said = fault if isinstance(fault, InputError) else InputError("does not fit")
+        found[str(placed(said, ".".join(names), lines=lines))] = None
     more = len(every) - MOST_PROBLEMS
     return InputError("; ".join(found) + (f"; and {more:,} more" if more > 0 else ""))
 

@@ -1,0 +1,118 @@
+"""Every error of ours that any test brings about: does it hold a cell of a table at hand?
+
+`tests.conftest` watches all tests. ``RAISES=folder make tests check`` also notes in that folder
+which places of the code made an error; ``python -m tests.helpers.error_watch folder`` then lists
+those that none did.
+"""
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pandas as pd
+
+from bayes_risk._core.errors import InputError, ModelError, Surface
+from bayes_risk.data.microdata import Microdata
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = str(ROOT / "bayes_risk")
+MOST_CELLS = 20_000  # of larger tables, the first rows
+TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)")
+SMALL = [str(k) for k in range(-999, 1_000)]  # places and counts, too
+Site = tuple[str, int]
+
+leaks: list[str] = []
+reached: set[Site] = set()
+
+
+def tables_in(value: Any) -> list[pd.DataFrame]:
+    if isinstance(value, Microdata):
+        return [value.decode(value.codes)]
+    if isinstance(value, pd.Series):
+        return [value.to_frame()]
+    if isinstance(value, list | tuple):
+        return [table for table in value if isinstance(table, pd.DataFrame)]
+    return [value] if isinstance(value, pd.DataFrame) else []
+
+
+def cells_told(said: str, tables: list[pd.DataFrame]) -> list[str]:
+    """Words in quotes, and numbers but small whole ones, that are cells or labels of a table."""
+    names = {str(name) for table in tables for name in table.columns}
+    tables = [table.iloc[: MOST_CELLS // max(table.shape[1], 1)] for table in tables]
+    cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()} - {*SMALL}
+    cells |= {label for table in tables for label in table.index if isinstance(label, str)}
+    numbers = {float(v) for v in cells if re.fullmatch(r"-?\d+\.?\d*(e[+-]?\d+)?", v)}
+    numbers -= {*map(float, SMALL)}
+    told = []
+    for word, number in TOKEN.findall(said):
+        value = float(number.replace(",", "")) if number else 0.0
+        if word in cells - names or (number and value in numbers):
+            told.append(word or number)
+    return told
+
+
+def frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Frames of the library that lead to an error."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(SOURCES):
+            yield frame
+        frame = frame.f_back
+
+
+def watch() -> None:
+    """From now on every error that is made is looked at."""
+    for kind in (InputError, ModelError):
+        kind.__init__ = _watched(kind)  # type: ignore[method-assign]
+
+
+def _watched(kind: type[Exception]) -> Any:
+    def init(self: Exception, *args: Any) -> None:
+        super(kind, self).__init__(*args)
+        above = [*frames(sys._getframe(1))]
+        if not above:
+            return
+        site = (os.path.relpath(above[0].f_code.co_filename, SOURCES), above[0].f_lineno)
+        reached.add(site)
+        said = Surface().worded(self) if isinstance(self, InputError) else str(self)
+        tables = [t for f in above for value in [*f.f_locals.values()] for t in tables_in(value)]
+        if TOKEN.search(said) and (told := cells_told(said, tables)):
+            leaks.append(f"{site[0]}:{site[1]} tells {told}: {said}")
+
+    return init
+
+
+def note() -> None:
+    """Write what this process reached."""
+    if folder := os.environ.get("RAISES"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        text = "\n".join(f"{file}:{line}" for file, line in sorted(reached))
+        (Path(folder) / f"{os.getpid()}.txt").write_text(text)
+
+
+def sites() -> set[Site]:
+    """Every place of the code that makes an error."""
+    found = set()
+    for path in Path(SOURCES).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+                "InputError",
+                "ModelError",
+            ):
+                found.add((str(path.relative_to(SOURCES)), node.lineno))
+    return found
+
+
+def main(folder: str) -> None:
+    lines = {line for p in Path(folder).glob("*.txt") for line in p.read_text().splitlines()}
+    every = {f"{file}:{line}" for file, line in sites()}
+    print("\n".join(sorted(every - lines)))
+    print(f"{len(every - lines)} of {len(every)} places that make an error were not reached")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
