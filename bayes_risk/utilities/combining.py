@@ -44,10 +44,10 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
         return _by_name(
             [_of_table(g) if isinstance(g, pd.DataFrame) else _of_fit(g) for g in given]
         )
-    if variances is None:
+    if not is_sequence(variances):
         raise InputError(
-            "variances is missing; give the m estimates' variances (squared standard errors), or "
-            "fitted models of statsmodels"
+            "variances is missing or no list; give the m estimates' variances (squared standard "
+            "errors), or fitted models of statsmodels"
         )
     spread = list(variances)
     if not isinstance(first, pd.Series):
@@ -64,7 +64,13 @@ def read_estimates(estimates: Any, variances: Any) -> Brought:
 
 def _of_arrays(estimates: Any, variances: Any) -> tuple[list[pd.Series], list[Any]]:
     """Numbers as Series; variances as Series, or covariances as DataFrames."""
-    q, u = (np.asarray(given, dtype=float) for given in (estimates, variances))
+    try:
+        q, u = (np.asarray(given, dtype=float) for given in (estimates, variances))
+    except (TypeError, ValueError):
+        raise InputError(
+            "estimates and variances hold what is no number, or differ in length "
+            "from data set to data set; give arrays of numbers"
+        ) from None
     if q.ndim > 2 or u.shape not in (q.shape, (*q.shape, q.shape[-1])) or u.ndim < q.ndim:
         raise InputError(
             f"estimates have shape {q.shape} and variances {u.shape}; give estimates (m,) with "
