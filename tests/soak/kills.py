@@ -1,25 +1,29 @@
 """Real runs of a small study, stopped at random moments until they end with the same bytes."""
 
+import importlib
 import json
+import math
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
+import warnings
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
 import numpy as np
 from typer.testing import CliRunner
 
 from bayes_risk._core.checkpoint import Store
-from bayes_risk.app import output
-from bayes_risk.app.cli import app
+from bayes_risk.app import cli, output
 from tests.soak.choices import Choices, Drawn, pick
 from tests.soak.damaged import damaged
 
@@ -52,6 +56,7 @@ one = { release = { m = 1 } }
 two = { release = { m = 2 } }
 [model]
 """
+FRESH = 0.25  # of the runs are commands of their own, others forks of this process
 EVERY = 10  # runs, of which the last goes on to the end
 WORK = r"\.out\.work|\.out\.compiled-\w+-\d+-\w+"  # what a killed run may leave beside its output
 PASSING = r"br-\w+-\d+-\w+"  # and among temporary files, until the next run
@@ -62,32 +67,35 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     rng, tally = np.random.default_rng(seed), Counter[str]()
     _write_study(model, rng, folder)
     (folder / "tmp").mkdir()
-    began = time.monotonic()
-    code, said = _run(what, folder)
-    assert code == 0, said
-    whole, expected = time.monotonic() - began, content(folder)
-    (folder / "out").rename(folder / "expected")
+    whole = {}
+    for run in (_run, _forked):
+        began = time.monotonic()
+        code, said = run(what, folder)
+        assert code == 0, said
+        whole[run] = time.monotonic() - began
+        (folder / "out").rename(folder / ("expected" if run is _run else "again"))
+    assert content(folder / "again") == (expected := content(folder / "expected"))
+    shutil.rmtree(folder / "again")
     signals = rng.permutation(np.repeat([int(s) for s in SIGNALS], [*SIGNALS.values()]))
     while tally["kills"] < kills:
+        run = _run if rng.random() < FRESH else _forked
         number = signal.Signals(signals[tally["runs"] % len(signals)])
-        after = rng.uniform(0, 1.3 * whole) if (tally["runs"] + 1) % EVERY else None
-        code, said = _run(what, folder, number, after)
+        after = rng.uniform(0, 1.3 * whole[run]) if (tally["runs"] + 1) % EVERY else None
+        code, said = run(what, folder, number, after)
         tally.update(["runs", f"ended by {number.name}" if code else "ended by itself"])
+        tally.update(["commands of their own"] if run is _run else [])
         _check_stop(code, said, number, folder)
         if (folder / "out").exists():
-            assert content(folder) == expected
+            assert content(folder / "out") == expected
             left = sorted(p.name for p in folder.iterdir())
             assert [n for n in left if not re.fullmatch(WORK, n)] == [
                 *("expected", "o.csv", "out", "s.toml", "tmp")
             ]
             tally["finished"] += 1
-            for path in (folder / "out").iterdir():
-                path.unlink()
-            (folder / "out").rmdir()
+            shutil.rmtree(folder / "out")
         tally["kills"] += code != 0
-    while not (folder / "out").exists():  # the last is always brought to its end
-        assert _run(what, folder)[0] == 0
-    assert content(folder) == expected
+    assert _run(what, folder)[0] == 0  # the last is always brought to its end
+    assert content(folder / "out") == expected
     assert sorted(p.name for p in folder.iterdir() if p.name != "tmp") == [
         *("expected", "o.csv", "out", "s.toml")
     ]
@@ -120,6 +128,48 @@ def _run(what: str, folder: Path, number: int = 0, after: float | None = None) -
     return process.returncode, said
 
 
+def _forked(
+    what: str, folder: Path, number: int = 0, after: float | None = None
+) -> tuple[int, str]:
+    """The same in a fork of this process, which has imported what a run imports."""
+    importlib.import_module("pymc")
+    end = math.inf if after is None else time.monotonic() + after
+    with tempfile.TemporaryFile() as said, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
+        if not (pid := os.fork()):
+            _in_fork(what, folder, said.fileno())
+        while not (done := os.waitpid(pid, os.WNOHANG))[0]:
+            if time.monotonic() > end:
+                os.kill(pid, number)
+                end = math.inf
+            time.sleep(0.002)
+        said.seek(0)
+        return os.waitstatus_to_exitcode(done[1]), said.read().decode()
+
+
+def _in_fork(what: str, folder: Path, said: int) -> NoReturn:
+    """Be the command; nothing of the process that forked runs, nor ends, here."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+        os.chdir(folder)
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
+        sys.argv = ["bayes-risk", what, "s.toml", "-o", "out"]
+        cli.main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for folder_of_run in cli._own:
+            if isinstance(folder_of_run, tempfile.TemporaryDirectory):
+                folder_of_run.cleanup()
+        os._exit(code)
+
+
 def _check_stop(code: int, said: str, number: signal.Signals, folder: Path) -> None:
     """A stop is a line, or none; what stays is what is documented."""
     assert code in (0, 130, -number), said
@@ -134,7 +184,7 @@ UNPREPARED = (signal.SIGINT,)  # while Python itself starts or ends, Ctrl-C is i
 
 def content(folder: Path) -> dict[str, Any]:
     """Bytes of the files of a run, but for how long it took and when."""
-    found: dict[str, Any] = {p.name: p.read_bytes() for p in (folder / "out").iterdir()}
+    found: dict[str, Any] = {p.name: p.read_bytes() for p in folder.iterdir()}
     manifest = json.loads(found.pop("manifest.json"))
     found["manifest.json"] = {k: manifest[k] for k in manifest if k not in ("seconds", "finished")}
     del found["report.html"]
@@ -149,7 +199,7 @@ def gone_on(what: str, model: str, seeds: range, folder: Path) -> Counter[str]:
     tally = Counter[str]()
     _write_study(model, np.random.default_rng(0), folder)
     with chdir(folder), mock.patch.object(output, "render_study", lambda *_, **__: ""):
-        stopped, expected = _stopped(what, folder), content(folder)
+        stopped, expected = _stopped(what, folder), content(folder / "out")
         shutil.rmtree(folder / "out")
         for seed in seeds:
             choices = Drawn(seed)
@@ -161,7 +211,7 @@ def gone_on(what: str, model: str, seeds: range, folder: Path) -> Counter[str]:
                 assert code == 2 and len(own) == 1 and "Traceback" not in said, (seed, how, said)
                 assert not (folder / "out").exists()
             else:
-                new = content(folder)
+                new = content(folder / "out")
                 assert new == expected, (
                     seed,
                     how,
@@ -175,7 +225,7 @@ def gone_on(what: str, model: str, seeds: range, folder: Path) -> Counter[str]:
 
 
 def _here(what: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [what, "s.toml", "--jobs", "1", "-o", "out"])
+    done = CliRunner().invoke(cli.app, [what, "s.toml", "--jobs", "1", "-o", "out"])
     return done.exit_code, done.output
 
 

@@ -32,16 +32,16 @@ SHARE = float(os.environ.get("SOAK", "1"))
 BLOCKS = 8  # of examples, so that workers share them
 EXACT = 1e-9
 MANY = {  # examples of a block
-    "DPMPM": 20,
-    "CART": 120,
+    "DPMPM": 15,
+    "CART": 100,
     "Forest": 50,
-    "PMM": 420,
-    "Regression": 100,
-    "PoissonMixture": 20,
+    "PMM": 200,
+    "Regression": 60,
+    "PoissonMixture": 15,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 600, "PMM": 1_000, "Regression": 200, "One class": 25}
-NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 200, "Regression": 60, "PoissonMixture": 15}
+ORDERED = {"CART": 600, "PMM": 2_000, "Regression": 200, "One class": 25}
+NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 500, "Regression": 60, "PoissonMixture": 15}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
@@ -189,7 +189,7 @@ def test_marks(block, tmp_path, tally):
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("what", "model", "kills"),
-    [("audit", "trees", 70), ("compare", "trees", 70), ("audit", "classes", 60)],
+    [("audit", "trees", 80), ("compare", "trees", 80), ("audit", "classes", 40)],
 )
 def test_kills(what, model, kills, tmp_path, tally):
     tally.update(killed(what, model, shared(kills), SEED, tmp_path))
