@@ -299,13 +299,19 @@ def _can_be(grid: Array, number: Number) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Every level of a categorical variable.
+    """Every level of a categorical variable, or every value that the data hold of a number.
+
+    Of trees, whose releases show values that the data hold, these are the guesses of a number.
 
     Examples
     --------
     >>> Levels().in_words()
-    'every level'
+    'every value'
     """
+
+    def of_number(self, codes: Array) -> Grid:
+        """The values held by the file, codes (n,); a missing one is among them if it is held."""
+        return Grid(values=np.unique(codes[np.isfinite(codes)]).tolist(), truth="add")
 
     def points(self, y: npt.NDArray[Any], variable: Variable) -> tuple[Array, Ints]:
         """Level codes, shape (G, U), and the true ones (U,)."""
@@ -314,7 +320,7 @@ class Levels:
 
     def in_words(self) -> str:
         """One phrase for reports."""
-        return "every level"
+        return "every value"
 
 
 PREDICTIVE = "predictive"
@@ -338,7 +344,7 @@ class JointGrid(Guesses):
     ------
     InputError
         A guessed number without a grid, a grid for a variable that is not guessed, a Grid for a
-        category or Levels for a number; more guesses than memory can hold.
+        category; more guesses than memory can hold.
 
     Notes
     -----
@@ -347,7 +353,7 @@ class JointGrid(Guesses):
     Examples
     --------
     >>> JointGrid({"income": Grid(percent=10, n=11), "sex": Levels()}).in_words()
-    'income: 11 values within 10 % of the truth; sex: every level'
+    'income: 11 values within 10 % of the truth; sex: every value'
     """
 
     grids: Mapping[str, Any]
@@ -365,9 +371,11 @@ class JointGrid(Guesses):
         variables: list[Any] = [microdata.variables[j] for j in columns]
         guessed = [v.name for v in variables]
         chosen: list[Any] = []
-        for variable in variables:
+        for j, variable in zip(columns, variables, strict=True):
             is_number = isinstance(variable, Number)
             grid = self.grids.get(variable.name, None if is_number else Levels())
+            if is_number and isinstance(grid, Levels):
+                grid = grid.of_number(microdata.codes[:, j].astype(float))
             if is_number and not isinstance(grid, Grid):
                 raise no_grid(microdata, variable.name)
             if not is_number and not isinstance(grid, Levels):
@@ -392,7 +400,7 @@ class JointGrid(Guesses):
 
         def combined(laid: Mapping[int, Array]) -> GuessSet:
             over = {q: (x, truth_among(x, true[:, q].astype(float))) for q, x in laid.items()}
-            return self._combined(fixed | over, variables, true.dtype)
+            return self._combined(fixed | over, of_column, true.dtype)
 
         if not places:
             return combined({})
@@ -402,16 +410,18 @@ class JointGrid(Guesses):
         return Scan.of(places, true.astype(float), codes, others, combined).guesses()
 
     def _combined(
-        self, found: Mapping[int, tuple[Array, Ints]], variables: Sequence[Any], dtype: Any
+        self,
+        found: Mapping[int, tuple[Array, Ints]],
+        of_column: Sequence[tuple[Any, Any]],
+        dtype: Any,
     ) -> GuessSet:
         """Every combination of the values (K, U) of each variable, with the place of the truth."""
         points, truth, counted, lines = [], [], [], {}
-        for q, variable in enumerate(variables):
+        for q, (variable, grid) in enumerate(of_column):
             values, true = found[q]
             points.append(values.astype(dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
-            grid = self.grids.get(variable.name)
             if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
                 kept = counted[-1] & (values != variable.missing)
                 lines[q] = np.where(kept, values, np.nan)
@@ -456,7 +466,7 @@ def guesses_in_words(guesses: Guesses, names: Sequence[Any]) -> str:
     """What is guessed of every column: of those that a joint grid leaves out, all levels."""
     said = guesses.in_words()
     others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
-    return f"{said}; {', '.join(others)}: every level" if others else said
+    return f"{said}; {', '.join(others)}: every value" if others else said
 
 
 def _counted(values: Array, truth: Ints) -> Flags:

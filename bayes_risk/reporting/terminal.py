@@ -202,6 +202,8 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     more = len(verdict.deciding) - most
     if more > 0:
         console.print(printed(f"  ({more} more)", style="dim"))
+    for place, step in enumerate(verdict.steps, 1):
+        console.print(printed(f"Next {place}: {step.sentence()}."))
     console.print(printed(verdict.assumptions, style="dim"))
 
 

@@ -15,6 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_key, toml_value
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result
+from bayes_risk.data.coarsening import coarser_keys, proposed, share_unique
 from bayes_risk.data.columns import BY_NAME, BY_RUNS, kinds_of
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
@@ -177,7 +178,11 @@ class _Draft:
         self.told = {c: x[x.notna() & (x != kinds[c].code)].astype(float) for c, x in told.items()}
         self._choose()
         self.missing = any(kinds[c].missing for c in self.used)
+        self.coarser = dict[str, str]()
         self.notes = [*self._uniques(df), *self._households()]
+        for c in self.made:
+            if c in self.told and (how := proposed(self.told[c], self._codes(c))):
+                self.coarser[c] = toml_value(how)
         self.model = self._model()
 
     def _choose(self) -> None:
@@ -216,21 +221,27 @@ class _Draft:
             those[:] = [c for c in those if c not in self.later]
 
     def _uniques(self, df: pd.DataFrame) -> Iterator[str]:
-        """What the keys alone show, if it is more than is allowed, and which bands would do."""
-        keys = df[self.keys].astype(object)
-        if not self.keys or (alone := _unique_share(keys)) <= MATCHED:
+        """What the keys alone show, if it is more than is allowed, and what would do."""
+        if not self.keys or (alone := share_unique(df[self.keys])) <= MATCHED:
             return
         yield (
             f"Keys: {alone:.1%} of the records are unique in {', '.join(self.keys)}, which are "
-            f"released unchanged; a match of {MATCHED:.0%} is allowed. Make the keys coarser in "
-            "the file."
+            f"released unchanged; a match of {MATCHED:.0%} is allowed. What would do, one after "
+            "another:"
         )
-        ages = [c for c in self.keys if c in self.numbers and c not in self.days]
-        for width in (5, 10, 20) if ages else ():
-            banded = keys.assign(**{c: df[c] // width for c in ages})
-            if (share := _unique_share(banded)) <= MATCHED or width == 20:
-                yield f"{', '.join(ages)} in bands of {width}: {share:.1%} are unique."
-                return
+        keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
+        for name, how, share in coarser_keys(keys, self.keys, MATCHED):
+            if how:
+                self.coarser[name] = toml_value(how)
+                change = f"[data.coarsen] {toml_key(name)} = {self.coarser[name]}"
+            else:
+                change = f"leave {name} out of [data] columns, or synthesise it"
+            yield f"{change}: {share:.1%} are unique."
+
+    def _codes(self, name: str) -> list[float]:
+        """The code of a number that means missing, if it has one."""
+        code = self.kinds[name].code
+        return [] if code is None else [code]
 
     def _households(self) -> Iterator[str]:
         for name, kind in self.kinds.items():
@@ -277,8 +288,9 @@ class _Draft:
                 c: f"{code:g}" for c in self.numbers if (code := self.kinds[c].code) is not None
             },
             targets=TARGETS,
-            grids={c: '"predictive"' for c in steps}
-            | {c: '"levels"' for c in self.made if trees and c not in steps},
+            grids=dict.fromkeys(self.made, '"levels"')
+            if trees
+            else dict.fromkeys(steps, '"predictive"'),
             radii={c: f"{{ absolute = {step:.12g} }}" for c, step in steps.items()},
         )
         notes = tuple(self.notes)
@@ -314,11 +326,6 @@ WHY = {
 def _aligned(rows: Mapping[str, tuple[str, str]]) -> list[str]:
     wide = max(map(len, map(visible, rows)))
     return [f"{visible(c):<{wide}}  {what:<11}  {why}" for c, (what, why) in rows.items()]
-
-
-def _unique_share(keys: pd.DataFrame) -> float:
-    """Share of the records that are alone with their keys."""
-    return float((keys.groupby(list(keys), dropna=False).size() == 1).sum() / len(keys))
 
 
 def _family(x: pd.Series) -> str:

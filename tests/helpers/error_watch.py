@@ -9,7 +9,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +22,7 @@ from bayes_risk.data.microdata import Microdata
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = str(ROOT / "bayes_risk")
 MOST_CELLS = 20_000  # of larger tables, the first rows
-TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)")
+TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)(?!\d|-\d)")
 SMALL = [str(k) for k in range(-999, 1_000)]  # places and counts, too
 Site = tuple[str, int]
 
@@ -40,20 +40,29 @@ def tables_in(value: Any) -> list[pd.DataFrame]:
     return [value] if isinstance(value, pd.DataFrame) else []
 
 
-def cells_told(said: str, tables: list[pd.DataFrame]) -> list[str]:
-    """Words in quotes, and numbers but small whole ones, that are cells or labels of a table."""
+def cells_told(said: str, tables: list[pd.DataFrame], counts: Collection[int] = ()) -> list[str]:
+    """Words in quotes, and numbers but small whole ones, that are cells or labels of a table.
+
+    ``counts``: numbers of records, and other sizes, which a cell may equal.
+    """
     names = {str(name) for table in tables for name in table.columns}
     tables = [table.iloc[: MOST_CELLS // max(table.shape[1], 1)] for table in tables]
     cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()} - {*SMALL}
     cells |= {label for table in tables for label in table.index if isinstance(label, str)}
     numbers = {float(v) for v in cells if re.fullmatch(r"-?\d+\.?\d*(e[+-]?\d+)?", v)}
-    numbers -= {*map(float, SMALL)}
+    numbers -= {*map(float, SMALL), *map(float, counts)}
     told = []
     for word, number in TOKEN.findall(said):
         value = float(number.replace(",", "")) if number else 0.0
         if word in cells - names or (number and value in numbers):
             told.append(word or number)
     return told
+
+
+def sizes_in(above: list[FrameType]) -> set[int]:
+    """Lengths of what the functions have before them."""
+    values = [value for f in above for value in [*f.f_locals.values()]]
+    return {n for value in values for n in getattr(value, "shape", ()) if isinstance(n, int)}
 
 
 def frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -80,7 +89,7 @@ def _watched(kind: type[Exception]) -> Any:
         reached.add(site)
         said = Surface().worded(self) if isinstance(self, InputError) else str(self)
         tables = [t for f in above for value in [*f.f_locals.values()] for t in tables_in(value)]
-        if TOKEN.search(said) and (told := cells_told(said, tables)):
+        if TOKEN.search(said) and (told := cells_told(said, tables, sizes_in(above))):
             leaks.append(f"{site[0]}:{site[1]} tells {told}: {said}")
 
     return init

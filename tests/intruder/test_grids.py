@@ -242,7 +242,7 @@ def test_one_grid_for_all_numbers():
 def test_in_words(grid, words):
     assert grid.in_words().endswith(words)
     assert words in JointGrid({"pay": grid, "sex": Levels()}).in_words()
-    assert "sex: every level" in JointGrid({"pay": grid, "sex": Levels()}).in_words()
+    assert "sex: every value" in JointGrid({"pay": grid, "sex": Levels()}).in_words()
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
@@ -262,6 +262,6 @@ def test_every_level_of_categories_is_the_whole_table():
 def test_columns_that_a_joint_grid_leaves_out_are_named_with_the_values_considered():
     joint = JointGrid({"pay": Grid(percent=10, n=11)})
     said = guesses_in_words(joint, ["pay", "sex", "job"])
-    assert said == f"{joint.in_words()}; sex, job: every level"
+    assert said == f"{joint.in_words()}; sex, job: every value"
     assert guesses_in_words(joint, ["pay"]) == joint.in_words()
     assert guesses_in_words(Neighbourhood(1), ["sex"]) == Neighbourhood(1).in_words()

@@ -16,6 +16,7 @@ from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import known_columns
+from bayes_risk.data.coarsening import coarsened
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
@@ -197,11 +198,15 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
     else:
-        how = data.reading | {"columns": data.columns, "levels": data.levels, "days": data.days}
+        levels = {c: given for c, given in data.levels.items() if c not in data.coarsen}
+        how = data.reading | {"columns": data.columns, "levels": levels, "days": data.days}
         df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
     if data.columns is not None:
         df = df[known_columns("columns", data.columns, list(df.columns))]
+    for name, coarser in data.coarsen.items():
+        known_columns("coarsen", [name], list(df.columns))
+        df = df.assign(**{name: coarsened(df[name], **coarser.model_dump())})
     return declare_levels(df, declared(data.levels), "the data"), sha256
 
 

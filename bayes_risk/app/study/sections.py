@@ -203,6 +203,15 @@ MissingCodes = Literal["error", "level", "blank"]
 Listed = list[str | int | float | bool]  # levels
 
 
+class CoarserSection(Section):
+    """``{ unit = 500, most = 5000 }``: how a number is made coarser before anything else."""
+
+    unit: Positive = worded("a number above 0", ...)
+    least: Number | None = worded("a number: lower ones become it")
+    most: Number | None = worded("a number: higher ones become it")
+    keep: list[Number] = worded("a list of numbers that stay: codes", [])
+
+
 class DataSection(Section):
     """``[data]``: the confidential table."""
 
@@ -218,6 +227,9 @@ class DataSection(Section):
     )
     na: list[str] = worded('a list of texts: ["NA"]', [])
     days: list[str] = worded(COLUMNS, [])
+    coarsen: dict[str, CoarserSection] = worded(
+        "a table of column = { unit = 500 }, with least, most and keep if need be", {}
+    )
     separator: str | None = worded('a character: ";"')
     decimal: Literal[".", ","] | None = worded('"." or ","')
     encoding: str | None = worded('a name of one: "utf-8", "cp1252"')

@@ -114,6 +114,19 @@ class Reason:
         return "What would help" if self.outcome in (WITHIN, USE[-1]) else "To settle it"
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do next: a key of the study, what it is to be, and what that should change."""
+
+    key: str  # as "[data] coarsen"; empty: of no key, or of several
+    change: str
+    effect: str
+
+    def sentence(self) -> str:
+        """In one line."""
+        return f"{self.key + ' = ' if self.key else ''}{self.change}: {self.effect}"
+
+
 def against(measure: str, sentence: str, cure: str = "") -> Reason:
     """A risk is too high."""
     return Reason(measure, ABOVE, sentence, cure)

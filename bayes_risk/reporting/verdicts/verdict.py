@@ -23,6 +23,7 @@ from .reason import (
     WITHIN,
     Outcome,
     Reason,
+    Step,
     Thresholds,
     Usefulness,
 )
@@ -43,6 +44,7 @@ class Verdict(Shown):
     reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
+    steps: tuple[Step, ...] = ()  # what to do next, in this order; of a study alone
     facts: str = ""  # columns by name: unchanged, identifiers, not in the original
 
     @property

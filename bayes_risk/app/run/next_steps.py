@@ -1,0 +1,111 @@
+"""What to change in a study whose file is above its thresholds: keys, and what each would do.
+
+Steps change the file that is released, never what the intruder is assumed to know. What a step is
+expected to do is counted in the confidential table; only another audit shows what it does.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pandas as pd
+
+from bayes_risk._core.formats import percent, toml_key, toml_value
+from bayes_risk.app.study.study import Study
+from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
+from bayes_risk.data.variables import is_numeric
+from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, Step
+from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
+from bayes_risk.reporting.verdicts.verdict import Verdict
+
+SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
+
+
+def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[Step, ...]:
+    """Steps in the order in which to take them; none where the verdict is within.
+
+    Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts.
+    """
+    above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
+    if not above:
+        open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
+        return tuple(Step("", reason.cure, reason.measure) for reason in open_)
+    steps = [
+        *_columns(verdict),
+        *_coarser(study, df, above),
+        *_model(study, df, above),
+    ]
+    return tuple(dict.fromkeys(steps))
+
+
+def _columns(verdict: Verdict) -> Iterator[Step]:
+    """Columns that go out as they are."""
+    for reason in verdict.reasons:
+        if reason.outcome == ABOVE and reason.measure in COLUMNS:
+            change = "leave the column out, or synthesise it ([release] columns)"
+            yield Step("[data] columns", change, reason.sentence)
+
+
+def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[Step]:
+    """Numbers of which many values belong to one record, and keys of which many are unique."""
+    how, effects = dict[str, dict[str, Any]](), list[str]()
+    if any(measure.startswith(GAINED) or measure in (CERTAIN, *LIMITS) for measure in above):
+        for name in map(str, study.release.columns or df.columns):
+            keep = _codes(study, name)
+            if is_numeric(df[name].dtype) and (found := proposed(df[name], keep)):
+                how[name] = found
+                kinds = {"now": df[name], "then": coarsened(df[name], **found)}
+                those = (c[c.notna() & ~c.isin(keep)] for c in kinds.values())
+                now, then = (f"{c.nunique():,} values, {_percent_alone(c)}" for c in those)
+                effects.append(f"{name}: {now}; then {then}")
+    without, keys = list[str](), _keys(study, above)
+    share = share_unique(df[keys])
+    limit = study.thresholds.made().true_match_rate if keys else 1.0
+    for name, found, left in coarser_keys(df, keys, limit):
+        how |= {name: found} if found else {}
+        without += [] if found else [name]
+        what = "" if found else f"without {name} "
+        effects.append(f"{what}{percent(left)} of the records are unique in the keys")
+    if how:
+        table = ", ".join(f"{toml_key(name)} = {toml_value(found)}" for name, found in how.items())
+        said = [f"{percent(share)} of the records are unique in the keys now"] * bool(keys)
+        rest = effects[: len(effects) - len(without)]
+        yield Step("[data] coarsen", f"{{ {table} }}", "; ".join([*said, *rest]))
+    for name, effect in zip(without, effects[len(effects) - len(without) :], strict=True):
+        yield Step("", f"Leave {name} out of [data] columns, or synthesise it", effect)
+
+
+def _percent_alone(column: pd.Series) -> str:
+    return f"{percent(share_alone(column))} of the records alone with theirs"
+
+
+def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[Step]:
+    """Another model, or another setting of it."""
+    kind, gained = study.model.kind, any(measure.startswith(GAINED) for measure in above)
+    leaf = getattr(study.model, "min_leaf", None)
+    if kind in SHOW_VALUES and CERTAIN in above:
+        numbers = [toml_key(str(c)) for c in df if is_numeric(df[c].dtype)]
+        levels = f', with [data.levels] {" and ".join(numbers)} = "held"' if numbers else ""
+        effect = (
+            f"{kind} releases values that the data hold, and one that only the target has in its "
+            "leaf is certain; latent classes give every level a probability"
+        )
+        yield Step("[model] kind", f'"DPMPM"{levels}', effect)
+    elif leaf is not None and gained:
+        effect = f"a released value is drawn from at least {2 * leaf} records, now {leaf}"
+        yield Step("[model] min_leaf", str(2 * leaf), effect)
+    if study.m > 1 and gained:
+        yield Step("[release] m", "1", f"each of the {study.m} files adds to the evidence")
+
+
+def _keys(study: Study, above: Collection[str]) -> list[str]:
+    """Keys that are released unchanged, where too many records are matched."""
+    if MATCHES not in above or study.identification is None:
+        return []
+    made = {*(study.identification.synthesized or ()), *(study.release.columns or ())}
+    return [c for c in study.identification.known if c not in made]
+
+
+def _codes(study: Study, name: str) -> list[float]:
+    """Codes of missing numbers, which stay as they are."""
+    codes = getattr(study.model, "missing_numbers", None) or {}
+    return [codes[name]] if name in codes else []

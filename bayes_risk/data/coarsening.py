@@ -1,0 +1,132 @@
+"""Numbers made coarser before a file is synthesised: multiples of a unit, tails cut off."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+
+from .variables import are_whole, is_numeric
+
+UNITS = (1.0, 2.0, 5.0)  # and these times powers of ten
+MOST_DISTINCT = 20  # multiples, so that each is shared by many
+FEWEST = 4  # values that are left of a number
+SMALLEST = 1e-290  # range of numbers that can be divided by a unit, and the inverse of the largest
+TAIL = 0.01  # of the records, at most, beyond the value at which an upper tail begins
+
+
+def coarsened(
+    column: pd.Series,
+    unit: float,
+    least: float | None = None,
+    most: float | None = None,
+    keep: Collection[float] = (),
+) -> pd.Series:
+    """The multiples of ``unit`` nearest to numbers that were cut off at ``least`` and ``most``.
+
+    Missing values stay, and so do the codes to ``keep``. Whole numbers stay whole where the unit
+    and both ends are.
+
+    Raises
+    ------
+    InputError
+        A column that holds no numbers; ends of which the lower is not below the upper.
+
+    Examples
+    --------
+    >>> coarsened(pd.Series([3, 180, 9_000, -8]), 100, most=1_000, keep=[-8]).tolist()
+    [0, 200, 1000, -8]
+    """
+    if not is_numeric(column.dtype):
+        raise InputError(f"coarsen names {column.name!r}, which holds no numbers; leave it out")
+    if least is not None and most is not None and least >= most:
+        raise InputError(f"coarsen of {column.name!r} has least {least:g}, not below most {most:g}")
+    cut = column.astype(float).clip(least, most)
+    coarse = ((cut / unit).round() * unit).clip(least, most).where(~column.isin([*keep]), column)
+    whole = pd.api.types.is_integer_dtype(column.dtype)
+    return coarse.astype(column.dtype) if whole and are_whole(coarse.dropna()) else coarse
+
+
+def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01) -> dict[str, Any]:
+    """Arguments of `coarsened` that would make a number coarse enough; none: it is.
+
+    The least unit, and the least number of cut values, with which at most so many records are
+    ``alone`` with their value, as a share of all.
+    """
+    numbers = column[column.notna() & ~column.isin([*keep])].astype(float)
+    few = numbers.nunique() <= MOST_DISTINCT
+    if numbers.nunique() < FEWEST or (few and share_alone(numbers) <= alone):
+        return {}
+    most = float(numbers.quantile(1 - TAIL, interpolation="lower"))
+    for unit in _units(numbers):
+        top = float(np.ceil(most / unit) * unit)
+        coarse = coarsened(numbers, unit, most=top)
+        if share_alone(coarse) <= alone and coarse.nunique() <= MOST_DISTINCT:
+            cut = {"most": _plain(top)} if top < numbers.max() else {}
+            kept = {"keep": [_plain(k) for k in keep]} if keep else {}
+            return {"unit": _plain(unit), **cut, **kept}
+    return {}
+
+
+def _plain(x: float) -> float:
+    """A whole number without its point, as it is written."""
+    return int(x) if float(x).is_integer() else x
+
+
+def share_alone(column: pd.Series) -> float:
+    """Share of the records that are alone with their value."""
+    return float((column.value_counts() == 1).sum() / max(len(column), 1))
+
+
+def _units(numbers: pd.Series) -> Iterable[float]:
+    """1, 2, 5, 10, ..., from the hundredth of a range up to the whole."""
+    with np.errstate(over="ignore"):
+        span = float(numbers.max() - numbers.min())
+    if not SMALLEST < span < 1 / SMALLEST:
+        return ()
+    first = int(np.floor(np.log10(span / 100)))
+    return (unit * 10.0**power for power in range(first, first + 4) for unit in UNITS)
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def share_unique(keys: pd.DataFrame) -> float:
+    """Share of the records that are alone with their values of some columns."""
+    if keys.empty:
+        return 0.0
+    coded = keys.astype(object)
+    return float((coded.groupby(list(keys), dropna=False).size() == 1).sum() / len(keys))
+
+
+def coarser_keys(
+    df: pd.DataFrame, keys: Sequence[str], limit: float
+) -> Iterator[tuple[str, dict[str, Any], float]]:
+    """Changes of keys, one after another, until so few records are unique: column, how, share.
+
+    Numbers first, as arguments of `coarsened`; then columns to leave out, with none.
+    """
+    table = df[[*keys]].copy()
+    share = share_unique(table)
+    numbers = [c for c in keys if is_numeric(df[c].dtype) and df[c].nunique() > MOST_DISTINCT]
+    for name in sorted(numbers, key=lambda c: -df[c].nunique()):
+        if share <= limit:
+            return
+        for unit in _units(df[name].dropna().astype(float)):
+            coarse = coarsened(df[name], unit)
+            if coarse.nunique() < FEWEST:
+                break
+            table[name], found = coarse, unit
+            if (share := share_unique(table)) <= limit:
+                break
+        yield name, {"unit": _plain(found)}, share
+    while share > limit and table.shape[1] > 1:
+        rest: dict[str, float] = {
+            str(name): share_unique(table.drop(columns=name)) for name in table
+        }
+        enough = [c for c, found in rest.items() if found <= limit]
+        name = max(enough, key=lambda c: rest[c]) if enough else min(rest, key=lambda c: rest[c])
+        table, share = table.drop(columns=name), rest[name]
+        yield name, {}, share

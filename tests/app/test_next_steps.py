@@ -1,0 +1,115 @@
+"""What to do next: steps that change the file, each a key of the study; followed, they help."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from bayes_risk.app.output import render_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.reporting.terminal import print_result
+
+N = 240
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A survey whose ages identify and whose incomes are nearly all different."""
+    rng = np.random.default_rng(3)
+    income = np.where(rng.random(N) < 0.4, 0, np.round(rng.lognormal(7, 0.8, N), -1))
+    income[rng.random(N) < 0.05] = -8
+    pd.DataFrame(
+        {"age": rng.integers(18, 90, N), "sex": rng.choice(["f", "m"], N), "income": income}
+    ).to_csv(tmp_path / "people.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return {
+        "random_seed": 5,
+        "data": {"path": "people.csv"},
+        "model": {"kind": "CART", "order": ["income"], "missing_numbers": {"income": -8}},
+        "release": {"m": 2, "columns": ["income"]},
+        "attribute": {"guesses": {"income": "levels"}, "targets": 30},
+        "identification": {
+            "known": ["age", "sex"],
+            "synthesized": ["income"],
+            "radius": {"income": {"absolute": 100}},
+        },
+        "thresholds": {"share_not_audited": 1.0},
+    }
+
+
+def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
+    first = run_study(parse_study(study))
+    assert first.verdict.outcome == "above your thresholds"
+    steps = first.verdict.steps
+    assert [s.key for s in steps] == ["[data] coarsen", "[model] kind", "[release] m"]
+    assert "income = { unit = " in steps[0].change and "keep = [-8] }" in steps[0].change
+    assert "age = { unit = " in steps[0].change
+    found = pd.read_csv(tmp_path / "people.csv")
+    alone = (~found.duplicated(["age", "sex"], keep=False)).mean()
+    assert f"{100 * alone:.1f} % of the records are unique in the keys now" in steps[0].effect
+    screen = Console(file=io.StringIO(), width=100)
+    print_result(first, [], console=screen)
+    said = screen.file.getvalue().replace("\n", " ")
+    assert "Next 1: [data] coarsen" in said and "Next 3: [release] m = 1" in said
+    page = render_study(first)
+    assert page.index("What to do next") < page.index("What the intruder is assumed")
+    # as the page says
+    unit = json.loads(steps[0].change.split("age = { unit = ")[1].split(" ")[0])
+    income = dict(
+        part.split(" = ") for part in steps[0].change.split("{ ")[2].split(", keep")[0].split(", ")
+    )
+    how = {key: float(value) for key, value in income.items()} | {"keep": [-8]}
+    study["data"]["coarsen"] = {"age": {"unit": unit}, "income": how}
+    study["data"]["levels"] = {"age": "held", "income": "held"}
+    study["model"] = {"kind": "DPMPM", "n_classes": 8, "draws": 50, "tune": 50}
+    study["identification"].pop("radius")
+    then = run_study(parse_study(study))
+    before, after = (one.attribute.records["probability"].mean() for one in (first, then))
+    assert (
+        then.attribute.certain().to_numpy().sum() == 0 < first.attribute.certain().to_numpy().sum()
+    )
+    assert after < before / 3 and not any(s.key == "[model] kind" for s in then.verdict.steps)
+
+
+def test_none_is_told_to_assume_less(study):
+    study["thresholds"]["true_match_rate"] = 0.0
+    steps = run_study(parse_study(study)).verdict.steps
+    said = " ".join(step.sentence() for step in steps)
+    assert "known" not in said and "[thresholds]" not in said
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_a_doubt_alone_is_a_step(study):
+    study["thresholds"] = {
+        **dict.fromkeys(["attribute_gain", "true_match_rate", "certain_persons"], 1.0),
+        **dict.fromkeys(["identical_records", "unique_values", "replicated_uniques"], 1.0),
+        "attribute_log_bayes_factor": 99.0,
+    }
+    study["model"] = {"kind": "DPMPM", "n_classes": 4, "draws": 50, "tune": 50}
+    study["data"]["levels"] = {"age": "held", "income": "held"}
+    study["data"]["coarsen"] = {"age": {"unit": 20}, "income": {"unit": 2_000}}
+    study["identification"].pop("radius")
+    found = run_study(parse_study(study)).verdict
+    assert found.outcome == "inconclusive"
+    assert [s.change for s in found.steps] == [r.cure for r in found.deciding if r.cure]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"sex": {"unit": 2}}, "holds no numbers"),
+        ({"pay": {"unit": 2}}, "names column 'pay'"),
+        ({"age": {"unit": 0}}, "a number above 0"),
+        ({"age": 5}, "unit = 500"),
+        ({"age": {"unit": 5, "least": 30, "most": 20}}, "not below most 20"),
+    ],
+)
+def test_what_cannot_be_coarsened_is_named(study, how, message):
+    study["data"]["coarsen"] = how
+    with pytest.raises(Exception, match=message) as caught:
+        run_study(parse_study(study))
+    assert type(caught.value).__name__ == "InputError" and "coarsen" in str(caught.value)

@@ -1,0 +1,74 @@
+"""Numbers made coarser: multiples, cut tails, codes that stay; what is proposed is enough."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.data.coarsening import (
+    MOST_DISTINCT,
+    coarsened,
+    coarser_keys,
+    proposed,
+    share_alone,
+    share_unique,
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "how", "wanted"),
+    [
+        ([3, 180, 9_000, -8], {"unit": 100, "most": 1_000, "keep": [-8]}, [0, 200, 1_000, -8]),
+        ([1.26, np.nan, 2.0], {"unit": 0.5}, [1.5, np.nan, 2.0]),
+        ([-7, 0, 7], {"unit": 5, "least": -3}, [-3, 0, 5]),
+        ([4, 6], {"unit": 2.5}, [5.0, 5.0]),
+        ([12, 13], {"unit": 5, "most": 12}, [10, 10]),
+    ],
+)
+def test_by_hand(given, how, wanted):
+    column = pd.Series(given)
+    found = coarsened(column, **how)
+    assert np.array_equal(found.to_numpy(float), np.array(wanted, float), equal_nan=True)
+    assert found.dtype == column.dtype
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_proposed_is_enough_and_no_more(seed):
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random(800) < 0.3, 0, np.round(rng.lognormal(7, 1, 800), -1))
+    column = pd.Series(np.where(rng.random(800) < 0.05, -9, values))
+    how = proposed(column, [-9])
+    coarse = coarsened(column, **how)
+    assert (coarse == -9).sum() == (column == -9).sum() and how["keep"] == [-9]
+    rest = coarse[coarse != -9]
+    assert share_alone(rest) <= 0.01 and rest.nunique() <= MOST_DISTINCT
+    assert np.abs(rest - column[column != -9].clip(upper=how["most"])).max() <= how["unit"] / 2
+    finer = coarsened(column, **how | {"unit": how["unit"] / 2.5})
+    assert share_alone(finer) > 0.01 or finer.nunique() > MOST_DISTINCT
+    assert proposed(coarse, [-9]) == {}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_keys_become_coarse_enough_one_after_another(seed):
+    rng = np.random.default_rng(seed)
+    df = pd.DataFrame(
+        {
+            "age": rng.integers(18, 98, 600),
+            "sex": rng.choice(["f", "m"], 600),
+            "job": rng.choice(list("abcdefghijkl"), 600),
+        }
+    )
+    table, shares = df.copy(), [share_unique(df)]
+    for name, how, share in coarser_keys(df, ["age", "sex", "job"], 0.02):
+        table = table.assign(age=coarsened(df["age"], **how)) if how else table.drop(columns=name)
+        assert share == share_unique(table) == (~table.duplicated(keep=False)).mean()
+        shares.append(share)
+    assert shares[-1] <= 0.02 and shares == sorted(shares, reverse=True)
+
+
+def test_what_cannot_be_coarsened():
+    with pytest.raises(br.InputError, match="coarsen names 'job', which holds no numbers"):
+        coarsened(pd.Series(["a"], name="job"), 5)
+    with pytest.raises(br.InputError, match="least 3, not below most 3"):
+        coarsened(pd.Series([1]), 1, least=3, most=3)
+    assert proposed(pd.Series([1.0, 2.0] * 9)) == proposed(pd.Series([np.nan] * 9)) == {}
