@@ -400,7 +400,7 @@ class JointGrid(Guesses):
 
         def combined(laid: Mapping[int, Array]) -> GuessSet:
             over = {q: (x, truth_among(x, true[:, q].astype(float))) for q, x in laid.items()}
-            return self._combined(fixed | over, of_column, true.dtype)
+            return self._combined(fixed | over, variables, true.dtype)
 
         if not places:
             return combined({})
@@ -410,18 +410,16 @@ class JointGrid(Guesses):
         return Scan.of(places, true.astype(float), codes, others, combined).guesses()
 
     def _combined(
-        self,
-        found: Mapping[int, tuple[Array, Ints]],
-        of_column: Sequence[tuple[Any, Any]],
-        dtype: Any,
+        self, found: Mapping[int, tuple[Array, Ints]], variables: Sequence[Any], dtype: Any
     ) -> GuessSet:
         """Every combination of the values (K, U) of each variable, with the place of the truth."""
         points, truth, counted, lines = [], [], [], {}
-        for q, (variable, grid) in enumerate(of_column):
+        for q, variable in enumerate(variables):
             values, true = found[q]
             points.append(values.astype(dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
+            grid = self.grids.get(variable.name)  # values that are held have no steps between
             if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
                 kept = counted[-1] & (values != variable.missing)
                 lines[q] = np.where(kept, values, np.nan)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from bayes_risk._core.formats import number, percent
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
@@ -113,3 +114,32 @@ def test_what_cannot_be_coarsened_is_named(study, how, message):
     with pytest.raises(Exception, match=message) as caught:
         run_study(parse_study(study))
     assert type(caught.value).__name__ == "InputError" and "coarsen" in str(caught.value)
+
+
+def test_the_table_beside_the_verdict_is_that_of_the_results(study):
+    found = run_study(parse_study(study))
+    table = {row[0]: row[1:] for row in found.verdict.table}
+    certain = int(found.attribute.certain().any(axis=1).sum())
+    assert table["Records of which a value is certain"] == (f"{certain} of 30", "", "none", "above")
+    value, without, allowed, judged = table["Highest probability of the true values"]
+    records = found.attribute.records if not found.verdict.prior else None
+    if records is not None:
+        most = (records["probability"] - records["prior"]).idxmax()
+        assert value == number(records.loc[most, "probability"])
+        assert without == number(records.loc[most, "prior"])
+    assert allowed == "a rise of 0.2" and judged == "above"
+    rate = found.identification.pooled_K.mean()
+    each = [found.identification.K[:, l].mean() for l in range(2)]
+    alone = found.identification.baseline_true_matches / N
+    value, without, allowed, judged = table["Records matched uniquely and correctly"]
+    assert value in {percent(one) for one in (rate, *each)}
+    assert (without, allowed, judged) == (percent(alone), "5.0 % beyond chance", "above")
+    linked = [name for name in table if name.startswith("Persons shown beyond chance by")]
+    judged = [r for r in found.verdict.reasons if r.figures and "Persons" in r.figures.what]
+    within = [r for r in judged if r.outcome == "within your thresholds"]
+    assert len(linked) == len(judged) - len(within) + 1
+    assert f"and by {len(within) - 1} other tests" in " ".join(linked)
+    page = render_study(found)
+    for row in found.verdict.table:
+        assert row[0].replace(" %", "\N{NO-BREAK SPACE}%") in page
+    assert page.index("verdict-table") < page.index("What to do next") < page.index("<h3>Why</h3>")

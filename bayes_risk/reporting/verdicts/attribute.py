@@ -22,6 +22,7 @@ from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
     GAINED,
+    Figures,
     Reason,
     Thresholds,
     against,
@@ -77,7 +78,10 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
     who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
     text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
-    yield against("certain disclosure", text)
+    figures = Figures(
+        "Records of which a value is certain", f"{len(labels):,} of {len(known):,}", "", "none"
+    )
+    yield against("certain disclosure", text, figures=figures)
 
 
 class Gain(NamedTuple):
@@ -213,7 +217,10 @@ def _judged(
     if most > 0:
         ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
         said += f" The largest rise is from {ends} (record {risk.index[place]})."
-    return replace(found, sentence=said, prior=prior)
+    limit = f"a rise of {limits.attribute_gain:g}"
+    before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
+    figures = Figures(f"Highest probability of {what}", after, before, limit)
+    return replace(found, sentence=said, prior=prior, figures=figures)
 
 
 def _largest(gain: Gain, among: Flags) -> tuple[int, float]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
@@ -98,6 +98,15 @@ Thresholds.__init__ = _without_former  # type: ignore[method-assign]
 NAMED = 10  # labels of records that are written out
 
 
+class Figures(NamedTuple):
+    """A line of the table beside the verdict: what was judged, in numbers."""
+
+    what: str
+    value: str  # with this release
+    without: str  # without it, or by chance; empty: there is no such number
+    allowed: str
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One sentence of the verdict."""
@@ -106,6 +115,7 @@ class Reason:
     outcome: Outcome | Usefulness  # which way it points
     sentence: str  # in words, every number of records with the number it is out of
     cure: str = ""  # the setting that would settle or lower it, where there is one
+    figures: Figures | None = None  # what the table beside the verdict says of it
     prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
 
     @property
@@ -127,9 +137,9 @@ class Step:
         return f"{self.key + ' = ' if self.key else ''}{self.change}: {self.effect}"
 
 
-def against(measure: str, sentence: str, cure: str = "") -> Reason:
+def against(measure: str, sentence: str, cure: str = "", figures: Figures | None = None) -> Reason:
     """A risk is too high."""
-    return Reason(measure, ABOVE, sentence, cure)
+    return Reason(measure, ABOVE, sentence, cure, figures)
 
 
 def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:

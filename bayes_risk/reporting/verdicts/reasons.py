@@ -48,6 +48,7 @@ from .reason import (
     NOT_JUDGED,
     RISK,
     USE,
+    Figures,
     Reason,
     Scale,
     Thresholds,
@@ -66,6 +67,7 @@ AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"
 ROLES = ("not in a key", "in a key", "public")
+LINKED = "Persons shown beyond chance by"
 SHOWN, LISTED = 3, 30  # columns that a sentence names, and that the facts do
 BROAD = 3  # times its threshold: what an approximate test must show surely
 LEAST_SEEN = (NEAREST, OWN, ALIKE)  # whose persons are fewer than those that a file knows
@@ -237,6 +239,10 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared(MATCHES, (excess, 0.0), limit + ROUNDING, text)
+    without = percent(alone / n) if alone is not None else percent(by_chance)
+    beyond = f"{percent(limit)} beyond chance" if more else percent(limit)
+    figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
+    found = replace(found, figures=figures)
     yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
     if isinstance(risk, IdentificationRisk):
         yield from of_matching(risk)
@@ -329,7 +335,9 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         most = "most" if sign > 0 else "least"
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
         off = (sign * value, 2 * error_of_null(found, name))
-        yield compared(name, off, sign * limit, text, "permutations", USE)
+        figures = Figures(begun(words), number(value), "", f"at {most} {limit:g}")
+        judged = compared(name, off, sign * limit, text, "permutations", USE)
+        yield replace(judged, figures=figures)
     for _, why, cure in doubts_of(found) if case.limits.utility else ():
         yield Reason("utility", USE[-1], f"{begun(why)}.", cure)
 
@@ -442,15 +450,17 @@ def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
         limit = getattr(limits, LIMITS[test])
         share = one.persons / shown.n if one.seen else 0.0
         text = f"{begun(shown.sentence_of(one))}; {percent(limit)} are allowed"
+        figures = Figures(f"{LINKED} {test}", percent(share), "", percent(limit))
         above = share > limit + ROUNDING
         if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
             text = f"{text}. The number by chance is approximate."
-            yield doubt(test, text, "linked")
+            yield replace(doubt(test, text, "linked"), figures=figures)
         elif test in LEAST_SEEN and one.seen and not above:
             text = f"{text}. More persons may be shown less closely than by the nearest record."
-            yield doubt(test, text, "linked")
+            yield replace(doubt(test, text, "linked"), figures=figures)
         else:
-            yield compared(test, (share, 0.0), limit + ROUNDING, text)
+            judged = compared(test, (share, 0.0), limit + ROUNDING, text)
+            yield replace(judged, figures=figures)
     sure = [one for one in shown.tests if one.certain and one.persons > limits.certain_persons]
     if sure:
         one = max(sure, key=lambda test: test.persons)

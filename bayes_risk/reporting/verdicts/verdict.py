@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayes_risk._core.formats import begun
+from bayes_risk._core.formats import begun, counted
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.words import Matching
 from bayes_risk.release.exposure_result import Exposure, exposure_of
@@ -27,7 +27,7 @@ from .reason import (
     Thresholds,
     Usefulness,
 )
-from .reasons import ORIGINAL, Case, facts_of, reasons_of
+from .reasons import LINKED, ORIGINAL, Case, facts_of, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
@@ -57,6 +57,22 @@ class Verdict(Shown):
         """The reasons that made the outcome, then those for which usefulness fails."""
         open_use = () if self.usefulness in (None, USE[-1]) else (self.usefulness,)
         return tuple(r for r in self.reasons if r.outcome in (self.outcome, *open_use))
+
+    @property
+    def table(self) -> list[tuple[str, str, str, str, str]]:
+        """What was judged, with this release, without it, allowed, and how it was judged.
+
+        Tests of links that are within are one line, that with the largest share.
+        """
+        rows = [(*r.figures, r.outcome.split(" ")[0]) for r in self.reasons if r.figures]
+        linked = [r for r in rows if r[0].startswith(LINKED) and r[-1] == "within"]
+        worst = max(linked, key=lambda r: float(r[1].strip("< %")), default=None)
+        more = f" and by {counted(len(linked) - 1, 'other test')}" if len(linked) > 1 else ""
+        return [
+            (f"{r[0]}{more}", *r[1:]) if r is worst else r
+            for r in rows
+            if r is worst or r not in linked
+        ]
 
     @property
     def others(self) -> tuple[Reason, ...]:
