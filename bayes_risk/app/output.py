@@ -26,22 +26,19 @@ import xarray as xr
 from filelock import FileLock, Timeout
 from markupsafe import Markup
 
-import bayes_risk as br
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import signals_wait
 from bayes_risk._core.shown import visible
 from bayes_risk.data.writing import (
-    USUAL,
-    FileForm,
     WrittenColumn,
     form_of,
     in_quotes,
-    write_delimited,
     write_rows,
+    write_tables,
 )
-from bayes_risk.release.provenance import synthetic_name, written_files
+from bayes_risk.release.provenance import written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import arrays_of, records_table, redact
@@ -262,7 +259,7 @@ def write_run(folder: Path, result: Any, *, command: str = "") -> None:
     if output.release and kind == "attribute_risk":
         data, tables = result.study.data, result.release.datasets
         form = form_of(data.path, tables[0], days=data.days, **data.written)
-        write_release(folder, result.release, labels=output.keep_labels, form=form)
+        write_tables(folder, tables, labels=output.keep_labels, form=form)
         record["files"] += map(asdict, written_files(folder, result.release))
     page_text = render_study(result, record=record)
     files = {"sensitivity": of_sweep, "comparison": of_comparison}.get(kind, of_audit)(result)
@@ -348,20 +345,6 @@ def _map_of(result: Any) -> dict[str, Any]:
     axes = found.axes(section.risk, section.utility)
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     return {"axes": axes, "kind": section.kind, "bounds": bounds}
-
-
-def write_release(
-    folder: Path, release: br.Release, *, labels: bool = False, form: FileForm = USUAL
-) -> None:
-    """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
-
-    Rows stand in the original's order, values in its file's ``form``. Record labels may identify
-    people: they are left out unless they are asked for.
-    """
-    for l, table in enumerate(release.datasets, start=1):
-        label = str(table.index.name or "record")
-        path = folder / synthetic_name(l)
-        write_delimited(table, path, form, index=labels, index_label=label)
 
 
 def summary(result: Any) -> dict[str, Any]:

@@ -63,6 +63,26 @@ def form_of(
     return FileForm(dialect, words, dates, na)
 
 
+def synthetic_name(l: int) -> str:
+    """Name of the file of the l-th data set of a release, l = 1, 2, ..."""
+    return f"synthetic-{l}.csv"
+
+
+def write_tables(
+    folder: Path, tables: Sequence[pd.DataFrame], *, labels: bool = False, form: FileForm = USUAL
+) -> list[Path]:
+    """Write m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
+
+    Rows stand in the original's order, values in its file's ``form``. Record labels may identify
+    people: they are left out unless they are asked for.
+    """
+    paths = [folder / synthetic_name(l) for l in range(1, len(tables) + 1)]
+    for path, table in zip(paths, tables, strict=True):
+        label = str(table.index.name or "record")
+        write_delimited(table, path, form, index=labels, index_label=label)
+    return paths
+
+
 def write_delimited(
     table: pd.DataFrame,
     path: Path,

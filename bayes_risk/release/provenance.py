@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pandas.api import types
 
+from bayes_risk.data.writing import synthetic_name
+
 if TYPE_CHECKING:
     from .release import Release
 
@@ -65,11 +67,6 @@ def written_files(folder: Path, release: "Release") -> tuple[DataFile, ...]:
     """The files of a release that a run wrote: ``synthetic-1.csv``, ..."""
     paths = [folder / synthetic_name(l) for l in range(1, release.m + 1)]
     return release_files(paths, release.datasets, note=", written")
-
-
-def synthetic_name(l: int) -> str:
-    """Name of the file of the l-th data set of a release, l = 1, 2, ..."""
-    return f"synthetic-{l}.csv"
 
 
 def describe(df: pd.DataFrame) -> pd.DataFrame:

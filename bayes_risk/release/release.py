@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
 from bayes_risk.data.precision import SAME, snapped
+from bayes_risk.data.writing import form_of, synthetic_name, write_tables
 
 from .alike import aligned
 
@@ -146,6 +150,49 @@ class Release(Shown):
     def assumed(self) -> bool:
         """Whether the files come from elsewhere: the model they are audited under is assumed."""
         return self.seed_entropy == "unknown"
+
+    def save(
+        self,
+        folder: str | PathLike[str],
+        *,
+        like: str | PathLike[str] | None = None,
+        labels: bool = False,
+        **reading: Any,
+    ) -> list[Path]:
+        """Write the data sets as CSV: ``synthetic-1.csv``, ``synthetic-2.csv``, ...
+
+        Rows stand in the original's order: shuffle what is published if rows are persons.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it does not exist.
+        like : path, optional
+            The original's CSV: separator, decimal mark, encoding, words for missing values and the
+            form of dates are as there. None: commas, points, UTF-8, empty fields.
+        labels : bool
+            Write the index too, which may identify people.
+        **reading
+            ``na``, ``days``, ``separator``, ``decimal``, ``encoding``, if `read_table` was given
+            them for ``like``.
+
+        Returns
+        -------
+        list of pathlib.Path
+            The files.
+
+        Raises
+        ------
+        InputError
+            A file of such a name exists; a ``like`` that cannot be read.
+        """
+        place = Path(folder)
+        form = form_of(None if like is None else Path(like), self.datasets[0], **reading)
+        for l in range(1, self.m + 1):
+            if (path := place / synthetic_name(l)).exists():
+                raise InputError("folder", str(folder), f"holds {path.name}; give another folder")
+        place.mkdir(parents=True, exist_ok=True)
+        return write_tables(place, self.datasets, labels=labels, form=form)
 
     def first(self, m: int) -> "Release":
         """The first m data sets."""

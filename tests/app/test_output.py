@@ -7,7 +7,6 @@ import shutil
 import stat
 import unicodedata
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,12 @@ from bayes_risk.app.output import (
     plain,
     quoted,
     write_csv,
-    write_release,
     write_run,
 )
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.data.table import read_table
-from bayes_risk.data.writing import form_of
+from bayes_risk.data.writing import form_of, write_tables
 from bayes_risk.release.alike import read_like
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.release.synthpop import read_releases
@@ -179,7 +177,7 @@ def test_every_table_is_written_in_one_place():
 
 def test_the_release_is_data_whatever_its_text(tmp_path):
     table = pd.DataFrame({"job": ["=1+1", "@a"]}, index=pd.Index(["=R0", "-R1"], name="id"))
-    write_release(tmp_path, SimpleNamespace(datasets=[table]), labels=True)
+    write_tables(tmp_path, [table], labels=True)
     back = pd.read_csv(tmp_path / "synthetic-1.csv", index_col="id")
     pd.testing.assert_frame_equal(back, table)
 
@@ -196,10 +194,10 @@ def test_the_release_is_read_back_as_it_is_whatever_its_text(tmp_path, separator
     table.to_csv(original, index=False, quoting=csv.QUOTE_NONNUMERIC, sep=separator)
     read = read_table(original, na=na)
     form = form_of(original, read, na=na)
-    write_release(tmp_path, SimpleNamespace(datasets=[read]), form=form)
+    write_tables(tmp_path, [read], form=form)
     back = read_like(tmp_path / "synthetic-1.csv", read, na=na)
     pd.testing.assert_frame_equal(back, read)
-    write_release(tmp_path, SimpleNamespace(datasets=[read[["t"]]]), form=form)
+    write_tables(tmp_path, [read[["t"]]], form=form)
     back = read_like(tmp_path / "synthetic-1.csv", read[["t"]], na=na)
     assert len(back) == len(read)
 
@@ -208,7 +206,7 @@ def test_record_labels_stay_out_of_the_release(tmp_path):
     """And a study that reads it back knows whose rows they are by their order."""
     labels = pd.Index(["P00000", "P00002", "P00001"], name="person id")
     table = pd.DataFrame({"job": ["a", "b", "b"]}, index=labels)
-    write_release(tmp_path, SimpleNamespace(datasets=[table, table.reset_index(drop=True)]))
+    write_tables(tmp_path, [table, table.reset_index(drop=True)])
     for l in (1, 2):
         assert (tmp_path / f"synthetic-{l}.csv").read_text() == "job\na\nb\nb\n"
     files = [tmp_path / f"synthetic-{l}.csv" for l in (1, 2)]

@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk import InputError, read_table
 from bayes_risk.app.cli import app
-from bayes_risk.app.output import write_release
 from bayes_risk.data.table import as_dates, in_days
 from bayes_risk.data.variables import Number
-from bayes_risk.data.writing import form_of
+from bayes_risk.data.writing import form_of, write_tables
 from bayes_risk.release.alike import read_like
 
 ROWS = [("Zoë", 1234.5, "Köln, Süd"), ("José", -2.25, "Łódź"), ("Anne", 30.0, "x")]
@@ -239,7 +238,7 @@ def test_synthetic_files_come_in_the_form_of_the_original(tmp_path, text, encodi
     if "n" in table:
         assert table["n"].dropna().tolist() == [7] and table["n"].dtype == "Int64"
     form = form_of(path, table, days=["day"], **written)
-    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    write_tables(tmp_path, [table], form=form)
     back = (tmp_path / "synthetic-1.csv").read_bytes()
     assert back == expected.replace("f", "ż").encode(encoding)
     assert list(original) == list(table)
@@ -249,7 +248,7 @@ def test_synthetic_files_of_other_kinds_are_plain_csvs(tmp_path):
     table = pd.DataFrame({"day": [DAY, DAY + 1], "n": pd.array([1, None], dtype="Int64")})
     table.to_parquet(tmp_path / "a.parquet")
     form = form_of(tmp_path / "a.parquet", table, days=["day"])
-    write_release(tmp_path, br.Release(datasets=[table], synthesized=["day"]), form=form)
+    write_tables(tmp_path, [table], form=form)
     assert (tmp_path / "synthetic-1.csv").read_text() == "day,n\n2020-03-14,1\n2020-03-15,\n"
 
 
@@ -460,3 +459,19 @@ def test_columns_are_what_the_rule_says_wherever_their_fields_stand(tmp_path, se
         assert table[name].dropna().tolist() == [float(f) for f in held], name
         whole = not any(re.search(r"[.]|e-", f) for f in held)
         assert (table[name].dtype.kind in "iu") == whole, (name, held)
+
+
+def test_a_release_is_saved_in_the_form_of_its_original_without_labels(tmp_path):
+    original = tmp_path / "o.csv"
+    original.write_text("id;sex;pay;day\np1;f;1,5;03/01/2020\np2;m;;04/01/2020\n")
+    df = br.read_table(original, index="id", separator=";", decimal=",", days=["day"])
+    release = br.Release(datasets=[df, df], synthesized=["pay"])
+    paths = release.save(tmp_path / "made", like=original, days=["day"])
+    assert [p.name for p in paths] == ["synthetic-1.csv", "synthetic-2.csv"]
+    assert paths[1].read_text() == "sex;pay;day\nf;1,5;03/01/2020\nm;;04/01/2020\n"
+    back = br.read_table(paths[0], separator=";", decimal=",", days=["day"])
+    pd.testing.assert_frame_equal(back, df.reset_index(drop=True))
+    with pytest.raises(br.InputError, match="folder=.*holds synthetic-1.csv; give another folder"):
+        release.save(tmp_path / "made")
+    plain = release.save(tmp_path / "plain", labels=True)[0].read_text()
+    assert plain.splitlines()[0] == "id,sex,pay,day" and "p1" in plain

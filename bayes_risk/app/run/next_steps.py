@@ -13,14 +13,14 @@ from bayes_risk._core.formats import percent, toml_key, toml_value
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, Step
+from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
 
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
 
-def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[Step, ...]:
+def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
     """Steps in the order in which to take them; none where the verdict is within.
 
     Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts.
@@ -28,7 +28,7 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[Step, 
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
-        return tuple(Step("", reason.cure, reason.measure) for reason in open_)
+        return tuple(NextStep("", reason.cure, reason.measure) for reason in open_)
     steps = [
         *_columns(verdict),
         *_coarser(study, df, above),
@@ -37,15 +37,15 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[Step, 
     return tuple(dict.fromkeys(steps))
 
 
-def _columns(verdict: Verdict) -> Iterator[Step]:
+def _columns(verdict: Verdict) -> Iterator[NextStep]:
     """Columns that go out as they are."""
     for reason in verdict.reasons:
         if reason.outcome == ABOVE and reason.measure in COLUMNS:
             change = "leave the column out, or synthesise it ([release] columns)"
-            yield Step("[data] columns", change, reason.sentence)
+            yield NextStep("[data] columns", change, reason.sentence)
 
 
-def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[Step]:
+def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
     """Numbers of which many values belong to one record, and keys of which many are unique."""
     how, effects = dict[str, dict[str, Any]](), list[str]()
     if any(measure.startswith(GAINED) or measure in (CERTAIN, *LIMITS) for measure in above):
@@ -69,16 +69,16 @@ def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
         table = ", ".join(f"{toml_key(name)} = {toml_value(found)}" for name, found in how.items())
         said = [f"{percent(share)} of the records are unique in the keys now"] * bool(keys)
         rest = effects[: len(effects) - len(without)]
-        yield Step("[data] coarsen", f"{{ {table} }}", "; ".join([*said, *rest]))
+        yield NextStep("[data] coarsen", f"{{ {table} }}", "; ".join([*said, *rest]))
     for name, effect in zip(without, effects[len(effects) - len(without) :], strict=True):
-        yield Step("", f"Leave {name} out of [data] columns, or synthesise it", effect)
+        yield NextStep("", f"Leave {name} out of [data] columns, or synthesise it", effect)
 
 
 def _percent_alone(column: pd.Series) -> str:
     return f"{percent(share_alone(column))} of the records alone with theirs"
 
 
-def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[Step]:
+def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
     """Another model, or another setting of it."""
     kind, gained = study.model.kind, any(measure.startswith(GAINED) for measure in above)
     leaf = getattr(study.model, "min_leaf", None)
@@ -89,12 +89,12 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[S
             f"{kind} releases values that the data hold, and one that only the target has in its "
             "leaf is certain; latent classes give every level a probability"
         )
-        yield Step("[model] kind", f'"DPMPM"{levels}', effect)
+        yield NextStep("[model] kind", f'"DPMPM"{levels}', effect)
     elif leaf is not None and gained:
         effect = f"a released value is drawn from at least {2 * leaf} records, now {leaf}"
-        yield Step("[model] min_leaf", str(2 * leaf), effect)
+        yield NextStep("[model] min_leaf", str(2 * leaf), effect)
     if study.m > 1 and gained:
-        yield Step("[release] m", "1", f"each of the {study.m} files adds to the evidence")
+        yield NextStep("[release] m", "1", f"each of the {study.m} files adds to the evidence")
 
 
 def _keys(study: Study, above: Collection[str]) -> list[str]:

@@ -125,7 +125,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """One thing to do next: a key of the study, what it is to be, and what that should change."""
 
     key: str  # as "[data] coarsen"; empty: of no key, or of several

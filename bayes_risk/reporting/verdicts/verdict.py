@@ -21,9 +21,9 @@ from .reason import (
     RISK,
     USE,
     WITHIN,
+    NextStep,
     Outcome,
     Reason,
-    Step,
     Thresholds,
     Usefulness,
 )
@@ -44,7 +44,7 @@ class Verdict(Shown):
     reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
-    steps: tuple[Step, ...] = ()  # what to do next, in this order; of a study alone
+    steps: tuple[NextStep, ...] = ()  # what to do next, in this order; of a study alone
     facts: str = ""  # columns by name: unchanged, identifiers, not in the original
 
     @property
