@@ -463,12 +463,12 @@ def test_columns_are_what_the_rule_says_wherever_their_fields_stand(tmp_path, se
 
 def test_a_release_is_saved_in_the_form_of_its_original_without_labels(tmp_path):
     original = tmp_path / "o.csv"
-    original.write_text("id;sex;pay;day\np1;f;1,5;03/01/2020\np2;m;;04/01/2020\n")
+    original.write_text("id;sex;pay;day\np1;f;1,5;13/01/2020\np2;m;;24/01/2020\n")
     df = br.read_table(original, index="id", separator=";", decimal=",", days=["day"])
     release = br.Release(datasets=[df, df], synthesized=["pay"])
     paths = release.save(tmp_path / "made", like=original, days=["day"])
     assert [p.name for p in paths] == ["synthetic-1.csv", "synthetic-2.csv"]
-    assert paths[1].read_text() == "sex;pay;day\nf;1,5;03/01/2020\nm;;04/01/2020\n"
+    assert paths[1].read_text() == "sex;pay;day\nf;1,5;13/01/2020\nm;;24/01/2020\n"
     back = br.read_table(paths[0], separator=";", decimal=",", days=["day"])
     pd.testing.assert_frame_equal(back, df.reset_index(drop=True))
     with pytest.raises(br.InputError, match="folder=.*holds synthetic-1.csv; give another folder"):
