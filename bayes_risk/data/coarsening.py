@@ -1,6 +1,6 @@
 """Numbers made coarser before a file is synthesised: multiples of a unit, tails cut off."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,14 +80,15 @@ def share_alone(column: pd.Series) -> float:
     return float((column.value_counts() == 1).sum() / max(len(column), 1))
 
 
-def _units(numbers: pd.Series) -> Iterable[float]:
-    """1, 2, 5, 10, ..., from the hundredth of a range up to the whole."""
+def _units(numbers: pd.Series) -> Iterator[float]:
+    """1, 2, 5, 10, ..., above the least difference of two values, up to the range."""
+    held = np.unique(numbers)
     with np.errstate(over="ignore"):
-        span = float(numbers.max() - numbers.min())
+        span, least = float(np.ptp(held)), float(np.diff(held).min(initial=np.inf))
     if not SMALLEST < span < 1 / SMALLEST:
-        return ()
-    first = int(np.floor(np.log10(span / 100)))
-    return (unit * 10.0**power for power in range(first, first + 4) for unit in UNITS)
+        return
+    for power in range(int(np.floor(np.log10(span / 100))), int(np.ceil(np.log10(span))) + 1):
+        yield from (u for unit in UNITS if least < (u := unit * 10.0**power) <= span)
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -114,6 +115,7 @@ def coarser_keys(
     for name in sorted(numbers, key=lambda c: -df[c].nunique()):
         if share <= limit:
             return
+        found = 0.0
         for unit in _units(df[name].dropna().astype(float)):
             coarse = coarsened(df[name], unit)
             if coarse.nunique() < FEWEST:
@@ -121,7 +123,8 @@ def coarser_keys(
             table[name], found = coarse, unit
             if (share := share_unique(table)) <= limit:
                 break
-        yield name, {"unit": _plain(found)}, share
+        if found:
+            yield name, {"unit": _plain(found)}, share
     while share > limit and table.shape[1] > 1:
         rest: dict[str, float] = {
             str(name): share_unique(table.drop(columns=name)) for name in table
