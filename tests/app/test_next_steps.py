@@ -127,7 +127,7 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
         most = (records["probability"] - records["prior"]).idxmax()
         assert value == number(records.loc[most, "probability"])
         assert without == number(records.loc[most, "prior"])
-    assert allowed == "a rise of 0.2" and judged == "above"
+    assert allowed == "+0.2" and judged == "above"
     rate = found.identification.pooled_K.mean()
     each = [found.identification.K[:, l].mean() for l in range(2)]
     alone = found.identification.baseline_true_matches / N

@@ -217,7 +217,7 @@ def _judged(
     if most > 0:
         ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
         said += f" The largest rise is from {ends} (record {risk.index[place]})."
-    limit = f"a rise of {limits.attribute_gain:g}"
+    limit = f"+{limits.attribute_gain:g}"
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
     figures = Figures(f"Highest probability of {what}", after, before, limit)
     return replace(found, sentence=said, prior=prior, figures=figures)
