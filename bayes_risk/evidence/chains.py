@@ -52,19 +52,15 @@ class Chains:
 
 @dataclass(slots=True, eq=False)
 class Fits:
-    """Where the posteriors of an audit come from.
-
-    ``memory``: of all audits of one fit, the settings of a sweep; ``key``: what all posteriors
-    depend on; ``read``: how predictives are taken from a posterior.
-    """
+    """Where the posteriors of an audit come from."""
 
     release: EncodedRelease
     rng: np.random.Generator
     n_jobs: int
     progress: Progress | None
-    memory: Memory | None
-    read: Reading
-    key: Key = ()
+    memory: Memory | None  # of all audits of one fit, the settings of a sweep
+    read: Reading  # how predictives are taken from a posterior
+    key: Key = ()  # what all posteriors depend on
 
     @property
     def how(self) -> dict[str, Any]:
@@ -127,11 +123,7 @@ class Fits:
 
 
 class Sampling:
-    """Chains of an audit, and how they go on: one lot, or as a `Strategy` derives it.
-
-    ``chains``: all that count, in lots of which one draw of each counts alike; ``modes`` that they
-    were found in, where the release chooses; ``imputes``: whether unknown records are imputed.
-    """
+    """Chains of an audit: lots of which one draw of each counts alike; a `Strategy` may differ."""
 
     modes: Modes | None = None
 

@@ -72,10 +72,7 @@ class Targets:
         )
 
     def rows(self, uses: frozenset[int], block: slice = slice(None)) -> tuple[Codes, Ints]:
-        """Rows with guesses in place (G', block, p), and which of the G' each guess has, (G,).
-
-        Of columns that are not looked at (``uses``) the rows keep the target's own value.
-        """
+        """Rows with guesses in place (G', block, p) where used, and the G' of each guess, (G,)."""
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
         first, cell, _ = distinct_rows(guesses.cells[:, seen])

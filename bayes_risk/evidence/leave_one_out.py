@@ -28,18 +28,13 @@ FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of wor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratio:
-    """log E[p(y*)] of one fit, or that less log E[p(y_i)].
+    """log E[p(y*)] of one fit, or that less log E[p(y_i)]."""
 
-    ``value`` (G, U), minus infinity where no draw allows the guess; ``deviation`` of each batch of
-    draws (B, G, U); ``khat`` and ``ess`` (U,); ``parts`` (k, G, U): the values that it is the sum
-    of, where there are several.
-    """
-
-    value: Array
-    deviation: npt.NDArray[np.float32]
-    khat: Array
-    ess: Array
-    parts: Array | None = None
+    value: Array  # (G, U), minus infinity where no draw allows the guess
+    deviation: npt.NDArray[np.float32]  # (B, G, U): of each batch of draws
+    khat: Array  # (U,)
+    ess: Array  # (U,)
+    parts: Array | None = None  # (k, G, U): what it is the sum of
 
 
 def joined(parts: Sequence[T]) -> T:
@@ -88,11 +83,7 @@ def leave_one_out(
     to_truth: bool = True,
     first: int = FIRST,
 ) -> Ratio:
-    """log of sum_h w_h p_h(y*) with w the smoothed 1 / p(y_i), block by block.
-
-    Relative to the same sum of the truth, or (``to_truth=False``) to the sum of the weights, which
-    makes it the predictive itself. ``first``: targets whose draws give the efficiency.
-    """
+    """log of sum_h w_h p_h(y*), w the smoothed 1 / p(y_i), less that of the truth, or of w."""
     blocks = blocks_of(predictive, targets)
     log_first = predictive.log_truth(slice(0, min(first, len(targets))))
     reff = efficiency(predictive, log_first)

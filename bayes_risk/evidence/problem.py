@@ -59,11 +59,7 @@ class AuditProblem:
         knowing: np.random.Generator,
         asked: str = "targets",
     ) -> "AuditProblem":
-        """Read and check all of it.
-
-        ``choose`` draws targets, ``knowing`` the records that a fraction stands for; ``asked`` is
-        what the targets are called.
-        """
+        """Read and check all; ``choose`` draws targets, ``knowing`` the known records."""
         intruder = Intruder() if intruder is None else intruder
         check_kinds(fit, release)
         drawn(fit, release)  # refused where the model has no evidence for it
@@ -163,11 +159,7 @@ def cases_of(
     weights: npt.NDArray[np.float64] | None = None,
     records_differ: bool = False,
 ) -> tuple[Targets, Ints]:
-    """Distinct cases among the targets, and the case of each.
-
-    ``known`` (n,): records that the intruder sees, the target's own apart.
-    ``weights`` (n,) of the records; ``records_differ``: each is a case of its own.
-    """
+    """Distinct cases among the targets, and the case of each; or each record a case."""
     data = release.microdata
     names = guessed(release, intruder)
     if not names:

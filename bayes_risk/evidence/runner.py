@@ -46,9 +46,8 @@ class Budget(NamedTuple):
 class EvidenceRunner:
     """The order of work: fits, evidence, more sampling where it is wanted, refits.
 
-    Fits are kept, so that further guesses cost no further fit; by a ``memory`` of this fit, where
-    several audits share it. ``under``: another declaration of the model, that the draws are
-    re-weighted to. ``method``: name of that which gives the evidence.
+    Fits are kept, in ``memory`` for several audits. ``under``: another declaration, to which draws
+    are re-weighted. ``method``: name of that which gives the evidence.
     """
 
     def __init__(
@@ -162,11 +161,7 @@ class EvidenceRunner:
         return pooled([self.source.ratio(one.posterior(0), cases, rng) for one, rng in each]).value
 
     def before(self, cases: Targets, found: Evidence) -> Ratio:
-        """Log p(y* | y_A) relative to the truth, before anything was published.
-
-        That of the evidence, if synthetic values alone are published; else of one more fit, which
-        has seen nothing of other records than those known, not even what the release leaves.
-        """
+        """Log p(y* | y_A) relative to the truth's, before anything was published."""
         problem, (rng, reading) = self.problem, self.rng.spawn(2)
         if problem.told is None or not problem.published:
             m = np.float32(len(found.log_evidence))
@@ -255,11 +250,7 @@ class EvidenceRunner:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedPredictive:
-    """A predictive whose draws have weights of their own, ``log_r`` (H,).
-
-    Draws under one hyper-prior become draws under another: r, the ratio of the priors, goes into
-    the leave-one-out weights, so that both are Pareto-smoothed together (docs/sensitivity.md).
-    """
+    """A predictive whose draws have weights ``log_r`` (H,), the ratio of priors they are under."""
 
     inner: Predictive
     log_r: Array

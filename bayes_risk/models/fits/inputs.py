@@ -22,11 +22,7 @@ def microdata(
     near: bool = False,
     **how: Any,
 ) -> Microdata:
-    """Columns of numeric dtype are numbers, unless their levels are declared or others are told.
-
-    ``near``: where missing values are levels, numbers may be missing, and what stands for that is
-    near the others.
-    """
+    """The table; columns of numeric dtype are numbers, but for ``levels`` or if others are told."""
     checked_table(df)
     if numbers is None:
         names, named = df.columns if columns is None else columns, levels or {}

@@ -48,10 +48,7 @@ def log_level(count: Array, total: Array | float, d: int) -> Array:
 
 
 def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> Array:
-    """Log density at points (R,): kernels around values (R or 1, N), each of weight (R or 1, N).
-
-    ``spread`` (R,). The bandwidth is Silverman's, of the values and the further record together.
-    """
+    """Log density at points (R,): weighted kernels (R or 1, N), the bandwidth Silverman's."""
     total = weights.sum(axis=1)
     centre = (weights * np.where(weights > 0, values, 0.0)).sum(axis=1) / np.maximum(total, 1e-300)
     square = (weights * np.where(weights > 0, values - centre[:, None], 0.0) ** 2).sum(axis=1)

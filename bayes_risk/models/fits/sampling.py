@@ -68,10 +68,7 @@ def mixing(ess: Array, rhat: Array, chains: int) -> dict[str, float]:
 
 
 def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
-    """ArviZ's record of chains of this length, kept.
-
-    PyMC swallows Ctrl-C and returns the draws it has. That is an interruption, not a fit.
-    """
+    """ArviZ's record of chains, kept. PyMC swallows Ctrl-C and returns the draws it has."""
 
     def whole() -> Any:
         with forking():

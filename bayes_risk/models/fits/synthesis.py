@@ -92,20 +92,15 @@ class Synthesis(Fitted, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Request:
-    """What `synthesize` was asked for.
-
-    ``columns`` in the order of the model, ``mask`` the rows to replace, of n records or of any
-    number that was asked for; a generator, and a draw of Theta where there are any, for each of the
-    m tables. ``parameters``: how these draws were chosen, of `PARAMETERS`.
-    """
+    """What `synthesize` was asked for: m tables, each with a generator and a draw, if any."""
 
     microdata: Microdata
-    columns: tuple[str, ...]
-    mask: Flags
+    columns: tuple[str, ...]  # in the order of the model
+    mask: Flags  # rows to replace, of n records or of any number that was asked for
     rngs: Sequence[np.random.Generator]
     draw_index: tuple[int, ...] | None
     seed_entropy: str
-    parameters: str
+    parameters: str  # how draws were chosen, of `PARAMETERS`
     maker: str | None = None
 
     @classmethod
@@ -225,15 +220,12 @@ def made_columns(
 
 @dataclass(slots=True)
 class Ticker:
-    """Turns units of a step that are done into calls of ``progress(step, done, total)``.
-
-    The total may grow: after each of ``rounds`` the rest is taken to go on as so far.
-    """
+    """Turns units of a step that are done into calls of ``progress(step, done, total)``."""
 
     progress: Progress | None
     step: str
     total: int
-    rounds: int = 1
+    rounds: int = 1  # after each the rest is taken to go on as so far
     done: int = 0
 
     def __call__(self, more: int) -> None:
@@ -262,11 +254,7 @@ def log_p_of_guesses(
     log_p: Callable[[Microdata], Array],
     progress: Progress | None,
 ) -> Array:
-    """log p(Z^(l) | y) of the table under each guess, shape (m, G, U).
-
-    ``log_p`` fits a table anew and returns what it makes of the m data sets, shape (m,). U x G
-    fits.
-    """
+    """log p(Z^(l) | y) of the table under each guess, (m, G, U), ``log_p`` from U x G new fits."""
     out = np.empty((m, *targets.guesses.codes.shape[:2]))
     tick = Ticker(progress, "refits", len(targets))
     for u in range(len(targets)):

@@ -23,23 +23,17 @@ LARGEST = 2.0**53
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Columns:
-    """Which column of the table is of which family; places in the table's order.
-
-    ``counts``, ``reals``, ``levels``: places. ``exposure``: column of positive numbers that
-    multiply the rates of all counts. A real enters as ``(x - location) / scale``, or its logarithm
-    does (``log``); it is rounded to steps of ``width``, 0: to none. ``missing (p + r,)``: number
-    that stands for a missing value; NaN: none may be missing. Whether it is missing is a variable
-    of two levels, after those of the table; of a missing number nothing else is said.
-    """
+    """Which column of the table is of which family; places in the table's order."""
 
     counts: Ints
     reals: Ints
     levels: Ints
-    exposure: int | None = None
-    location: Array
+    exposure: int | None = None  # column of positive numbers that multiply the rates of all counts
+    location: Array  # a real enters as (x - location) / scale
     scale: Array
-    log: Flags
-    width: Array
+    log: Flags  # or its logarithm does
+    width: Array  # step that it is rounded to, 0: none
+    # (p + r,): number that stands for a missing value, whose flag is a variable; NaN: none
     missing: Array
 
     @classmethod
@@ -180,12 +174,7 @@ SHAPE = 0.5
 
 
 def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
-    """The priors that a declaration of counts means for a table, and their layout.
-
-    By default rates have shape 0.5 and as mean the next power of ten above sum x / sum e: a
-    constant to be published with the model, which says no more of a column than its order of
-    magnitude.
-    """
+    """Priors of a declaration of counts: rates of mean 10^k, the next above the column's mean."""
     x, e = data.codes[:, columns.counts].astype(np.float64), columns.exposures(data.codes)
     told = x != columns.missing[: x.shape[1]]
     x, e = np.where(told, x, 0.0), np.where(told, e, 0.0)

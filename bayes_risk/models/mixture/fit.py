@@ -202,10 +202,7 @@ class MixtureFit(Fitted):
     def knowing(
         self, known: Flags, release: EncodedRelease, *, progress: Progress | None = None, **how: Any
     ) -> Any:
-        """The model fitted anew to the known records, and to what the release leaves as it is.
-
-        As many draws as the fit has.
-        """
+        """The model fitted anew to known records and what the release leaves as it is."""
         base = self.posterior
         shown = ~release.columns[self.columns.order]
         fit = replace(self, posterior=replace(base, shown=shown), known=known, whole=base)

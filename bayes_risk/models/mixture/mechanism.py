@@ -14,24 +14,17 @@ from .state import Given, Prior, Rows, Units
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mechanism:
-    """How one data set of a release was drawn.
+    """How one data set of a release was drawn."""
 
-    Confidential rows ``y`` and released rows ``z``; which variables are ``synthesized (V,)``, which
-    records ``replaced (n,)``, and which released ``rows (N,)`` hold synthetic values: theirs, or
-    all where no row is a record's. ``own``: whether classes were the records' own. ``padding``: row
-    of phi of a level that is not told. ``exposure (n, p)`` of all counts, missing or not.
-    ``others``: released rows of further data sets from the same draw of Theta.
-    """
-
-    y: Rows
-    z: Rows
-    synthesized: Flags
-    replaced: Flags
-    rows: Flags
-    own: bool
-    padding: int
-    exposure: Array
-    others: tuple[Rows, ...] = ()
+    y: Rows  # confidential rows
+    z: Rows  # released rows
+    synthesized: Flags  # (V,)
+    replaced: Flags  # (n,): records
+    rows: Flags  # (N,): released rows that hold synthetic values: theirs, or all
+    own: bool  # whether classes were the records' own
+    padding: int  # row of phi of a level that is not told
+    exposure: Array  # (n, p): of all counts, missing or not
+    others: tuple[Rows, ...] = ()  # released rows of further data sets from the same draw of Theta
 
     @classmethod
     def of_draw(
@@ -85,10 +78,8 @@ class Mechanism:
     ) -> Units:
         """What the sampler sees of the table and release, perhaps without one record's values.
 
-        ``weights`` (n,) of the records; those of released rows are 1. Of records that are not
-        ``known`` (n,) there is what the release ties to them, and what it leaves as it is. With
-        fresh classes ``sum_y f(y) p(Z, y_us) / p(y_us) = p(Z, y_us)`` is left of them, a row like
-        any.
+        Of records that are not ``known`` (n,) there is what the release ties to them and leaves as
+        it is. With fresh classes ``sum_y f(y) p(Z, y_us) / p(y_us) = p(Z, y_us)``: a row like any.
         """
         n = len(self.replaced)
         known = np.ones(n, dtype=bool) if known is None else known
@@ -109,10 +100,7 @@ class Mechanism:
         return replace(found, unit=found.unit[:n])
 
     def around(self, known: Flags, *, release: bool = True) -> tuple[Units, Rows]:
-        """Units of the known records with the release, or alone; and rows of the other records.
-
-        The rows of these are whole, to be imputed: divisors of released rows are those of all.
-        """
+        """Units of the known records with the release, or alone; and whole rows of the others."""
         rows, given = self.y, None
         if self.own:
             tied = self.z.without(~(self._shown & release), self.padding)

@@ -183,10 +183,7 @@ class PoissonMixtureFit(MixtureFit):
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
-
-        The total less the values of all others is the target's value.
-        """
+        """Log evidence where totals are kept: 0 for the truth, which they tell, else -infinity."""
         codes, columns = self.microdata.codes, release.columns
         total = codes[:, columns].sum(axis=0)
         names = [c for c in self.microdata.columns if c in release.synthesized]

@@ -50,28 +50,20 @@ def rows_of(values: Array, told: Any = True) -> Ints:
 class LatentPredictive:
     """p(y* | theta_h without the target) for a list of targets and their guesses, of levels alone.
 
-    Given the labels, record i is taken out of its class and p(y* | z_-i, y_-i) is a sum over
-    classes of products of (count + a) / (total + d a), the class weights being the stick-breaking
-    predictive (`docs/evidence.md`). Columns can instead be *fixed* at their drawn probabilities:
-    all of them for the published importance sampler, the unsynthesised ones where the release was
-    drawn conditionally on them. Of tables with structural zeros it is normalised over what is
-    possible.
-
-    ``sums`` of the H draws and the S classes of each that are `occupied`, their ``M`` the
-    probability of a level in a class; ``tau (H, p, S)``, class totals plus prior mass; ``weights``,
-    ``label`` and ``batch`` as of `MixedPredictive`. With structural zeros, ``impossible (G, U)``:
-    guesses of what nobody can have; ``log_factor (H, U)``: what turns a density of a target, the
-    records that fell into the zeros among the counts, into one of what is possible.
+    Record i is taken out of its class, and p(y* | z_-i, y_-i) is a sum over classes of products of
+    (count + a) / (total + d a), the weights being the stick-breaking predictive
+    (`docs/evidence.md`). Columns may be *fixed* at their drawn probabilities. With structural zeros
+    it is normalised over what is possible.
     """
 
-    sums: Sums
-    weights: Array
-    tau: Array
+    sums: Sums  # of the `occupied` classes, their M the probability of a level in a class
+    weights: Array  # as label and batch of `MixedPredictive`
+    tau: Array  # (H, p, S): class totals plus prior mass
     cases: Cases
     label: npt.NDArray[np.int16]
     batch: Ints
-    impossible: Flags | None = None
-    log_factor: Array | None = None
+    impossible: Flags | None = None  # (G, U): guesses of what nobody can have
+    log_factor: Array | None = None  # (H, U): turns a density into one of what is possible
     plain: bool = False
 
     @classmethod
@@ -142,10 +134,7 @@ class LatentPredictive:
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
-        """What `log_sums` adds up for target u, as a mixture of products, of some ``draws``.
-
-        ``n_levels`` (p,), ``log_weights`` (draws,).
-        """
+        """What `log_sums` adds up for target u, as a mixture of products, of some ``draws``."""
         columns, begin = self.cases.columns, self.cases.prior.starts
         start = np.concatenate([[0], np.cumsum(n_levels[targets.columns])]).astype(np.int64)
         place = np.full(len(begin) - 1, -1, np.int64)
@@ -226,24 +215,19 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MixturePosterior:
-    """Draws of Theta given some data.
-
-    Kept draws are ``thin`` sweeps apart. ``conditional (V,)``: unsynthesised variables, where the
-    release was drawn given them. ``linked (n, V)``: each record's own synthetic values, NaN where
-    there are none, if classes were its own. ``shown (V,)``: variables that the data hold of records
-    that are not known, what the release leaves as it is; None: every record is known. ``put_back``:
-    how often a chain left the mode that a release chose, and was put back.
-    """
+    """Draws of Theta given some data."""
 
     prior: Prior
     columns: Columns
     units: Units
     draws: Draws
-    thin: int
-    conditional: Flags
+    thin: int  # sweeps between kept draws
+    conditional: Flags  # (V,): unsynthesised variables, where the release was drawn given them
+    # (n, V): each record's own synthetic values, NaN: none, if classes were its own
     linked: Array | None = None
+    # (V,): variables that the data hold of unknown records; None: all are known
     shown: Flags | None = None
-    put_back: int = 0
+    put_back: int = 0  # how often a chain left the mode that a release chose
 
     @property
     def n_draws(self) -> int:
@@ -264,11 +248,7 @@ class MixturePosterior:
         return self.units.power is None and not self.units.data.has_numbers
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """Leave-one-out predictive, one part: parameters integrated out given labels.
-
-        Not where columns stay beside structural zeros: the share of what is possible given them is
-        no product, and the mean of a ratio no ratio of means.
-        """
+        """Leave-one-out predictive, one part: parameters integrated out given labels."""
         if self.prior.zeros is not None and self.conditional.any():
             return [self.at_theta(targets, None, self.conditional)]
         data = self.prior, self.units, self.draws, self.conditional
@@ -288,10 +268,7 @@ class MixturePosterior:
         factor: Array | None,
         **how: Any,
     ) -> Any:
-        """Join draws and targets, levels that all count in full for fast loops.
-
-        ``how``: linked, given and shown values.
-        """
+        """Join draws and targets; ``how``: linked, given and shown values."""
         batch = batch_of_draws(len(self.draws), self.draws.n_chains)
         cases = Cases.of(self.prior, self.columns, targets, **how)
         if self.tabulates:

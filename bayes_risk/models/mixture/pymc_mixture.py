@@ -162,9 +162,7 @@ def build(
 ) -> pm.Model:
     """Truncated stick-breaking mixture of products of families, classes summed out.
 
-    Variables: ``alpha``, ``stick (K-1,)``, ``weights (K,)``, ``levels_<column> (K, d)``, and where
-    there are such columns ``rates (K, p)``, ``zeros (K, p)``, ``means`` and ``precisions (K, r)``.
-    With ``transformed=False`` the sampled values are these themselves, as the sweep needs.
+    With ``transformed=False`` the sampled values are the variables themselves, as sweeps need.
     """
     K, plain = prior.n_classes, {} if transformed else {"default_transform": None}
     names, numbers = microdata.columns, [*columns.counts, *columns.reals]

@@ -164,9 +164,8 @@ class PMMFit(Fitted):
     def _selections(self, targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
         """Which guesses (G, U) make other records sensitive than the truth does, and which records.
 
-        Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
-        sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just
-        so many is small no more, and its records are kept; in a larger one it is kept itself.
+        A sensitive record that leaves its cell leaves its neighbours sensitive; a cell of as many
+        as the threshold that it comes to is small no more, and in a larger one it is kept itself.
         """
         data, model, n = self.microdata, self.model, len(self.rows)
         rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
@@ -233,11 +232,7 @@ class PMMFit(Fitted):
                     out[l, g, u] = _chances(made, rows, record, z[l]).sum()
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
-        """log p(y* | y_-i) relative to the truth's by donors of synthesised targets, (G, U).
-
-        By Brook's lemma, as of forests: each column given the guesses of those before it in the
-        order, and the values of those behind.
-        """
+        """log p(y* | y_-i) relative to the truth's by donors, (G, U), by Brook's lemma."""
         out = np.zeros(targets.guesses.codes.shape[:2])
         hit = np.flatnonzero(self.chosen[targets.record])
         G = len(out)

@@ -36,18 +36,14 @@ ROW_BY_ROW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Builder:
-    """The user's ``build``, fed with coded rows.
-
-    ``continuous`` names the whole numbers whose variable is continuous: they are floats, as
-    synthetic values and guesses need be no integers; so are whole numbers of more than 32 bits.
-    ``dims`` are the dimensions of the rows.
-    """
+    """The user's ``build``, fed with coded rows."""
 
     build: Callable[[pd.DataFrame], Any]
     columns: tuple[str, ...]
     microdata: Microdata
+    # whole numbers whose variable is continuous: given as floats
     continuous: frozenset[str] = frozenset()
-    dims: frozenset[str] = frozenset()
+    dims: frozenset[str] = frozenset()  # dimensions of the rows
 
     @classmethod
     def of(cls, build: Any, columns: tuple[str, ...], microdata: Microdata) -> "Builder":

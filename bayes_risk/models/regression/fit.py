@@ -148,10 +148,7 @@ class RegressionFit(Synthesis):
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """Exact evidence of the normal families.
-
-        So is the product over releases, for an intruder who does not know all other records.
-        """
+        """Exact evidence of the normal families, and of the product over releases."""
         parts = [closed(held) for held in touched(self.made(release), targets)]
         if drawn(self, release) == "plug-in":
             tables = [self.released(release, l) for l in range(release.m)]
@@ -256,10 +253,7 @@ class RegressionFit(Synthesis):
     def without(
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any
     ) -> RegressionPosterior:
-        """The posterior ``start`` again, with the confidential values of one record left out.
-
-        ``start`` has the rows of the release, if there is one.
-        """
+        """The posterior ``start``, of y or y and Z, with one record's confidential values out."""
         row = record if self.known is None else int(self.known.seen[:record].sum())
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
@@ -269,10 +263,7 @@ class RegressionFit(Synthesis):
         return RegressionPosterior(parts=parts)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":
-        """The same regressions with only the known records' values seen, known (n,).
-
-        Sampled from scratch where they are few and the metric of the whole fit tells little.
-        """
+        """The same regressions of the known records alone; few are sampled from scratch."""
         made = self.made(release)
         tick = Ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
@@ -288,11 +279,7 @@ class RegressionFit(Synthesis):
         )
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known, of normal regressions.
-
-        4 chains, as many draws as the fit has; a sweep costs n_U J (4 k^2 + m k) multiplications
-        and the designs of later regressions.
-        """
+        """p(y_U | y_A, Z^(1..m)), y_U unknown values; a sweep costs n_U J (4 k^2 + m k)."""
         assert self.known is not None
         parts = [closed(held) for held in self.made(release)]
         tables = [self.released(release, l) for l in range(release.m)]
@@ -483,10 +470,7 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
 
 
 def _column(part: Part, table: pd.DataFrame, name: str, told: str) -> Array:
-    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0.
-
-    ``told``: its name for messages, without levels.
-    """
+    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
     names = (name, name.replace(".0]", "]"))
     found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:

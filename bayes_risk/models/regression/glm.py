@@ -20,10 +20,10 @@ TARGET_ACCEPT = 0.9
 
 
 class Nuts:
-    """PyMC's NUTS for one regression. Slow to make (it compiles), quick to use again.
+    """PyMC's NUTS for one regression, slow to make (it compiles), quick to use again.
 
-    Data are exchanged through ``pm.Data``. After the first fit the metric is the covariance of its
-    draws, so later fits need a short warm-up. One fit at a time: threads wait for each other.
+    After the first fit the metric is the covariance of its draws, so later fits need a short
+    warm-up. One fit at a time: threads wait for each other.
     """
 
     def __init__(self, part: Part, nuts_sampler: str) -> None:

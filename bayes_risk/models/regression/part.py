@@ -37,11 +37,7 @@ def _failed(what: str, reading: Reading, error: BaseException) -> InputError:
 
 
 def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.DataFrame:
-    """Some columns of coded rows as formulas see them.
-
-    Numbers, and categories that are stored as numbers, are numbers; all other categories are
-    pandas categories with every level, held by somebody or not.
-    """
+    """Coded rows as formulas see them: numbers, and pandas categories with every level."""
     frame: dict[str, Any] = {}
     for name in columns:
         j = microdata.columns.index(name)
@@ -57,15 +53,12 @@ def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.D
 
 
 class SampledRows(NamedTuple):
-    """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None.
+    """Rows on the scale that is sampled."""
 
-    ``weights`` (n,) of the records in a pseudo-posterior, or None.
-    """
-
-    X: Array
-    y: Array
-    trials: Array | None
-    weights: Array | None = None
+    X: Array  # (n, k)
+    y: Array  # (n,)
+    trials: Array | None  # (n,), of binomial outcomes
+    weights: Array | None = None  # (n,): of the records in a pseudo-posterior
 
     def and_also(self, other: "SampledRows") -> "SampledRows":
         """These rows and others, which count in full."""
@@ -81,14 +74,10 @@ class SampledRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Coefficients:
-    """H draws on the original scale.
+    """H draws on the original scale, chain after chain."""
 
-    ``beta`` (H, k), or (H, k, K - 1) for nominal outcomes; ``extra`` further parameters by name,
-    each (H,), thresholds (H, K - 1); ``n_chains``: draws are chain after chain.
-    """
-
-    beta: Array
-    extra: Mapping[str, Array]
+    beta: Array  # (H, k), or (H, k, K - 1) of nominal outcomes
+    extra: Mapping[str, Array]  # further parameters, (H,), thresholds (H, K - 1)
     n_chains: int
 
     @classmethod
@@ -121,18 +110,14 @@ class Coefficients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One regression: of column number ``column`` on what its formula makes of a row.
-
-    ``names`` (k) of the coefficients as formulaic prints them; ``columns`` the table's columns
-    that the formula uses, wherever in it they stand; ``coding`` learnt from the confidential table.
-    """
+    """One regression: of column number ``column`` on what its formula makes of a row."""
 
     microdata: Microdata
     column: int
     formula: str
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    coding: Reading
+    names: tuple[str, ...]  # (k,): of the coefficients as formulaic prints them
+    columns: tuple[str, ...]  # the table's, that the formula uses
+    coding: Reading  # learnt from the confidential table
     family: Family
     prior: RegressionPrior
     scaling: Scaling = field(default_factory=lambda: NO_SCALING)
@@ -184,10 +169,7 @@ class Part:
             )
 
     def matrix(self, codes: Codes, source: str = "the guesses") -> Array:
-        """Design matrix of coded rows (R, p), shape (R, k).
-
-        Levels must be those of the original; formulaic would warn and take the first instead.
-        """
+        """Design matrix of coded rows (R, p), (R, k), of the original's levels alone."""
         try:
             found = self.coding.matrix(frame_of(self.microdata, codes, self.columns))
         except UnseenLevels as error:

@@ -78,10 +78,7 @@ class RegressionPrior:
 
 
 def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
-    """Each prior of a regression raised to a power; normal and half-normal ones widen by its root.
-
-    InverseGamma(a, b)^p is proportional to InverseGamma(p (a + 1) - 1, p b).
-    """
+    """Each prior raised to a power: InverseGamma(p (a + 1) - 1, p b), wider normals."""
     wider = power**-0.5
     shape, rate = prior.sigma2
     if prior.proper and power * (shape + 1.0) < 1.0:
@@ -104,16 +101,13 @@ def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scaling:
-    """Centres and scales: ``centre``, ``scale`` (k,) of predictors, ``at``, ``by`` of the outcome.
-
-    ``constant`` is the number of the intercept among the coefficients, or -1.
-    """
+    """Centres and scales of predictors (k,) and outcome."""
 
     centre: Array
     scale: Array
-    constant: int
-    at: float
-    by: float
+    constant: int  # number of the intercept among the coefficients, or -1
+    at: float  # centre of the outcome
+    by: float  # and scale
 
     @classmethod
     def from_design(

@@ -28,39 +28,27 @@ MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 
 
 class Leaves(NamedTuple):
-    """The trees that made a release, and how values were drawn from their leaves.
-
-    ``trees``: those of each data set; ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for
-    each tree, whether its values come from kernels, and whether they are whole numbers; ``z``:
-    codes of the replaced records, for each data set; ``weights`` (n,): what each record counts,
-    None: 1; ``floor``: probability of a value that its leaf does not hold, None: 0.
-    """
+    """The trees that made a release, and how values were drawn from their leaves."""
 
     data: Microdata
-    trees: Sequence[Sequence[Tree]]
-    kind: int
-    smoothed: Sequence[bool]
-    whole: Sequence[bool]
-    z: Sequence[Codes]
-    weights: Array | None = None
-    floor: float | None = None
+    trees: Sequence[Sequence[Tree]]  # of each data set
+    kind: int  # `BAYESIAN` or `PLAIN`
+    smoothed: Sequence[bool]  # of each tree, whether its values come from kernels
+    whole: Sequence[bool]  # and whether they are whole numbers
+    z: Sequence[Codes]  # replaced records of each data set
+    weights: Array | None = None  # (n,): what each record counts, None: 1
+    floor: float | None = None  # probability of a value that its leaf does not hold, None: 0
 
 
 class LeafCounts(NamedTuple):
-    """What one data set shows of one tree.
+    """What one data set shows of a tree; weights are multiples of 2^-30, with exact sums, or 1."""
 
-    ``values`` (V,): those that are met, increasing; ``N``, ``R`` (nodes,): records, and values
-    released from the node itself. ``keys`` sorted ``node V + place of the value``, with ``n``
-    records and ``r`` released values of each. Records count with their weights, multiples of 2^-30
-    whose sums are exact, or 1.
-    """
-
-    values: Array
-    N: Array
-    R: Ints
-    keys: Ints
-    n: Array
-    r: Ints
+    values: Array  # (V,): those that are met, increasing
+    N: Array  # (nodes,): records
+    R: Ints  # (nodes,): values released from the node itself
+    keys: Ints  # sorted ``node V + place of the value``
+    n: Array  # records of each
+    r: Ints  # released values of each
 
     @classmethod
     def of(
@@ -82,10 +70,7 @@ class LeafCounts(NamedTuple):
         weights: Array | None = None,
         further: Sequence[Array] = (),
     ) -> "LeafCounts":
-        """Count: values y (n,) of all records; nodes and values z (rows,) of released ones.
-
-        ``further``: values that will be asked for.
-        """
+        """Count values y (n,) of all records, nodes and values z of released ones."""
         values = np.unique(np.concatenate([np.unique(x) for x in (y, z, *further)]))
         place, V = np.searchsorted(values, y), len(values)
         R = np.bincount(nodes, minlength=tree.n_nodes)
@@ -175,9 +160,8 @@ def _gain(shown, kind, floored, node, old, new, w):
 def _gains(tree, shown, kind, floored, own, guess, weight, out):
     """log p(Z | y*, y_-i) less that of the truth for each target, shape (G, U).
 
-    Minus infinity where nobody is left who holds a released value. ``own`` (U,), ``guess`` (G, U):
-    leaves and values of the targets as they are, and of the guesses; ``floored``: a floor, and
-    log p of nodes (3, nodes) with one record less, as they are, with one more; (3, 0): no floor.
+    ``own`` (U,), ``guess`` (G, U): leaves and values as they are, and of guesses. ``floored``: a
+    floor, and log p of nodes (3, nodes) with a record less, as they are, with one more, or (3, 0).
     """
     parent, begin, end = tree
     for u in range(out.shape[1]):
@@ -214,11 +198,7 @@ class Floor(NamedTuple):
 def known_splits(
     leaves: Leaves, targets: Targets, *, rng: np.random.Generator, progress: Progress | None
 ) -> Simulated:
-    """log p(Z^(l) | y*, y_-i) up to a constant for each target, the trees known.
-
-    Without an error, its deviations all zero, unless some values are smoothed and drawn by the
-    Bayesian bootstrap.
-    """
+    """log p(Z^(l) | y*, y_-i) up to a constant, the trees known; with an error only if smoothed."""
     shape = targets.guesses.codes.shape[:2]
     log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
     columns = list(dict.fromkeys(tree.column for tree in leaves.trees[0]))

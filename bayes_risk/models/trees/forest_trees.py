@@ -67,10 +67,7 @@ class Trees:
         return out
 
     def votes(self, X: Singles, *, out_of_bag: bool, n_jobs: int = 1) -> Counts:
-        """Votes for each level, shape (r, K), of the encoded rows (r, k) of the records replaced.
-
-        ``out_of_bag``: only of the trees in whose bootstrap sample the record is not.
-        """
+        """Votes for each level, (r, K), of the encoded rows (r, k) of the records replaced."""
         out = np.zeros((len(X), self.K), dtype=np.int32)
         bags = self.bags if out_of_bag else self.bags[:, :0]
         parts = np.array_split(np.arange(len(X)), max(1, min(n_jobs, len(X) // MIN_ROWS)))
@@ -149,10 +146,7 @@ def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, 
 
 
 def _single(threshold: Array) -> Singles:
-    """Largest single-precision number at most the threshold: it parts single-precision rows alike.
-
-    Midpoints of neighbouring single-precision numbers would otherwise round up to the upper one.
-    """
+    """Largest single-precision number at most the threshold, which parts such rows alike."""
     rounded = threshold.astype(np.float32)
     above = rounded.astype(float) > threshold
     return np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
@@ -188,18 +182,13 @@ def _votes(X, first, last, nodes, bags, out):
 
 
 class Composition(NamedTuple):
-    """Genuine values in the nodes of a forest's trees.
-
-    ``y`` (r,) the outcome of the records replaced, ``place`` (n,) their number or -1; ``held``
-    (nodes, K) records of the bootstrap sample, counted as often as drawn; ``parent`` (nodes,), -1
-    at roots.
-    """
+    """Genuine values in the nodes of a forest's trees."""
 
     trees: Trees
-    y: Ints
-    place: Ints
-    held: Counts
-    parent: Counts
+    y: Ints  # (r,): outcome of the records replaced
+    place: Ints  # (n,): their number or -1
+    held: Counts  # (nodes, K): records of the bootstrap sample, counted as often as drawn
+    parent: Counts  # (nodes,): -1 at roots
 
     @classmethod
     def from_table(cls, trees: Trees, codes: Codes) -> "Composition":
@@ -214,18 +203,13 @@ class Composition(NamedTuple):
 
 
 class ReleasedVotes(NamedTuple):
-    """What one data set shows of one forest.
-
-    ``codes`` (n, p) the data set; ``z`` (r,) released outcomes; ``votes`` (r,) of the trees for
-    them. Released records of tree t in the order of their leaves: ``order[t]`` (r,), those of leaf
-    v of tree t at ``begin[start[t] + t + v]`` up to the next.
-    """
+    """What one data set (n, p) shows of one forest."""
 
     codes: Codes
-    z: Ints
-    votes: Counts
-    order: Counts
-    begin: Counts
+    z: Ints  # (r,): released outcomes
+    votes: Counts  # (r,): of the trees for them
+    order: Counts  # (T, r): released records of each tree by leaf
+    begin: Counts  # those of leaf v of tree t start at ``begin[start[t] + t + v]``
     out_of_bag: bool
 
     @classmethod
@@ -251,9 +235,7 @@ def log_gains(
 ) -> Array:
     """log p(Z^(l) | y*, y_-i) less that of the truth, for some data sets, shape (m, G, which).
 
-    ``drawn_before``: columns synthesised before this one, by whose released values a target's own
-    record found its leaf. Cost: m x U x T for each distinct guess, times the released records in
-    leaves whose vote changes.
+    Cost: m x U x T for each distinct guess, times the released records in leaves that change.
     """
     with np.errstate(divide="ignore"):
         log_votes = np.log(np.arange(len(base.trees) + 1) + dirichlet)
@@ -350,10 +332,7 @@ def _majority(held, b, out_of, into):
 
 @numba.njit(cache=True, nogil=True)
 def _left_behind(held, parent, first, leaf, b, own, goes_to, value):
-    """What a leaf votes for without the target, which goes to another leaf with some value.
-
-    An emptied leaf votes as the smallest node above it that still holds a record.
-    """
+    """What a leaf votes for without the target; emptied, as the node above that holds a record."""
     vote, node = _majority(held[first + leaf], b, own, -1), leaf
     while vote < 0:
         node = parent[first + node]
@@ -402,9 +381,9 @@ def _summed(votes, log_votes, delta, touched):
 def _gains(forest, shown, whos, moves, found, log_votes, out):
     """Change of sum_k log(votes for z_k) that each guess makes, shape (G', U).
 
-    ``moves``: the targets' values (U,), those of the guesses (G', U); leaves (T, U) as they are and
-    (T, P, U) of the guesses, and which of the P belongs to each of the G'. ``found``: leaves of the
-    targets' released records (T, F, U), and which of the F belongs to each of the G'.
+    ``moves``: values of targets (U,) and guesses (G', U); leaves (T, U) as they are and (T, P, U)
+    of guesses, and the P of each G'. ``found``: leaves of released records (T, F, U), the F of
+    each.
     """
     start, right, held, parent, bags = forest
     z, votes, order, begin, out_of_bag = shown

@@ -71,8 +71,8 @@ def _of_numbers(
 def log_prior_of_forests(forests: Sequence[Trees], targets: Targets) -> Array:
     """log p(y* | y_-i) relative to the truth's by votes of trees that have not seen the record.
 
-    Forests give each column from the others. By Brook's lemma the joint is the product of
-    ``p(y*_j | y*_1..j-1, y_j+1..) / p(y_j | the same)``, column after column.
+    By Brook's lemma the joint is the product of ``p(y*_j | y*_1..j-1, y_j+1..) / p(y_j | the
+    same)``.
     """
     total = np.zeros(targets.guesses.codes.shape[:2])
     earlier: list[int] = []

@@ -43,10 +43,7 @@ def binomial_masses(y, total, chance):  # type: ignore[no-untyped-def]  # a kern
 
 @numba.vectorize(cache=True)
 def count_masses(y, A, B, exposure, zero):  # type: ignore[no-untyped-def]  # a kernel
-    """log of the mass of a count whose rate is Gamma(A, B), or A where B = 0; -inf below 0.
-
-    ``zero``: the chance of a structural zero; 0 where there are none.
-    """
+    """log of the mass of a count, rate Gamma(A, B), or A where B = 0; zeros with chance `zero`."""
     of = A, B, stirling_error(A), zero, 0.0
     return log_number(y, exposure, of, False, zero != 0.0, 1.0, (0.0, count_constant(y)))
 
@@ -67,17 +64,13 @@ def log_of_others(x: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Classes:
-    """Classes of which some records are known.
-
-    ``weights (H, K)``: chances of the class of a further record; sums ``M (H, D + 2 p, K)`` and
-    ``phi (H, D, K)`` as in `families.py`; ``fixed (p + q,)``: variables whose parameters are those
-    of phi, else they are integrated out given the sums.
-    """
+    """Classes of which some records are known."""
 
     prior: Prior
-    weights: Array
-    M: Array
-    phi: Array
+    weights: Array  # (H, K): chances of the class of a further record
+    M: Array  # (H, D + 2 p, K): sums, as in `families.py`
+    phi: Array  # (H, D, K)
+    # (p + q,): variables whose parameters are those of phi, else they are integrated out
     fixed: Flags
 
     def rate(self, j: int, *beside: Rows) -> tuple[Array, Array]:
@@ -98,10 +91,7 @@ class Classes:
         return chance
 
     def log_known(self, row: Rows, *beside: Rows) -> Array:
-        """log p(what is known of a further record | class k), (H, K), up to a constant.
-
-        ``row`` has one row; ``beside`` are more records that are in the same class.
-        """
+        """log p(what is known of a further record | k), (H, K), ``beside`` more of its class."""
         prior, total = self.prior, np.zeros(self.weights.shape)
         p, a, padding = prior.n_counts, prior.level, prior.width - 1
         for j in range(p):
@@ -128,14 +118,10 @@ class Classes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassPosterior(Classes):
-    """Classes learnt from rows.
+    """Classes learnt from rows."""
 
-    ``draws`` are those of which the labels were drawn, ``label (H, U)`` the class of each unit, in
-    which there may be several rows.
-    """
-
-    draws: Draws
-    label: npt.NDArray[np.int16]
+    draws: Draws  # of which the labels were drawn
+    label: npt.NDArray[np.int16]  # (H, U): of each unit, in which there may be several rows
 
     @classmethod
     def of(
@@ -174,11 +160,7 @@ class Averaged(NamedTuple):
 
 
 def same_class(n_classes: int, concentration: tuple[float, float]) -> float:
-    """Prior probability that two records share a class, alpha integrated out.
-
-    Given alpha, with q = alpha / (alpha + 2): E[sum_k pi_k^2] = (1 - q^(K-1)) / (1 + alpha) +
-    q^(K-1).
-    """
+    """Prior probability that two records share a class, alpha integrated out: E[sum_k pi_k^2]."""
 
     def chance(u: float) -> float:
         alpha = float(stats.gamma.ppf(u, concentration[0], scale=1.0 / concentration[1]))

@@ -30,25 +30,17 @@ from .totals import TAIL
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """What is asked of one target, and what is known.
+    """What is asked of one target, and what is known."""
 
-    Of one count, ``column``: ``guesses (G,)``, and the target's ``exposure``. ``target`` and
-    ``second``, one row each: what is known of the target and of the second largest.
-    """
-
-    column: int
-    guesses: Array
-    exposure: float
-    target: Rows
-    second: Rows
+    column: int  # of one count
+    guesses: Array  # (G,)
+    exposure: float  # the target's
+    target: Rows  # one row: what is known of the target
+    second: Rows  # and of the second largest
 
 
 def before(prior: Prior, question: Question) -> Array:
-    """log p(y*, what is known of the target | A), a closed form; shape (G,).
-
-    P_same NB(y*; shape + y_2, rate + e_2) + (1 - P_same) NB(y*; shape, rate): of two classes, the
-    first with the second largest in it, the other for everybody else.
-    """
+    """log p(y*, what is known of the target | A), a closed form of two classes; shape (G,)."""
     p, D, second = prior.n_counts, prior.width, question.second
     M = np.zeros((1, prior.n_sums, 2))
     M[0, :p, 0], M[0, D : D + p, 0] = second.counts[0], second.exposure[0]
@@ -67,10 +59,7 @@ def before(prior: Prior, question: Question) -> Array:
 
 
 def further(learnt: Classes, question: Question) -> Array:
-    """log p_h(y*, what is known of the target) of a further record, (H, G), rates integrated out.
-
-    sum_k E[pi_k | labels] p(known | k) NB(y*; shape_j + S_kj, rate_j + E_kj).
-    """
+    """log p_h(y*, what is known of the target) of a further record, (H, G), given the labels."""
     j, y, e = question.column, question.guesses, question.exposure
     with np.errstate(divide="ignore"):
         log_weight = np.log(learnt.weights) + learnt.log_known(question.target)
@@ -81,10 +70,9 @@ def further(learnt: Classes, question: Question) -> Array:
 def with_total(
     learnt: ClassPosterior, question: Question, rest: Array | None, n_others: int
 ) -> Array:
-    """log p(y*, the rest of the total | theta_h), shape (H, G); ``rest`` (G,) is T - y_2 - y*.
+    """log p(y*, the rest T - y_2 - y* (G,) of the total | theta_h), (H, G); None: of y* alone.
 
-    Of y* alone if ``rest`` is None. Given theta the sum of the others is taken as normal with the
-    moments of the mixture; y* itself is Poisson in each class.
+    Given theta the sum of the others is taken as normal with the moments of the mixture.
     """
     fixed = np.ones(len(learnt.fixed), dtype=bool)
     theta = replace(learnt, weights=learnt.draws.pi, fixed=fixed)  # nothing integrated out
@@ -109,17 +97,13 @@ def moments(pi: Array, rates: Array, alive: Array) -> tuple[Array, Array]:
 
 
 class Groups(NamedTuple):
-    """Groups of records that share a total, for H ways to draw them.
+    """Groups of records that share a total, for H ways to draw them."""
 
-    ``totals`` and ``exposure`` (H, K, p): sums over those who share it; ``first``, ``second``,
-    ``both`` (H, K): how many rows may be the target's, the second largest's, and either's.
-    """
-
-    totals: Array
+    totals: Array  # (H, K, p), as exposure: sums over those who share it
     exposure: Array
-    first: Array
-    second: Array
-    both: Array
+    first: Array  # (H, K), as the next: rows that may be the target's
+    second: Array  # the second largest's
+    both: Array  # and either's
 
     @classmethod
     def of(
@@ -137,11 +121,9 @@ class Groups(NamedTuple):
 
 
 def dealt(groups: Groups, question: Question) -> Array:
-    """log p_h(y*, y_2 | groups and their totals), shape (H, G).
+    """log p_h(y*, y_2 | groups and their totals), shape (H, G): target and second are any two rows.
 
-    Given the groups, the values of each are Multinomial(T_k; e_i / E_k), and target and second
-    largest are any two of the rows:
-    sum over k, l of Binomial(y*; T_k, e_i / E_k) Binomial(y_2; T_l, e_2 / E_l), and where k = l,
+    Sum over k, l of Binomial(y*; T_k, e_i / E_k) Binomial(y_2; T_l, e_2 / E_l), and where k = l,
     y_2 taken out of the group first.
     """
     # log p of what is known: of the target alone and with y_2 taken out, of the second; (H, K)
@@ -172,26 +154,18 @@ def dealt(groups: Groups, question: Question) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pair:
-    """Target and other: what is guessed of both, and what is known of each.
+    """Target and other: what is guessed of both, and what is known of each."""
 
-    Guessed counts ``columns (q,)``, ``guesses (G, q)`` of the target, ``totals (q,)`` of the two,
-    and their ``exposure (2, p)``. ``first`` and ``second``, one row each: what is known of the
-    target and of the other, their own synthetic values included where they are tied to them.
-    """
-
-    columns: Ints
-    guesses: Array
-    totals: Array
-    exposure: Array
-    first: Rows
-    second: Rows
+    columns: Ints  # (q,): guessed counts
+    guesses: Array  # (G, q): of the target
+    totals: Array  # (q,): of the two
+    exposure: Array  # (2, p)
+    first: Rows  # one row: what is known of the target, with synthetic values that are tied to it
+    second: Rows  # and of the other
 
 
 def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
-    """log p_h(y*, T - y*, what is known of both), shape (H, G), rates integrated out.
-
-    sum over k, l of pi_k pi_l p(y* | k) p(T - y* | l), and where k = l, one after the other.
-    """
+    """log p_h(y*, T - y*, what is known of both), shape (H, G), rates integrated out."""
     with np.errstate(divide="ignore"):
         log_pi = np.log(learnt.draws.pi)
     log_first = log_pi + learnt.log_known(pair.first)
@@ -224,12 +198,10 @@ def together(groups: Ints) -> Flags:
 
 
 def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, before: Array) -> Array:
-    """log evidence (G,) of a release whose groups are known.
+    """log evidence (G,) of a release whose groups (2, q) are known, ``before`` (G,) it.
 
-    Two groups (2, q) of a column: their totals less the known values are the two values, y* the
-    ``truth`` (q,). One component: given their sum the two are binomial; ``before`` (G,) is log
-    p(y*, T - y* | known) of those columns. The collapsed tail: both lie above the ``threshold``
-    (q,).
+    Two groups tell both values, y* the ``truth`` (q,); of one component the two are binomial given
+    their sum; in the collapsed tail both lie above the ``threshold`` (q,).
     """
     y, z, same = pair.guesses, pair.totals - pair.guesses, groups[0] == groups[1]
     above = (y > threshold) & (z > threshold)

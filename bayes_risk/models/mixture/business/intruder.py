@@ -44,11 +44,9 @@ EXPONENTS = np.linspace(0.0, 4.0, 17)  # of the power laws that a tail may follo
 
 
 def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Array]:
-    """Values (V,) of one other record of the tail, and what is believed of them, (S, V).
+    """Values (V,) of one other record of the tail, and S beliefs about them (S, V).
 
-    Whole numbers above the threshold ``low``, up to the second largest value ``high``; one row of
-    probabilities for each of S equally probable beliefs. By default power laws, proportional to v
-    ** -s for each s of `EXPONENTS`: what the total says of s is then learnt, not believed.
+    By default power laws v ** -s for each s of `EXPONENTS`: what the total says of s is learnt.
     """
     values = np.arange(np.floor(low) + 1.0, np.floor(high) + 1.0)
     if others is None:
@@ -68,10 +66,7 @@ def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Ar
 
 
 def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tuple[Array, bool]:
-    """log Pr(n values of `belief` add up to each of ``sums`` (G,)), and whether that is exact.
-
-    If not, by the saddlepoint approximation, whose relative error is of order 1 / n.
-    """
+    """log Pr(n values of `belief` add up to each of ``sums`` (G,)), and whether that is exact."""
     if n == 0:
         return np.where(sums == 0, 0.0, -np.inf), True
     steps = sums - n * values[0]  # in steps above the least possible sum
@@ -87,11 +82,7 @@ def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tup
 
 
 def convolved(steps: Array, n: int, log_chances: Array) -> Array:
-    """log Pr(sum of n steps) on 0 .. V - 1, by the Fourier transform, tilted to where it is asked.
-
-    A transform has an absolute error; multiplying the chances by exp(t v) moves the mass to the sum
-    that is asked for, and dividing by it afterwards is exact.
-    """
+    """log Pr(sum of n steps) on 0 .. V - 1, by Fourier transforms, tilted to where it is asked."""
     v = np.arange(len(log_chances), dtype=float)
     size = 1 << int(np.ceil(np.log2(n * (len(v) - 1) + 1)))
     out = np.full(len(steps), -np.inf)
@@ -119,10 +110,7 @@ def convolved(steps: Array, n: int, log_chances: Array) -> Array:
 
 
 def saddlepoint(steps: Array, n: int, log_chances: Array) -> Array:
-    """The same approximately: exp(n K(t) - t s) / sqrt(2 pi n K''(t)) with n K'(t) = s.
-
-    At the two ends of the range, where there is only one way, it is exact.
-    """
+    """The same approximately: exp(n K(t) - t s) / sqrt(2 pi n K''(t)) with n K'(t) = s."""
     v, log_mass = np.arange(len(log_chances), dtype=float), log_chances
     if len(v) > NODES:  # neighbouring values taken together
         edges = np.linspace(0, len(v), NODES + 1).astype(int)[:-1]
@@ -247,10 +235,7 @@ def evidence(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> Simulated:
-    """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
-
-    Where a truncation binds, the effective number of draws is set to 0: the target is unreliable.
-    """
+    """log p(Z^(l) | y*, A), (m, G, U), for a competitor; an ESS of 0 where a truncation binds."""
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
         scene = AttackScenario.of(fit, intruder, release, targets, u)
@@ -348,10 +333,7 @@ def _second(work: _Work) -> Averaged:
 
 
 def _drawn(work: _Work, l: int) -> Averaged:
-    """MP: the predictive of a further record, after the release and what is known.
-
-    A known total is weighed with a power 1 / m for each release, so that it counts once.
-    """
+    """MP: the predictive of a further record; a known total has power 1 / m for each release."""
     scene, question = work.scene, work.scene.question
     rows = scene.hows[l].z.below(question.second)
     learnt = work.learnt(rows.units(), f"release {l + 1}")

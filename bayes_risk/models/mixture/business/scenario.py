@@ -20,20 +20,16 @@ from .totals import TAIL
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackScenario:
-    """One target before one intruder.
-
-    ``hows``: how each of the m data sets was drawn; ``record``: the target; ``other``: the second
-    record that is not known, if there is one; ``columns (q,)``: guessed counts, ``guesses (G, q)``.
-    """
+    """One target before one intruder."""
 
     fit: Any
     intruder: Intruder
     release: EncodedRelease
-    hows: tuple[Mechanism, ...]
-    record: int
-    other: int | None
-    columns: Ints
-    guesses: Array
+    hows: tuple[Mechanism, ...]  # how each of the m data sets was drawn
+    record: int  # the target
+    other: int | None  # the second record that is not known, if there is one
+    columns: Ints  # (q,): guessed counts
+    guesses: Array  # (G, q)
 
     @classmethod
     def of(

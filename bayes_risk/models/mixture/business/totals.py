@@ -23,10 +23,7 @@ def checked_quantile(kind: str, quantile: float) -> float:
 
 
 def thresholds(counts: Array, quantile: float) -> Array:
-    """Least value with at least that share of records at or below it, by column, shape (p,).
-
-    A value of some record, so whoever knows everybody outside the tail knows it.
-    """
+    """Least value with at least that share of records at or below it, by column, shape (p,)."""
     limits: Array = np.quantile(counts, quantile, axis=0, method="inverted_cdf")
     return limits
 
@@ -40,10 +37,7 @@ def groups_of(labels: Ints, counts: Array, quantile: float | None) -> Ints:
 
 
 def dealt(rng: np.random.Generator, counts: Array, exposure: Array, groups: Ints) -> Ints:
-    """Each group's confidential total, dealt to its records by Multinomial(T; e_i / sum e).
-
-    Shapes (n, p). Totals are kept to the unit: the sums are of whole numbers.
-    """
+    """Each group's total, dealt to its records by Multinomial(T; e_i / sum e), (n, p)."""
     out = np.empty(counts.shape, np.int64)
     for j in range(counts.shape[1]):
         x = counts[:, j].astype(np.int64)

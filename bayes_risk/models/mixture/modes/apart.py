@@ -39,13 +39,11 @@ def told_apart(
 ) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 
-    ``value`` (S, ...): what each start says of the same things, base log ratios of guesses, and
-    ``error`` one draw of the error of each, half the difference between the halves of its chain;
-    ``log_release`` (S, m, B): log probability of each data set given its draws, batch by batch. At
-    most so many ``chains`` are carried on; ``carried`` are already, and stay unless they strayed.
-    ``made`` (S,): starts at draws beside those that made the release, of which one will do. If the
-    best mode was found by one other alone, and half of all starts found modes that no second one
-    did, the next may well find a better one (Good 1953): so many of the best stay open.
+    ``value`` (S, ...): base log ratios of guesses, ``error`` a draw of their error, ``log_release``
+    (S, m, B), ``made`` (S,): starts beside draws that made the release, of which one will do. At
+    most ``chains`` are carried on; ``carried`` stay unless they strayed. If the best mode was found
+    by one other alone, and half of all starts found modes of their own, the next may well find a
+    better one (Good 1953): so many of the best stay open.
     """
     total = log_release.sum(axis=1)  # shape (S, B)
     score, distance = total.mean(axis=1), distances(value, error)
@@ -100,8 +98,7 @@ def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
 def distances(value: Array, error: Array) -> Array:
     """Distance between starts (S, S): rms difference of what they say, their noise taken out.
 
-    Halves of a chain are more alike than chains, so that the noise counts twice. It is that of
-    most chains: the halves of one that changes its mode differ by more, and explain nothing.
+    Halves of a chain are more alike than chains, so the noise, that of most chains, counts twice.
     """
     seen = np.isfinite(value).all(axis=0) & np.isfinite(error).all(axis=0)
     value = value[:, seen]
@@ -112,11 +109,7 @@ def distances(value: Array, error: Array) -> Array:
 
 
 def least(log_release: Array) -> float:
-    """Log probability of a release below which a chain is not in the mode that some are in.
-
-    Of draws (C, n): as between modes so many nats, and so many standard deviations of a quarter of
-    a chain, below what most quarters say.
-    """
+    """Log probability of a release below which a chain of draws (C, n) has left the mode."""
     means = quarters(log_release)
     return float(np.median(means) - CLEAR - ERRORS * _spread(means))
 
@@ -143,20 +136,13 @@ def _noise(log_release: Array) -> float:
 
 
 def _spread(batches: Array) -> float:
-    """Standard deviation of a batch in a mode, of (S, B), by how far most are from the one before.
-
-    Not from all others: a chain that slides from mode to mode would widen its own tolerance.
-    """
+    """Standard deviation of a batch in a mode, of (S, B), by steps from the one before."""
     steps = np.abs(np.diff(batches, axis=1))
     return float(np.median(steps) / UNIT / np.sqrt(2.0)) if steps.size else 0.0
 
 
 def probed(data: Microdata, cases: Targets) -> Targets:
-    """Some of the targets, evenly spread, with guesses that differ from them in one variable.
-
-    Of categories these are all levels, of numbers some quantiles. By what they say of these starts
-    are told apart, whatever is asked of the targets.
-    """
+    """Some of the targets, evenly spread, with guesses that differ from them in one variable."""
     some = np.unique(np.linspace(0, len(cases) - 1, min(len(cases), PROBES)).astype(np.int64))
     few = cases.only(some)
     own = few.profiles[:, few.columns]  # shape (U, q)

@@ -45,30 +45,23 @@ FOUND_ON = 100_000  # rows of a larger stack that a mode is found on, before all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How long led chains run.
+    """How long led chains run."""
 
-    ``chains`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
-    ``short`` draws, by which they are observed apart; those that are carried on keep ``draws``
-    each, ``thin`` sweeps apart, and ``augmented`` ones on y and a data set.
-    """
-
-    chains: int
-    find: int
-    settle: int
-    short: int
-    draws: int
-    augmented: int
-    thin: int
+    chains: int  # cold ones
+    find: int  # sweeps to find a mode
+    settle: int  # sweeps on y alone
+    short: int  # draws by which they are told apart
+    draws: int  # of those that are carried on
+    augmented: int  # the same on y and a data set
+    thin: int  # sweeps apart
 
     @classmethod
     def of(cls, posterior: Any, m: int = 1, moves: bool = True) -> "Lengths":
         """In proportion to a posterior's own chains: twice as many, each with half the draws.
 
-        Errors are between chains, and many short ones (of four quarters) tell them best. Where
-        classes are split and merged (``moves``) draws may stand half as far apart (docs/modes.md).
-        The error of the fit to y counts m times. n_0 draws on y and n_1 on each data set err by
-        m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1: n_1 = 2 n / (m + 1) errs
-        as n on each, with 2 m n / (m + 1) on y.
+        Errors are between chains, and many short ones tell them best; where classes are split and
+        merged (``moves``) draws may stand half as far apart. n_0 draws on y and n_1 on each data
+        set err by m^2 / n_0 + m / n_1, at given n_0 + m n_1 least where n_0 = m n_1.
         """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
         size = QUARTERS * ceil(draws / (2 * QUARTERS))
@@ -83,11 +76,7 @@ class Lengths:
         )
 
     def starts(self, made: bool) -> tuple[int, int]:
-        """How many are cold and how many draws of the fit, whether it made the release or not.
-
-        Of large tables no cold one may find the mode, and draws beside those that made the release
-        are in it. Cold ones find others, between which the release may not choose.
-        """
+        """How many are cold and how many draws of the fit, whether it made the release or not."""
         return (self.chains // 2, self.chains) if made else (self.chains, 0)
 
 
@@ -114,10 +103,9 @@ def led_by(
 ) -> tuple[MixturePosterior, Lengths]:
     """Draws given y of starts that a release has led to its mode, and of its own draws.
 
-    All data sets are stacked below y as if their rows were other people's; where columns stay they
-    are not, for the values that stay would count m + 1 times and lead elsewhere: then the starts
-    go on y alone, and the release chooses among them. This finds modes, and no number comes from
-    it. Where draw ``h`` made the first data set, others of its mode are starts too, the last.
+    All data sets are stacked below y; where columns stay they are not, for the values that stay
+    would count m + 1 times: then the starts go on y alone, and the release chooses among them.
+    Where draw ``h`` made the first data set, others of its mode are starts too, the last.
     """
     hows = Mechanism.of(release, base.columns, base.prior)
     rows, whole = hows[0].y, bool(hows[0].synthesized.all())
@@ -167,10 +155,7 @@ def carried_on(
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> tuple[MixturePosterior, float]:
-    """Some of these chains, each with its full number of draws; the limit of the mode.
-
-    That is the log probability of the release, below which a chain has left it.
-    """
+    """Some of these chains with their full number of draws; the least log p(Z) in the mode."""
     chosen, (score, child) = led.of_chains(which), rng.spawn(2)
     tables = chosen.tables(release, together=True)
     limit = least(scores(chosen, tables, score)[0])
@@ -191,9 +176,7 @@ def lengthened(
 ) -> MixturePosterior:
     """Chains so many times as long, in 2 m / (m + 1) times as many draws, that stay in the mode.
 
-    On y alone chains leave it, and the sooner the longer they run: what they say then is not
-    p(. | y, k). One that has left in a round goes back to where it began, and where it has to leave
-    from there, a round further.
+    One that has left in a round goes back to where it began, and if it must leave there, further.
     """
     size = begun.n_draws // begun.n_chains
     m = len(release.by_draw)
@@ -235,10 +218,7 @@ def _within(
     rng: np.random.Generator,
     **how: Any,
 ) -> tuple[MixturePosterior, Ints]:
-    """Chains that go on, a quarter of the draws at a time; those that leave begin once more.
-
-    And those that have left each time, which stand where they were.
-    """
+    """Chains that go on, a quarter at a time, those that leave anew; and those that always left."""
     chains = begin.draws.chains()
     out, put_back, tick = np.arange(len(chains)), 0, how["tick"]
     quarter: Any = {"thin": begin.thin, "tune": 0, "n_draws": n_draws // QUARTERS, **how}
@@ -275,8 +255,7 @@ def scores(
 ) -> npt.NDArray[np.float64]:
     """Log probability of tables, given about so ``many`` draws of each chain, (m, C, n).
 
-    Where no column stays, at their parameters' means given the labels: draws of these only add
-    noise.
+    Where no column stays at parameters' means given the labels: draws of these only add noise.
     """
     C = posterior.n_chains
     size = posterior.n_draws // C
@@ -293,10 +272,7 @@ def scores(
 def draws_beside(
     posterior: MixturePosterior, release: EncodedRelease, h: int, least_many: int
 ) -> npt.NDArray[np.int64]:
-    """Draws of a chain in the mode of draw h, which has made the release; at least so many.
-
-    Those that find it as probable as the draws just before and after h do, as far as draws differ.
-    """
+    """Draws of a chain in the mode of draw h, which has made the release; at least so many."""
     size = posterior.n_draws // posterior.n_chains
     begin = h - h % size
     nearest = np.argsort(np.abs(np.arange(size) - h % size), kind="stable")[1:]

@@ -51,11 +51,7 @@ class LedChains(Chains):
 
 
 class Starts(NamedTuple):
-    """Chains that a release has led, each from a start of its own, and how long these ran.
-
-    ``value``, ``error`` (S, G, U), ``log_release`` (S, m, B), ``made`` (S,) as `told_apart` takes
-    them.
-    """
+    """Chains that a release has led, each from a start of its own, as `told_apart` takes them."""
 
     posterior: MixturePosterior
     lengths: Lengths
@@ -81,10 +77,7 @@ class LedByRelease:
         return LedSampling(self, fits, cases)
 
     def started(self, release: Any, **how: Any) -> tuple[MixturePosterior, Lengths, int]:
-        """Short chains, each led by the release from a start of its own; how long they ran.
-
-        And how many of the last began at draws of the fit beside those that made the release.
-        """
+        """Short chains that the release led; how long they ran; how many began at draws."""
         fit, source = self.fit, release.source
         h = (source.draw_index or (None,))[0] if source.maker == fit.digest else None
         led = partial(led_by, fit.posterior, release, fit.weights, h, **how)
