@@ -1,25 +1,92 @@
-"""What fits do alike: read a request, make the release of the tables, put a guess into a table.
+"""What declarations and fits do alike: read tables and requests, make releases, put guesses in.
 
 A fit adds how one table is drawn. Each table is drawn by its own child generator, so that the first
 data sets are the same however many follow.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, whole_number
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes, Microdata, checked_table
+from bayes_risk.data.variables import is_numeric, stand_ins
 from bayes_risk.evidence import contract
 from bayes_risk.evidence.contract import Fit, Progress, Targets, model_name
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
+
+
+def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
+    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b), which may not be improper."""
+    shape, rate = prior
+    raised = power * (shape - 1.0) + 1.0
+    if raised <= 0:
+        raise InputError(
+            "power",
+            power,
+            f"makes the gamma prior {name}={prior} improper; give a power below "
+            f"{1.0 / (1.0 - shape):.3g}",
+        )
+    return raised, power * rate
+
+
+def same_but(model: Any, other: Any, *names: str) -> bool:
+    """Whether two declarations are of one kind and differ in these fields alone."""
+    if type(model) is not type(other):
+        return False
+    alike = replace(other, **{name: getattr(model, name) for name in names})
+    return bool(repr(alike) == repr(model))
+
+
+def microdata(
+    df: pd.DataFrame,
+    columns: Sequence[str] | None,
+    *,
+    levels: Mapping[str, Iterable[Hashable]] | None,
+    numbers: Sequence[str] | None = None,
+    near: bool = False,
+    **how: Any,
+) -> Microdata:
+    """The table; columns of numeric dtype are numbers, but for ``levels`` or if others are told."""
+    checked_table(df)
+    if numbers is None:
+        names, named = df.columns if columns is None else columns, levels or {}
+        numbers = [c for c in names if c in df and c not in named and is_numeric(df[c].dtype)]
+    if near and how["missing"] == "level":
+        given = how.get("missing_numbers") or {}
+        how["missing_numbers"] = stand_ins(df, numbers, near=True) | given
+    return Microdata.from_frame(df, columns=columns, numbers=numbers, levels=levels, **how)
+
+
+def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[str, ...]:
+    """Names of at least one column, none twice."""
+    if isinstance(given, str) or not len(given):
+        raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
+    return tuple(known_columns(name, list(given), list(given)))
+
+
+def check_outcome(
+    data: Microdata, column: int, predictors: Ints, rows: Any, cure: str = ""
+) -> None:
+    """Refuse an outcome that nothing predicts, or that has one value among some records."""
+    name = data.columns[column]
+    if not len(predictors):
+        raise InputError(
+            f"column {name!r} has no predictor: order names every column; leave one out of it{cure}"
+        )
+    if np.ptp(data.codes[rows, column]) == 0:
+        raise InputError(
+            f"column {name!r} has the same value for every record that is replaced, so there is "
+            "nothing to synthesise; leave it out of order"
+        )
+
 
 WORDS = {  # of the contract, by the method's name
     name: member.__doc__

@@ -30,11 +30,9 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import draw_labels
-from .mechanism import Mechanism
-from .modes.led import Lengths, draws_beside, warm_up, without
-from .modes.strategy import LedByRelease
+from .modes import LedByRelease, Lengths, draws_beside, warm_up, without
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords

@@ -28,19 +28,11 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.business.totals import checked_quantile, dealt, groups_of
+from bayes_risk.models.mixture.business.competitors import checked_quantile, deal, groups_of
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .business import intruder as competitors
-from .columns import (
-    Columns,
-    RatePrior,
-    checked_count,
-    powers_of,
-    prior_of,
-    refuse,
-    whole_from_zero,
-)
+from .columns import Columns, RatePrior, checked_count, powers_of, prior_of, refuse, whole_from_zero
 from .fit import MixtureFit
 from .mixture import MixtureModel
 from .state import Prior
@@ -128,7 +120,7 @@ class PoissonMixtureFit(MixtureFit):
         rows = self.columns.rows(codes, self.prior)
         counts = rows.counts[:, places]
         groups = groups_of(self._labels(rows, h, rng), counts, quantile)
-        codes[:, self.columns.counts[places]] = dealt(rng, counts, rows.exposure[:, places], groups)
+        codes[:, self.columns.counts[places]] = deal(rng, counts, rows.exposure[:, places], groups)
         return codes, groups
 
     def singletons(self, release: Release) -> pd.DataFrame:

@@ -18,16 +18,9 @@ from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.products import Terms
 from bayes_risk.release.release import EncodedRelease
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import fill_log_masses
-from .kernel_arguments import (
-    GuessLayout,
-    LevelGuesses,
-    LevelTables,
-    LevelTargets,
-    TermLayout,
-)
-from .mechanism import Mechanism
+from .kernel_arguments import GuessLayout, LevelGuesses, LevelTables, LevelTargets, TermLayout
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
 from .sampler import Sums, collapse, occupied, run_chains

@@ -27,12 +27,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-from .kernel_arguments import (
-    LevelTables,
-    LevelTargets,
-    WideLayout,
-    WidePlaces,
-)
+from .kernel_arguments import LevelTables, LevelTargets, WideLayout, WidePlaces
 from .sweep import RESCALE_EVERY, TINY
 
 LEAST = 1e-30  # probability of a level in single precision

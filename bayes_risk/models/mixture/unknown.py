@@ -22,7 +22,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import PARAMETERS, log_add, log_sum_of
 from .kernel_arguments import (
     CaseArrays,
@@ -36,7 +36,6 @@ from .kernel_arguments import (
     UnknownArrays,
 )
 from .masses import count_constants
-from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights

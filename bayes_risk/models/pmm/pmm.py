@@ -26,18 +26,18 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import column_order, microdata
-from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
+from bayes_risk.models.fits.synthesis import (
+    Declaration,
+    Fitted,
+    Request,
+    Ticker,
+    column_order,
+    microdata,
+    with_guess,
+)
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .mechanism import (
-    KINDS,
-    PMMMechanism,
-    allowed_rows,
-    cell_keys,
-    fit_mechanism,
-    sensitive,
-)
+from .mechanism import KINDS, PMMMechanism, allowed_rows, cell_keys, fit_mechanism, sensitive
 
 ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call

@@ -35,15 +35,13 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.priors import same_but
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns, same_but
 from bayes_risk.release.release import EncodedRelease
 
 from .families import CategoricalLogit
-from .glm import Nuts
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Part, SampledRows, check_outcome, n_outcomes
+from .part import Coefficients, Nuts, Part, SampledRows, check_outcome, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,

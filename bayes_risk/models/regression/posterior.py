@@ -23,8 +23,7 @@ from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.fits.sampling import DrawnPredictive, Length, blocks
 
 from .families import LogNormal
-from .glm import Nuts, extra_of
-from .part import Coefficients, Part, SampledRows, n_outcomes
+from .part import Coefficients, Nuts, Part, SampledRows, extra_of, n_outcomes
 
 CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9

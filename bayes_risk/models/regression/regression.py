@@ -25,13 +25,14 @@ from .families import (
     Binomial,
     Family,
     OrderedLogit,
+    RegressionPrior,
     family_of,
+    power_scaled_prior,
     trials_column,
 )
 from .fit import RegressionFit, fitted, from_external
 from .formulas import parse
 from .part import Part, check_outcome
-from .prior import RegressionPrior, power_scaled_prior
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 

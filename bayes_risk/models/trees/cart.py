@@ -26,14 +26,21 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
-from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
+from bayes_risk.models.fits.synthesis import (
+    Declaration,
+    Request,
+    Synthesis,
+    Ticker,
+    check_outcome,
+    column_order,
+    made_columns,
+    microdata,
+)
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
+from .cart_evidence import Leaves, grown_anew, known_splits, log_prior_of_trees, mismatch
 from .cart_known import IN_WORDS, partly_known
 from .kernels import bandwidth
-from .predicted import log_prior_of_trees
 from .rpart_import import trees_of_releases
 from .tree import BAYESIAN, PLAIN, Tree, grow
 

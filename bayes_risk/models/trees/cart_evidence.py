@@ -7,6 +7,7 @@ n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.m
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numba
@@ -14,10 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
+from bayes_risk.models.fits.predicted import Spread, log_level, log_number
 from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import Ticker, log_p_of_guesses
 
@@ -358,3 +361,54 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
                 shown.log_p(leaves.kind) if floored is None else floored.sums(shown, 0).sum()
             )
     return total, off
+
+
+def log_prior_of_trees(
+    data: Microdata, trees: Sequence[Sequence[Tree]], known: Flags | None, targets: Targets
+) -> Array:
+    """log p(y* | y_A) by a chain of trees, (G, U); of several sets of trees the mean density."""
+    seen = np.arange(len(data.codes)) if known is None else np.flatnonzero(known)
+    each = [reduce(np.add, (_expected(data, t, seen, targets) for t in chain)) for chain in trees]
+    return each[0] if len(each) == 1 else log_sum(np.stack(each))
+
+
+def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Array:
+    """Of one tree; where it does not concern a guess 0."""
+    codes, own = data.codes[seen], targets.profiles[:, tree.column]
+    at, y = tree.leaf(codes), tree.outcome(codes[:, tree.column])
+    leaf, value, cell = rows_of(tree, targets)
+    variable = data.variables[tree.column]
+    whole = getattr(getattr(tree, "of", None), "rest", None) is None
+    if isinstance(variable, Number) and whole:
+        held = at < tree.n_drawn
+        spread = Spread.without(y[held], tree.outcome(own), targets.fitted)
+        found = _of_numbers((at[held], y[held], seen[held]), leaf, value, targets, spread)
+    else:
+        levels = np.unique(np.concatenate([y, value.ravel()]))
+        d, mine = variable.n_levels or len(levels), tree.outcome(own)
+        count = np.zeros((tree.n_nodes, len(levels)))
+        np.add.at(count, (at, np.searchsorted(levels, y)), 1.0)
+        same = targets.fitted & (leaf == tree.leaf(targets.profiles))
+        n = count[leaf, np.searchsorted(levels, value)] - (same & (value == mine))
+        found = log_level(n, count.sum(axis=1)[leaf] - same, d)
+    return np.where(leaf < tree.n_drawn, found, 0.0)[cell]
+
+
+def _of_numbers(
+    held: tuple[Ints, Array, Ints], leaf: Ints, value: Array, targets: Targets, spread: Spread
+) -> Array:
+    """Leaf by leaf: ``held`` leaves, values and rows of the records seen."""
+    at, y, rows = held
+    out, target = np.empty(leaf.size), np.broadcast_to(np.arange(len(targets)), leaf.shape).ravel()
+    record = np.where(targets.fitted, targets.record, -1)[target]
+    order = np.argsort(at, kind="stable")
+    asked, points = np.argsort(leaf.ravel(), kind="stable"), value.ravel()
+    nodes, begin = np.unique(leaf.ravel()[asked], return_index=True)
+    for node, some in zip(nodes, np.split(asked, begin[1:]), strict=True):
+        who = order[slice(*np.searchsorted(at[order], [node, node + 1]))]
+        for block in blocks(len(some), max(len(who), 1)):
+            k = some[block]
+            weights = (record[k][:, None] != rows[who]).astype(float)
+            near = Spread(spread.mean[target[k]], spread.sd[target[k]])
+            out[k] = log_number(points[k], y[who][None], weights, near)
+    return out.reshape(leaf.shape)

@@ -25,14 +25,16 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
 from bayes_risk.models.fits.synthesis import (
     Declaration,
     Fitted,
     Request,
     Ticker,
+    check_outcome,
+    column_order,
     log_p_of_guesses,
     made_columns,
+    microdata,
 )
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -43,8 +45,8 @@ from .forest_trees import (
     Trees,
     grow_forest,
     log_gains,
+    log_prior_of_forests,
 )
-from .predicted import log_prior_of_forests
 
 __all__ = ["Forest", "search_orders"]
 

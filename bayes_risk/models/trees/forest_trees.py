@@ -22,6 +22,7 @@ from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.fits.predicted import log_level
 
 from .tree import encoded, level_orders, without_advice
 
@@ -416,3 +417,41 @@ def _gains(forest, shown, whos, moves, found, log_votes, out):
                     own_votes += 1 if vote == z[who] else 0
             change = log_votes[own_votes] - log_votes[votes[who]]
             out[g, u] = change + _summed(votes, log_votes, delta, touched[:n])
+
+
+def log_prior_of_forests(forests: Sequence[Trees], targets: Targets) -> Array:
+    """log p(y* | y_-i) relative to the truth's by votes of trees that have not seen the record.
+
+    By Brook's lemma the joint is the product of ``p(y*_j | y*_1..j-1, y_j+1..) / p(y_j | the
+    same)``.
+    """
+    total = np.zeros(targets.guesses.codes.shape[:2])
+    earlier: list[int] = []
+    for trees in forests:
+        places = np.flatnonzero(targets.columns == trees.column)
+        if len(places):
+            rows, cell = targets.rows(frozenset(earlier))
+            votes = _left_out_votes(trees, rows, targets)[cell]  # shape (G, U, K)
+            guess = targets.guesses.codes[:, :, places[0]].astype(np.int64)
+            own = targets.profiles[:, trees.column].astype(np.int64)
+            N = votes.sum(axis=2)
+            for level, sign in ((guess, 1.0), (np.broadcast_to(own, guess.shape), -1.0)):
+                n = np.take_along_axis(votes, level[..., None], axis=2)[..., 0]
+                total += sign * log_level(n, N, trees.K)
+        earlier.append(trees.column)
+    return total
+
+
+def _left_out_votes(trees: Trees, rows: Array, targets: Targets) -> Array:
+    """Votes (G', U, K) of the trees in whose bootstrap sample the target is not."""
+    G, U, p = rows.shape
+    leaf = trees.leaves(trees.encoded(rows.reshape(-1, p))).reshape(len(trees), G, U)
+    place = np.searchsorted(trees.rows, targets.record)
+    there = trees.rows[np.minimum(place, len(trees.rows) - 1)] == targets.record
+    votes = np.zeros((G, U, trees.K))
+    g, u = np.indices((G, U))
+    for t in range(len(trees)):
+        free = ~there | (trees.bags[t, np.minimum(place, len(trees.rows) - 1)] == 0)
+        level = trees.right[trees.start[t] + leaf[t]]
+        votes[g, u, level] += free
+    return votes

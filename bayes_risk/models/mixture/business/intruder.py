@@ -18,12 +18,14 @@ from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Ticker
-from bayes_risk.models.mixture.fitting import truncation_binds
+from bayes_risk.models.mixture.mixture import truncation_binds
 from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
 
-from .class_posterior import Averaged, ClassPosterior
 from .competitors import (
+    TAIL,
+    Averaged,
+    ClassPosterior,
     Groups,
     before,
     dealt,
@@ -34,7 +36,6 @@ from .competitors import (
     with_total,
 )
 from .scenario import AttackScenario
-from .totals import TAIL
 
 EXACT_UP_TO = 2**21  # cells of the convolution
 TILTS = 64  # centres at which a convolution is taken

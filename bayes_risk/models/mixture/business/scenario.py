@@ -10,12 +10,11 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.columns import Mechanism
 from bayes_risk.models.mixture.state import Rows, Units
 from bayes_risk.release.release import EncodedRelease
 
-from .competitors import Pair, Question
-from .totals import TAIL
+from .competitors import TAIL, Pair, Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
