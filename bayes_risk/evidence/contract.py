@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Progress as Progress
@@ -121,7 +121,7 @@ def rows_kept(factor: Array) -> int:
 class How(TypedDict):
     """Seed, workers and progress of a step that samples."""
 
-    rng: np.random.Generator
+    rng: Rng
     n_jobs: int
     progress: Progress | None
 
@@ -151,14 +151,14 @@ class Posterior(Protocol):
     def n_draws(self) -> int:
         """Number H of draws kept."""
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> Sequence[Predictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> Sequence[Predictive]:
         """Leave-one-out predictives of the targets (collapsed where the model can).
 
         One for each block of parameters that is independent of the others a posteriori, and may
         have learnt from the release: their log ratios add.
         """
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "Posterior":
         """The same posterior after twice the sampling, in the same memory."""
 
 
@@ -251,7 +251,7 @@ class ClosedForm(Protocol):
         release: EncodedRelease,
         targets: Targets,
         *,
-        rng: np.random.Generator,
+        rng: Rng,
         progress: Progress | None,
     ) -> Simulated:
         """log p(Z^(l) | y*, A) + constant, (m, G, U), of the m draws ``release.by_draw``."""
@@ -267,13 +267,7 @@ class Sampled(Conditioned, Protocol):
         """p(Theta | y, data sets ``release.by_draw[l]``), from where p(Theta | y) stopped."""
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: Any,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> Posterior:
         """The posterior ``start``, of y (``release=None``) or y and Z^(l), without a record."""
 
@@ -358,9 +352,7 @@ class TablePredictive(Predictive, Protocol):
 class Tabulated(Protocol):
     """A fit whose predictives are mixtures of products, which a full table can be filled with."""
 
-    def tabulated(
-        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
-    ) -> TablePredictive:
+    def tabulated(self, posterior: Any, targets: Targets, *, rng: Rng) -> TablePredictive:
         """The predictive of a posterior of this fit."""
 
 
@@ -368,7 +360,7 @@ class Under(Protocol):
     """Draws of a model under another declaration of it, that differs in hyper-parameters alone."""
 
     def predictives(
-        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
+        self, posterior: Any, targets: Targets, *, rng: Rng
     ) -> list[tuple[Predictive, Array]]:
         """Predictives of a posterior's draws, with the log ratio of priors of each draw (H,)."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk.release.release import EncodedRelease
@@ -130,7 +130,7 @@ def refitted(
     release: EncodedRelease,
     fits: Sequence[Sequence[Posterior]],
     target: Targets,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Evidence:
     """The predictives of a target from m + 1 fits without it, which start from ``fits``."""
     record, m = int(target.record[0]), len(fits) - 1

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.parallel import in_order
 
@@ -19,7 +19,7 @@ from .contract import Posterior, Predictive, Targets
 from .diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 
 T = TypeVar("T", bound=Any)
-Reading = Callable[[Posterior, Targets, np.random.Generator], Sequence[Predictive]]
+Reading = Callable[[Posterior, Targets, Rng], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
 ROOM = 2**19  # targets x draws
@@ -59,17 +59,13 @@ def with_targets(found: T, which: npt.NDArray[np.integer], other: T) -> T:
     return replace(found, **changed)
 
 
-def read(posterior: Posterior, targets: Targets, rng: np.random.Generator) -> Sequence[Predictive]:
+def read(posterior: Posterior, targets: Targets, rng: Rng) -> Sequence[Predictive]:
     """The predictives of a posterior."""
     return posterior.predictives(targets, rng=rng)
 
 
 def ratio_of_fit(
-    fit: Callable[[], Posterior],
-    targets: Targets,
-    rng: np.random.Generator,
-    n_jobs: int,
-    read: Reading = read,
+    fit: Callable[[], Posterior], targets: Targets, rng: Rng, n_jobs: int, read: Reading = read
 ) -> Ratio:
     """Leave-one-out log ratios of a fit, its parts together."""
     return together([leave_one_out(part, targets, n_jobs) for part in read(fit(), targets, rng)])

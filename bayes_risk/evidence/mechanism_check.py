@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import whole_number
@@ -64,9 +64,7 @@ class _Cells(NamedTuple):
         return group_of(values.astype(float), self.edges)
 
 
-def stands_out(
-    values: Array, smallest_sd: Array, m: int, *, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def stands_out(values: Array, smallest_sd: Array, m: int, *, rng: Rng) -> tuple[Array, Array]:
     """Whether the first m of N exchangeable files (N, K) differ from the others: by how much.
 
     ``D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m)))``, sd at least
@@ -268,7 +266,7 @@ def check_mechanism(
 
 
 def checked(
-    fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
+    fit: Fit, release: EncodedRelease, can: Capabilities, rng: Rng
 ) -> MechanismCheck | None:
     """The check of files made elsewhere; None: own ones, or the model has no files like them."""
     if not release.source.assumed:
@@ -280,11 +278,7 @@ def checked(
 
 
 def _check(
-    fit: Fit,
-    release: EncodedRelease,
-    can: Capabilities,
-    n_simulated: int | None,
-    rng: np.random.Generator,
+    fit: Fit, release: EncodedRelease, can: Capabilities, n_simulated: int | None, rng: Rng
 ) -> MechanismCheck:
     simulating, choosing, scoring = rng.spawn(3)
     grown: Grown | None = can.fit_for("trees")
@@ -322,7 +316,7 @@ def _check(
 
 
 def _simulated(
-    fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: np.random.Generator
+    fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: Rng
 ) -> Iterator[EncodedRelease]:
     """Releases of R units in all, made as the release says that it was as far as the fit can."""
     way, (n, p) = drawn(maker, release), release.codes.shape[1:]
@@ -363,9 +357,7 @@ class _Files:
     (Anscombe 1948); and the log density, where there is one. Cost: O(n) for each file and pair.
     """
 
-    def __init__(
-        self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: Rng) -> None:
         codes, levels = fit.microdata.codes, fit.microdata.n_levels
         self.names = fit.microdata.columns
         self.rows = release.rows

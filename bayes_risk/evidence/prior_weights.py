@@ -223,8 +223,7 @@ def log_margin(
     seen = microdata.codes[slice(None) if cases.known is None else cases.known, j]
     counts = np.bincount(seen.astype(np.int64), minlength=d)
     own = cases.fitted & (levels == cases.profiles[:, j])  # shape (G, U)
-    log_p: Array = np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d))
-    return log_p
+    return np.asarray(np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d)))
 
 
 def _from_densities(prior: Density, context: PriorContext) -> Array:

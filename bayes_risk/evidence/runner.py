@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import Key, Memory, Stage, in_stages, stage
 from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import EncodedRelease
@@ -39,10 +39,10 @@ from .modes import Modes
 from .problem import AuditProblem
 
 T = TypeVar("T")
-Sample = Callable[[np.random.Generator], Posterior]
+Sample = Callable[[Rng], Posterior]
 
 
-def seed_of(rng: np.random.Generator) -> Key:
+def seed_of(rng: Rng) -> Key:
     """What a generator will draw, of which nothing has been drawn yet."""
     seed: Any = rng.bit_generator.seed_seq
     return (str(seed.entropy), tuple(seed.spawn_key), seed.n_children_spawned)
@@ -74,7 +74,7 @@ class Fits:
     """Where the posteriors of an audit come from."""
 
     release: EncodedRelease
-    rng: np.random.Generator
+    rng: Rng
     n_jobs: int
     progress: Progress | None
     memory: Memory | None  # of all audits of one fit, the settings of a sweep
@@ -94,21 +94,19 @@ class Fits:
         """What is in memory under the key, made the first time; without a memory each time."""
         return Stage("", make, key=key, memory=self.memory)()
 
-    def stage(
-        self, key: Key, name: str, data: Key, rng: np.random.Generator, sample: Sample
-    ) -> Stage[Posterior]:
+    def stage(self, key: Key, name: str, data: Key, rng: Rng, sample: Sample) -> Stage[Posterior]:
         """A posterior by its data and seed."""
         key = (*key, name, *data, *seed_of(rng))
         return Stage(name, partial(sample, rng), key=key, memory=self.memory)
 
     def posteriors(
-        self, fit: Sampled, key: Key, rng: np.random.Generator, base: Sample | None = None
+        self, fit: Sampled, key: Key, rng: Rng, base: Sample | None = None
     ) -> list[Stage[Posterior]]:
         """The base posterior (``base``: how it is sampled), and one of each draw of parameters."""
         draws = self.release.by_draw
         *children, base_rng = rng.spawn(len(draws) + 1)
 
-        def augmented(l: int, rng: np.random.Generator) -> Posterior:
+        def augmented(l: int, rng: Rng) -> Posterior:
             return fit.augmented(self.release, l, rng=rng, **self.how)
 
         first = base or partial(self._base, fit)
@@ -122,16 +120,14 @@ class Fits:
         """How often the base fit is doubled, whose error counts once for each draw."""
         return int(np.ceil(np.log2(len(self.release.by_draw))))
 
-    def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
+    def _base(self, fit: Sampled, rng: Rng) -> Posterior:
         found = fit.informed(self.release)
         for k, child in enumerate(rng.spawn(self.rounds), start=1):
             found = found.doubled(rng=child, n_jobs=self.n_jobs)
             self.report("base fit", k, self.rounds)
         return found
 
-    def ratio(
-        self, posterior: Callable[[], Posterior], cases: Targets, rng: np.random.Generator
-    ) -> Ratio:
+    def ratio(self, posterior: Callable[[], Posterior], cases: Targets, rng: Rng) -> Ratio:
         """Leave-one-out log ratios of a posterior."""
         return ratio_of_fit(posterior, cases, rng, self.n_jobs, self.read)
 
@@ -160,7 +156,7 @@ class Sampling:
                 double = partial(self._doubled, begun, child)
                 posteriors[k] = Stage(f"fit {k}, doubled", double, key=key, memory=self.fits.memory)
 
-    def _doubled(self, begun: Stage[Posterior], rng: np.random.Generator) -> Posterior:
+    def _doubled(self, begun: Stage[Posterior], rng: Rng) -> Posterior:
         return begun().doubled(rng=rng, n_jobs=self.fits.n_jobs)
 
     def all_sampled(self) -> None:
@@ -180,7 +176,7 @@ def imputed(fits: Fits, fit: Imputing) -> Sampling:
     """The base fit, and one in which the records that are not known are imputed."""
     data, (rng,) = fits.data(), fits.rng.spawn(1)
 
-    def sample(rng: np.random.Generator) -> Posterior:
+    def sample(rng: Rng) -> Posterior:
         return fit.imputed(fits.release, rng=rng, **fits.how)
 
     base = Stage("", partial(fit.informed, fits.release), key=(*fits.key, "fit 0", *data))
@@ -207,7 +203,7 @@ class EvidenceRunner:
         self,
         problem: AuditProblem,
         method: str,
-        rng: np.random.Generator,
+        rng: Rng,
         n_jobs: int,
         progress: Progress | None,
         *,
@@ -229,7 +225,7 @@ class EvidenceRunner:
         self.n_draws = given().n_draws
 
     def _given(
-        self, name: str, known: Flags, release: EncodedRelease, rng: np.random.Generator
+        self, name: str, known: Flags, release: EncodedRelease, rng: Rng
     ) -> Stage[Conditioned]:
         """The model given some records alone, and what the release leaves as it is of others."""
         fit: Partial = self.problem.capabilities["knowing"].fit
@@ -333,9 +329,7 @@ class EvidenceRunner:
         """The base fit, and one augmented fit per draw of the parameters, for these cases."""
         return [posterior() for posterior in self.begun(cases).chains[0].posteriors]
 
-    def tables(
-        self, cases: Targets, rngs: Callable[[int], Sequence[np.random.Generator]]
-    ) -> list[TablePredictive]:
+    def tables(self, cases: Targets, rngs: Callable[[int], Sequence[Rng]]) -> list[TablePredictive]:
         """Predictives of these fits that are mixtures of products."""
         fit, posteriors = self.can["full-table"].fit, self.fits(cases)
         each = zip(posteriors, rngs(len(posteriors)), strict=True)
@@ -422,9 +416,7 @@ class WeightedPredictive:
         return self.inner.log_sums(block, log_weights + self.log_r[:, None])
 
 
-def _reweighted(
-    under: Under, posterior: Posterior, targets: Targets, rng: np.random.Generator
-) -> list[Predictive]:
+def _reweighted(under: Under, posterior: Posterior, targets: Targets, rng: Rng) -> list[Predictive]:
     """Leave-one-out predictives, the ratio of priors among the weights."""
     found = under.predictives(posterior, targets, rng=rng)
     return [WeightedPredictive(part, log_r - log_r.max()) for part, log_r in found]

@@ -56,10 +56,6 @@ def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> 
     z = (points[:, None] - values) / h[:, None]
     with np.errstate(divide="ignore"):
         near = np.log(weights) - 0.5 * z**2 - np.log(h[:, None] * np.sqrt(2.0 * np.pi))
-    far = _log_student(points, spread)
+    far = student.logpdf(points, DF, spread.mean, spread.sd)
     both = np.concatenate([np.broadcast_to(near, z.shape).T, far[None]])
     return np.asarray(log_sum(both) - np.log(total + 1.0))
-
-
-def _log_student(points: Array, spread: Spread) -> Array:
-    return np.asarray(student.logpdf(points, DF, spread.mean, spread.sd))

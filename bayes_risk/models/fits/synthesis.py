@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, whole_number
@@ -164,7 +164,7 @@ class Request:
     microdata: Microdata
     columns: tuple[str, ...]  # in the order of the model
     mask: Flags  # rows to replace, of n records or of any number that was asked for
-    rngs: Sequence[np.random.Generator]
+    rngs: Sequence[Rng]
     draw_index: tuple[int, ...] | None
     seed_entropy: str
     parameters: str  # how draws were chosen, of `PARAMETERS`
@@ -202,7 +202,7 @@ class Request:
             parameters=way,
         )
 
-    def draws(self) -> Iterable[tuple[Any, np.random.Generator]]:
+    def draws(self) -> Iterable[tuple[Any, Rng]]:
         """Draw of Theta, or None, and generator of each table."""
         return zip(self.draw_index or (None,) * len(self.rngs), self.rngs, strict=True)
 
@@ -259,9 +259,7 @@ def _way(fit: Fit, asked: str | None) -> str:
     return asked
 
 
-def _draws(
-    way: str, m: int, n_draws: int, n_chains: int, rng: np.random.Generator
-) -> tuple[int, ...]:
+def _draws(way: str, m: int, n_draws: int, n_chains: int, rng: Rng) -> tuple[int, ...]:
     """A draw for each of m tables: no draw twice, or one for all."""
     first, among, some = 0, n_draws, 1 if way == "shared" else m
     if way == "one-mode":

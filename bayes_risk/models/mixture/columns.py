@@ -127,8 +127,7 @@ class Columns:
         """Reals (..., r), or of real j alone, on the family's scale; no logarithm: -infinity."""
         logs = np.full(x.shape, -np.inf)
         np.log(x, out=logs, where=x > 0)
-        out: Array = (np.where(self.log[j], logs, x) - self.location[j]) / self.scale[j]
-        return out
+        return np.asarray((np.where(self.log[j], logs, x) - self.location[j]) / self.scale[j])
 
     def outside(self, t: Array, j: int) -> Array:
         """Real j back, rounded; to one step at least where there is a logarithm."""

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.special import gammaln
 from scipy.stats import gamma
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.impossible import Impossible
@@ -68,7 +68,7 @@ class HyperpriorReweighting:
     model: Any
 
     def predictives(
-        self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
+        self, posterior: MixturePosterior, targets: Targets, *, rng: Rng
     ) -> list[tuple[Predictive, Array]]:
         other = self.started(posterior)
         parts = other.predictives(targets, rng=rng)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
@@ -141,18 +141,12 @@ class MixtureFit(Fitted):
         elif why := why_all_must_be_known(self, release):
             found.append(Offer("predictive", refusal=why))
         else:
-            names = self._of_unknown(release)
-            found += [Offer(name, self, in_words=IN_WORDS[name]) for name in names]
+            zeros, names = self.prior.zeros is not None, ["predictive"]
+            if release.m > 1:
+                names = ["independent-releases", *["imputed"] * (not zeros)]
+            if not zeros or release.columns[self.columns.order].all():
+                found += [Offer(name, self, in_words=IN_WORDS[name]) for name in names]
         return Capabilities(found, any_rows=True)
-
-    def _of_unknown(self, release: EncodedRelease) -> list[str]:
-        """Methods for an intruder who does not know all other records."""
-        zeros = self.prior.zeros is not None
-        if zeros and not release.columns[self.columns.order].all():
-            return []
-        if release.m == 1:
-            return ["predictive"]
-        return ["independent-releases", *["imputed"] * (not zeros)]
 
     def check(self, release: EncodedRelease) -> None:
         """Refuse a release that the model cannot have drawn."""
@@ -223,9 +217,7 @@ class MixtureFit(Fitted):
         """By which a release tells whether it was made by these draws."""
         return hashlib.blake2b(self.draws.alpha.tobytes(), digest_size=16).hexdigest()
 
-    def tabulated(
-        self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
-    ) -> Any:
+    def tabulated(self, posterior: MixturePosterior, targets: Targets, *, rng: Rng) -> Any:
         return posterior.predictives(targets, rng=rng)[0]
 
     def mechanism(self, release: EncodedRelease) -> str:
@@ -274,7 +266,7 @@ class MixtureFit(Fitted):
             request = replace(request, columns=tuple(columns))  # drawn in the order asked for
         return replace(request, maker=self.digest)
 
-    def _table(self, h: int, request: Request, classes: str, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int, request: Request, classes: str, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         prior, columns, names = self.prior, self.columns, self.microdata.columns
         pi, phi = self.draws.pi[h], self.draws.phi[h]
@@ -304,7 +296,7 @@ class MixtureFit(Fitted):
         codes[np.ix_(request.mask, where)] = new[:, of_column]
         return codes
 
-    def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
+    def _labels(self, rows: Rows, h: int, rng: Rng) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label, draw = np.empty(len(rows.positions), np.int16), self.draws
         ones, nothing = np.ones(len(label), np.int64), (np.empty(0), np.empty((0, 0)))
@@ -314,9 +306,7 @@ class MixtureFit(Fitted):
         draw_labels(rng, units, *fixed, *nothing, label, flags, size)
         return label.astype(np.int64)
 
-    def _values(
-        self, v: int, exposure: Array, label: Ints, h: int, rng: np.random.Generator
-    ) -> Array:
+    def _values(self, v: int, exposure: Array, label: Ints, h: int, rng: Rng) -> Array:
         """Values of one variable in these classes, as the table has them."""
         prior, phi = self.prior, self.draws.phi[h]
         p, r = prior.n_counts, prior.n_reals
@@ -332,8 +322,7 @@ class MixtureFit(Fitted):
             return self.columns.outside(t, j)
         begin, end = prior.starts[v - p - r], prior.starts[v - p - r + 1]
         below = phi[begin : end - 1].cumsum(axis=0)[:, label]  # shape (d - 1, n)
-        drawn: Array = (rng.random(len(label)) >= below).sum(axis=0).astype(np.float64)
-        return drawn
+        return np.asarray((rng.random(len(label)) >= below).sum(axis=0).astype(np.float64))
 
     def augmented(
         self, release: EncodedRelease, l: int, *, progress: Progress | None = None, **how: Any
@@ -371,23 +360,18 @@ class MixtureFit(Fitted):
         )
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: MixturePosterior,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> MixturePosterior:
         size = self.posterior.n_draws // self.posterior.n_chains
         how: Any = {"rng": rng, **without(size, start.thin, start.n_sweeps)}
         if self.lengths is not None:  # they stay in the mode, of which moves would only lead out
             start = replace(start, prior=replace(start.prior, splits=0))
-        if release is None:
-            return start.refitted(self._units_before(record), **how)
-        drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
-        units = drawn_by.units(record, self.weights, self.known)
-        return start.refitted(units, linked=drawn_by.linked, **how)
+        units, linked = self._units_before(record), None
+        if release is not None:
+            drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
+            units, linked = drawn_by.units(record, self.weights, self.known), drawn_by.linked
+        again: MixturePosterior = start.refitted(units, linked=linked, **how)
+        return again
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None

@@ -15,7 +15,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import distinct_rows
@@ -235,14 +234,12 @@ class MixedPredictive:
     sums: Sums  # of the S classes of each draw that are `occupied`
     log_weights: Array  # (H, S + 1, S): one member of each taken out, or nobody
     cases: Cases
-    label: npt.NDArray[np.int16]  # (H, U): of each target, S where nothing is to be taken out
+    label: Labels  # (H, U): of each target, S where nothing is to be taken out
     structural: Flags  # (H, U, 2 p): values, own and synthetic, drawn to be structural zeros
     batch: Ints  # (H,)
 
     @classmethod
-    def of(
-        cls, sums: Sums, cases: Cases, label: npt.NDArray[np.int16], **how: Any
-    ) -> "MixedPredictive":
+    def of(cls, sums: Sums, cases: Cases, label: Labels, **how: Any) -> "MixedPredictive":
         """Of sums and labels of all K classes; ``how``: structural zeros and batches."""
         sums, label, weights = occupied(sums, label)
         with np.errstate(divide="ignore"):  # of columns that stand for nobody

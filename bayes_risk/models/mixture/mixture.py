@@ -13,23 +13,20 @@ Murray & Reiter (2016) without the hierarchy of classes.
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import add_group
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError, TruncationWarning
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Declaration, Ticker
@@ -38,7 +35,7 @@ from .columns import Columns, RatePrior, checked_count, powers_of, prior_of, ref
 from .fit import MixtureFit
 from .posterior import MixturePosterior, log_masses
 from .sampler import initial_state
-from .state import DRAWN, Draws, Prior, Units
+from .state import DRAWN, Draws, Prior
 from .zeros import log_possible
 
 DIAGNOSED = 300
@@ -47,26 +44,22 @@ SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which n
 
 
 def fitted(
-    model: Any,
-    df: pd.DataFrame | Microdata,
-    length: Length,
-    *,
-    weights: Any,
-    splits: int | None,
-    sampler: str,
-    sample: bool,
-    random_seed: Any,
-    n_jobs: int,
-    progress: Progress | None,
-    **tables: Any,
+    model: Any, df: pd.DataFrame | Microdata, length: Length, weights: Any, run: Any, tables: Any
 ) -> Any:
-    """Sample; unless it is to be sampled, the fit has one start in the place of all draws."""
-    from .pymc_mixture import draws_of
+    """Sample; unless it is to be sampled, the fit has one start in the place of all draws.
 
+    ``run``: splits, sampler, sample, random_seed, n_jobs, progress; ``tables``: how they are coded.
+    """
+    import pymc as pm
+
+    from .pymc_mixture import BlockedSweep, build, draws_of
+
+    splits, sampler, sample, random_seed, n_jobs, progress = run
     one_of("sampler", sampler, ("gibbs", "nuts"))
     data = df if isinstance(df, Microdata) else model._coded(df, **tables)
     data, columns, prior, alpha = model._read(data, weights)
-    other = {"impossible": prior.zeros is not None, 'sampler="nuts"': sampler == "nuts"}
+    nuts, rng = sampler == "nuts", np.random.default_rng(random_seed)
+    other = {"impossible": prior.zeros is not None, 'sampler="nuts"': nuts}
     usual = 0 if any(other.values()) else prior.splits
     splits = usual if splits is None else whole_number("splits", splits)
     for name, given in other.items():
@@ -77,64 +70,34 @@ def fitted(
                 f"with {name}: classes are split and merged in blocked sweeps of tables without "
                 f"structural zeros; leave splits or {name} out",
             )
-    prior, rng = replace(prior, splits=splits), np.random.default_rng(random_seed)
+    prior = replace(prior, splits=splits)
     units = columns.rows(data.codes, prior).units(power=alpha)
-    idata: Any = None
+
+    def chains() -> Any:
+        """As PyMC keeps them."""
+        (seeds, starts), tick = rng.spawn(2), Ticker(progress, "fit", length.steps)
+        options = length.options(n_jobs, seeds) | {"callback": lambda trace, draw: tick(1)}
+        options["return_inferencedata"] = True
+        with build(data, columns, prior, units, transformed=nuts) as declared:
+            if nuts:
+                return pm.sample(**options)
+            blocks = blocks_of(data, columns, prior)
+            step = BlockedSweep(declared, prior, units, blocks=blocks, thin=length.thin, rng=seeds)
+            children = starts.spawn(length.chains)
+            points = [step.point(initial_state(prior, units, child)) for child in children]
+            return pm.sample(step=step, initvals=points, **options)
+
     if sample:
-        how: Any = {"nuts": sampler == "nuts", "rng": rng, "n_jobs": n_jobs}
-        how |= {"tick": Ticker(progress, "fit", length.steps)}
-        idata = kept_chains(partial(_record, data, columns, prior, units, length, **how), length)
+        idata: Any = kept_chains(chains, length)
         theta = draws_of(idata, prior, blocks_of(data, columns, prior))
     else:
-        theta = repeated(initial_state(prior, units, rng), length)
-    posterior = MixturePosterior(
-        prior=prior,
-        columns=columns,
-        units=units,
-        draws=theta,
-        thin=length.thin,
-        conditional=np.zeros(len(columns.order), dtype=bool),
-    )
-    return model._FIT(
-        model=model,
-        microdata=data,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=diagnose(idata, posterior) if sample else {},
-        weights=alpha,
-    )
-
-
-def _record(
-    data: Microdata,
-    columns: Columns,
-    prior: Prior,
-    units: Units,
-    length: Length,
-    *,
-    nuts: bool,
-    rng: np.random.Generator,
-    n_jobs: int,
-    tick: Callable[[int], None],
-) -> Any:
-    """Chains, as PyMC keeps them."""
-    import pymc as pm
-
-    from .pymc_mixture import BlockedSweep, build
-
-    seeds, starts = rng.spawn(2)
-    options = length.options(n_jobs, seeds) | {
-        "callback": lambda trace, draw: tick(1),
-        "return_inferencedata": True,
-    }
-    with build(data, columns, prior, units, transformed=nuts) as declared:
-        if nuts:
-            return pm.sample(**options)
-        blocks = blocks_of(data, columns, prior)
-        step = BlockedSweep(declared, prior, units, blocks=blocks, thin=length.thin, rng=seeds)
-        children = starts.spawn(length.chains)
-        points = [step.point(initial_state(prior, units, child)) for child in children]
-        return pm.sample(step=step, initvals=points, **options)
+        idata, theta = None, repeated(initial_state(prior, units, rng), length)
+    made = {"units": units, "draws": theta, "thin": length.thin}
+    plain = np.zeros(len(columns.order), dtype=bool)
+    posterior = MixturePosterior(prior=prior, columns=columns, conditional=plain, **made)
+    diagnostics = diagnose(idata, posterior) if sample else {}
+    found = {"idata": idata, "posterior": posterior, "diagnostics": diagnostics}
+    return model._FIT(model=model, microdata=data, weights=alpha, **found)
 
 
 def repeated(start: Draws, length: Length) -> Draws:
@@ -297,21 +260,10 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         record and class), plus a draw of a class a record, or K for 32 equal ones and more. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
-        found: F = fitted(
-            self,
-            df,
-            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
-            weights=weights,
-            splits=splits,
-            sampler=sampler,
-            sample=sample,
-            random_seed=random_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            missing=missing,
-            levels=levels,
-            releases=releases,
-        )
+        length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
+        run = splits, sampler, sample, random_seed, n_jobs, progress
+        tables = {"missing": missing, "levels": levels, "releases": releases}
+        found: F = fitted(self, df, length, weights, run, tables)
         return found
 
     @abstractmethod
@@ -430,22 +382,11 @@ class Mixture(MixtureModel[MixtureFit]):
         n_jobs: int = 1,
         progress: Asked = None,
     ) -> MixtureFit:
-        found: MixtureFit = fitted(
-            self,
-            df,
-            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
-            weights=weights,
-            splits=splits,
-            sampler=sampler,
-            sample=sample,
-            random_seed=random_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            missing=missing,
-            missing_numbers=missing_numbers,
-            levels=levels,
-            releases=releases,
-        )
+        length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
+        run = splits, sampler, sample, random_seed, n_jobs, progress
+        tables: Any = {"missing": missing, "levels": levels, "releases": releases}
+        tables["missing_numbers"] = missing_numbers
+        found: MixtureFit = fitted(self, df, length, weights, run, tables)
         return found
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
@@ -489,7 +430,8 @@ class Mixture(MixtureModel[MixtureFit]):
         reals = sorted(places["normal"] + places["lognormal"])
         log = np.array([j in places["lognormal"] for j in reals], dtype=bool)
         scales = [self._scale(data, j, is_log) for j, is_log in zip(reals, log, strict=True)]
-        numbers = [data.variables[j] for j in [*places["count"], *reals]]
+        amounts: list[Any] = [data.variables[j] for j in reals]
+        numbers = [*(data.variables[j] for j in places["count"]), *amounts]
         columns = Columns.of(
             counts=places["count"],
             reals=reals,
@@ -498,17 +440,14 @@ class Mixture(MixtureModel[MixtureFit]):
             location=np.array([location for location, _ in scales]),
             scale=np.array([scale for _, scale in scales]),
             log=log,
-            width=np.array([self._step(data.variables[j]) for j in reals], dtype=float),
-            missing=np.array([_missing(v) for v in numbers], dtype=float),
+            width=np.array([self.rounded.get(v.name, 1.0 * v.whole) for v in amounts], float),
+            missing=np.array([np.nan if v.missing is None else v.missing for v in numbers], float),
         )
         counts = [names[j] for j in places["count"]]
         data = replace(data, variables=whole_from_zero(data, counts))
         own = np.tile(np.array(self.normal_prior, dtype=float), (len(reals), 1))
         prior = replace(prior_of(self, data, columns), splits=SPLITS, reals=own)
         return data, columns, prior, powers_of(weights, data, "zeros" if self.zeros else "")
-
-    def _step(self, v: Any) -> float:
-        return float(self.rounded.get(v.name, 1.0 if v.whole else 0.0))
 
     def _scale(self, data: Microdata, j: int, is_log: bool) -> tuple[float, float]:
         """Location and scale of an amount: constants of one digit, unless they are given."""
@@ -529,14 +468,9 @@ def _one_digit(x: float) -> float:
     return float(np.round(x / step) * step)
 
 
-def _missing(v: Any) -> float:
-    return np.nan if v.missing is None else float(v.missing)
-
-
-def _gone(data: Microdata, j: int) -> npt.NDArray[np.bool_]:
+def _gone(data: Microdata, j: int) -> Flags:
     """Records of which a number is missing."""
     v = data.variables[j]
     if not isinstance(v, Number) or v.missing is None:
         return np.zeros(len(data.codes), dtype=bool)
-    gone: npt.NDArray[np.bool_] = data.codes[:, j] == v.missing
-    return gone
+    return np.asarray(data.codes[:, j] == v.missing)

@@ -16,10 +16,9 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse.csgraph import connected_components
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import Key, stage
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.evidence.contract import Progress, Targets
@@ -100,7 +99,7 @@ def told_apart(
     )
 
 
-def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
+def _open(log_release: Array, mode: Ints) -> Flags:
     """Which modes do not fall short of the best, of log probabilities (S, B)."""
     each = [log_release[mode == k].mean(axis=1) for k in range(int(mode.max()) + 1)]
     mean, noise = np.array([chains.mean() for chains in each]), _noise(log_release)
@@ -108,8 +107,7 @@ def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
     variance = np.maximum(noise**2, between) / [len(chains) for chains in each]
     best = int(np.argmax(mean))
     error = np.sqrt(variance + variance[best])
-    near: npt.NDArray[np.bool_] = mean[best] - mean <= CLEAR + ERRORS * error
-    return near
+    return np.asarray(mean[best] - mean <= CLEAR + ERRORS * error)
 
 
 def distances(value: Array, error: Array) -> Array:
@@ -121,8 +119,7 @@ def distances(value: Array, error: Array) -> Array:
     value = value[:, seen]
     noise = 4.0 * np.median([_square(e) for e in error[:, seen]])
     apart = np.array([[_square(a - b) for b in value] for a in value])
-    left: Array = np.sqrt(np.maximum(apart - noise, 0.0))
-    return left
+    return np.asarray(np.sqrt(np.maximum(apart - noise, 0.0)))
 
 
 def least(log_release: Array) -> float:
@@ -131,10 +128,9 @@ def least(log_release: Array) -> float:
     return float(np.median(means) - CLEAR - ERRORS * _spread(means))
 
 
-def outside(log_release: Array, limit: float) -> npt.NDArray[np.bool_]:
+def outside(log_release: Array, limit: float) -> Flags:
     """Chains that are below the limit in the mean of these draws (C, n) of a quarter."""
-    gone: npt.NDArray[np.bool_] = log_release.mean(axis=1) < limit
-    return gone
+    return np.asarray(log_release.mean(axis=1) < limit)
 
 
 def quarters(log_release: Array) -> Array:
@@ -238,10 +234,10 @@ def without(draws: int, thin: int, sweeps: int) -> dict[str, int]:
 def led_by(
     base: MixturePosterior,
     release: EncodedRelease,
-    weights: npt.NDArray[np.float64] | None,
+    weights: Array | None,
     h: int | None,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> tuple[MixturePosterior, Lengths]:
@@ -278,9 +274,7 @@ def led_by(
     return led.refitted(base.units, **run, **how), steps
 
 
-def _found(
-    tune: int, priors: Any, stacked: Units, start: Draws, *, rng: np.random.Generator, **how: Any
-) -> Draws:
+def _found(tune: int, priors: Any, stacked: Units, start: Draws, *, rng: Rng, **how: Any) -> Draws:
     """Where a chain stops in a mode: found on some rows of a large stack, then on all of them."""
     prior, some = priors[0], stacked.thinned(FOUND_ON, rng)
     if some is not stacked:
@@ -291,11 +285,11 @@ def _found(
 
 def carried_on(
     led: MixturePosterior,
-    which: npt.NDArray[np.int64],
+    which: Ints,
     steps: Lengths,
     release: EncodedRelease,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> tuple[MixturePosterior, float]:
@@ -314,7 +308,7 @@ def lengthened(
     limit: float,
     rounds: int,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> MixturePosterior:
@@ -359,7 +353,7 @@ def _within(
     tables: Sequence[Scored],
     limit: float,
     n_draws: int,
-    rng: np.random.Generator,
+    rng: Rng,
     **how: Any,
 ) -> tuple[MixturePosterior, Ints]:
     """Chains that go on, a quarter at a time, those that leave anew; and those that always left."""
@@ -392,11 +386,8 @@ def _within(
 
 
 def scores(
-    posterior: MixturePosterior,
-    tables: Sequence[Scored],
-    rng: np.random.Generator,
-    many: int = SCORED,
-) -> npt.NDArray[np.float64]:
+    posterior: MixturePosterior, tables: Sequence[Scored], rng: Rng, many: int = SCORED
+) -> Array:
     """Log probability of tables, given about so ``many`` draws of each chain, (m, C, n).
 
     Where no column stays at parameters' means given the labels: draws of these only add noise.
@@ -415,7 +406,7 @@ def scores(
 
 def draws_beside(
     posterior: MixturePosterior, release: EncodedRelease, h: int, least_many: int
-) -> npt.NDArray[np.int64]:
+) -> Ints:
     """Draws of a chain in the mode of draw h, which has made the release; at least so many."""
     size = posterior.n_draws // posterior.n_chains
     begin = h - h % size
@@ -524,7 +515,7 @@ class LedSampling(Sampling):
     def _from(self, starts: Ints) -> list[LedChains]:
         return [some for chains in self.chains for some in chains.only(starts)]
 
-    def _lead(self, key: Key, rng: np.random.Generator, wanted: int) -> Modes:
+    def _lead(self, key: Key, rng: Rng, wanted: int) -> Modes:
         """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
         carried = np.concatenate([NOBODY, *(chains.starts for chains in self.chains)])
         found = self._grouped(wanted, carried) if self.starts else None
@@ -547,13 +538,7 @@ class LedSampling(Sampling):
             begin = end
         return replace(found, used=np.concatenate([chains.used for chains in self.chains]))
 
-    def _started(
-        self,
-        key: Key,
-        lead: np.random.Generator,
-        score: np.random.Generator,
-        weigh: np.random.Generator,
-    ) -> Starts:
+    def _started(self, key: Key, lead: Rng, score: Rng, weigh: Rng) -> Starts:
         """Chains led by the release, and what they say of the probes."""
         release, how = self.fits.release, self.fits.how
         start = partial(self.strategy.started, release, rng=lead, **how)
@@ -579,9 +564,7 @@ class LedSampling(Sampling):
         )
         return told_apart(value, error, log_release, wanted, carried, made)
 
-    def _carried(
-        self, starts: Starts, which: Ints, first: int, key: Key, rng: np.random.Generator
-    ) -> LedChains:
+    def _carried(self, starts: Starts, which: Ints, first: int, key: Key, rng: Rng) -> LedChains:
         """Some of these starts carried on, and the fits that go on from there."""
         release, how = self.fits.release, self.fits.how
         (child,) = rng.spawn(1)
@@ -592,7 +575,7 @@ class LedSampling(Sampling):
         posterior, limit = self.fits.remembered(key, make)
         fit = replace(self.strategy.fit, posterior=posterior, lengths=starts.lengths)
 
-        def base(rng: np.random.Generator) -> MixturePosterior:
+        def base(rng: Rng) -> MixturePosterior:
             rounds = 2**self.fits.rounds
             return lengthened(posterior, release, limit, rounds, rng=rng, **how)
 

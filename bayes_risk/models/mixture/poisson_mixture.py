@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positives
 from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
@@ -112,9 +112,7 @@ class PoissonMixtureFit(MixtureFit):
         release = request.release((codes for codes, _ in pairs), classes="own")
         return replace(release, groups=np.stack([groups for _, groups in pairs]))
 
-    def _dealt(
-        self, h: int, places: Ints, quantile: float | None, rng: np.random.Generator
-    ) -> tuple[Codes, Ints]:
+    def _dealt(self, h: int, places: Ints, quantile: float | None, rng: Rng) -> tuple[Codes, Ints]:
         """One table by MM or TCMM, and which records share a total."""
         codes: Codes = self.microdata.codes.copy()
         rows = self.columns.rows(codes, self.prior)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk.evidence.contract import Predictive, Targets
@@ -20,7 +20,14 @@ from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns, Mechanism
 from .families import fill_log_masses
-from .kernel_arguments import GuessLayout, LevelGuesses, LevelTables, LevelTargets, TermLayout
+from .kernel_arguments import (
+    GuessLayout,
+    Labels,
+    LevelGuesses,
+    LevelTables,
+    LevelTargets,
+    TermLayout,
+)
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
 from .sampler import Sums, collapse, occupied, run_chains
@@ -35,8 +42,7 @@ WIDEST = 2**16  # levels x classes: tables of draws side by side take 30 MB for 
 
 def rows_of(values: Array, told: Any = True) -> Ints:
     """Rows of phi of values that are told; -1 elsewhere."""
-    rows: Ints = np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64)
-    return rows
+    return np.asarray(np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +59,7 @@ class LatentPredictive:
     weights: Array  # as label and batch of `MixedPredictive`
     tau: Array  # (H, p, S): class totals plus prior mass
     cases: Cases
-    label: npt.NDArray[np.int16]
+    label: Labels
     batch: Ints
     impossible: Flags | None = None  # (G, U): guesses of what nobody can have
     log_factor: Array | None = None  # (H, U): turns a density into one of what is possible
@@ -61,12 +67,7 @@ class LatentPredictive:
 
     @classmethod
     def of(
-        cls,
-        sums: Sums,
-        cases: Cases,
-        label: npt.NDArray[np.int16],
-        batch: Ints,
-        log_factor: Array | None = None,
+        cls, sums: Sums, cases: Cases, label: Labels, batch: Ints, log_factor: Array | None = None
     ) -> "LatentPredictive":
         """Of sums of levels alone, in whose place the probabilities are put."""
         sums, label, weights = occupied(sums, label)
@@ -89,17 +90,9 @@ class LatentPredictive:
         plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
         plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
-        return cls(
-            sums=sums,
-            weights=weights,
-            tau=tau,
-            cases=cases,
-            label=label,
-            batch=batch,
-            impossible=impossible,
-            log_factor=log_factor,
-            plain=plain,
-        )
+        found: Any = {"impossible": impossible, "log_factor": log_factor, "plain": plain}
+        draws_of: Any = {"sums": sums, "weights": weights, "tau": tau, "label": label}
+        return cls(cases=cases, batch=batch, **draws_of, **found)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
@@ -240,7 +233,7 @@ class MixturePosterior:
         """Whether predictives are mixtures of products over all cells of a table."""
         return self.units.power is None and not self.units.data.has_numbers
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
         """Leave-one-out predictive, one part: parameters integrated out given labels."""
         if self.prior.zeros is not None and self.conditional.any():
             return [self.at_theta(targets, None, self.conditional)]
@@ -256,7 +249,7 @@ class MixturePosterior:
         self,
         sums: Sums,
         targets: Targets,
-        label: npt.NDArray[np.int16],
+        label: Labels,
         structural: Flags,
         factor: Array | None,
         **how: Any,
@@ -290,7 +283,7 @@ class MixturePosterior:
         chains = self.draws.chains()
         return replace(self, draws=joined([chains[c] for c in which]))
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "MixturePosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "MixturePosterior":
         """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
         size, thin = self.n_draws // self.n_chains, 2 * self.thin
         how: Any = {"n_draws": size - size // 2, "tune": 0, "thin": thin, "n_jobs": n_jobs}
@@ -306,7 +299,7 @@ class MixturePosterior:
         thin: int,
         tune: int,
         n_draws: int | None = None,
-        rng: np.random.Generator,
+        rng: Rng,
         n_jobs: int = 1,
         linked: Array | None = None,
         conditional: Flags | None = None,
@@ -358,8 +351,7 @@ class MixturePosterior:
         """log p(Z^(l) | theta_h), shape (m, H), or of all data sets together, (1, H)."""
 
         def total(one: Units) -> Array:
-            logs: Array = log_masses(one.in_order, draws, self.prior) @ one.multiplicity
-            return logs
+            return np.asarray(log_masses(one.in_order, draws, self.prior) @ one.multiplicity)
 
         out = []
         for (joint, *given), known in tables:

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.parallel import Ticks, in_order
 
 from .families import draw_labels, draw_parameters
@@ -30,6 +30,7 @@ from .kernel_arguments import (
     ClassSums,
     CollapsedDraws,
     DrawArrays,
+    Labels,
     LabelSums,
     SweepLayout,
 )
@@ -179,7 +180,7 @@ class Sums:
         )
 
 
-def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArray[np.int16], Array]:
+def occupied(sums: Sums, label: Labels) -> tuple[Sums, Labels, Array]:
     """Sums of the classes of each draw with people, one more for the others; labels; weights."""
     (H, K), S = sums.n.shape, sums.n.shape[1]
     order = np.broadcast_to(np.arange(K), (H, K))
@@ -199,14 +200,8 @@ def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArra
 
 
 def collapse(
-    prior: Prior,
-    units: Units,
-    draws: Draws,
-    fixed: Flags,
-    wanted: Ints,
-    *,
-    rng: np.random.Generator,
-) -> tuple[Sums, npt.NDArray[np.int16], Flags]:
+    prior: Prior, units: Units, draws: Draws, fixed: Flags, wanted: Ints, *, rng: Rng
+) -> tuple[Sums, Labels, Flags]:
     """Labels anew for each draw, then sums by class instead of parameters.
 
     Labels (H, U) and structural zeros (H, U, 2 p) are kept of the ``wanted`` units (U,) alone; -1:
@@ -267,7 +262,7 @@ def stick_breaking(n: Array, alpha: Array) -> Array:
     return weights
 
 
-def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws:
+def initial_state(prior: Prior, units: Units, rng: Rng) -> Draws:
     """A start: everybody in one class, or classes scattered over the table.
 
     Where classes are split and merged everybody is together: chains soon agree, while many classes
@@ -313,7 +308,7 @@ def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[A
     return out
 
 
-def _far_apart(prior: Prior, units: Units, own: Array, rng: np.random.Generator) -> Ints:
+def _far_apart(prior: Prior, units: Units, own: Array, rng: Rng) -> Ints:
     """Unit of each class's seed, shape (K,); ``own`` parameters of numbers (.., U)."""
     p, r, m = prior.n_counts, prior.n_reals, units.multiplicity
     counts, exposure, reals = units.data.counts, units.data.exposure, units.data.reals
@@ -372,7 +367,7 @@ def run_chain(
     draws: int,
     tune: int,
     thin: int,
-    rng: np.random.Generator,
+    rng: Rng,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Draws:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
@@ -400,7 +395,7 @@ def chains_of(
     starts: Sequence[Any],
     *,
     draws: int,
-    rng: np.random.Generator,
+    rng: Rng,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
     **how: Any,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.matching import distinct_rows
 
 from .kernel_arguments import FamilyLayout
@@ -28,7 +28,7 @@ class ZeroLayout(NamedTuple):
     def of_boxes(cls, boxes: Flags, starts: Ints) -> "ZeroLayout":
         """Disjoint boxes of levels (B, D), of which there may be none."""
         of = np.empty((len(boxes), len(starts) - 1), np.int64)
-        sets: list[npt.NDArray[np.int64]] = []
+        sets: list[Ints] = []
         narrow: list[bool] = []
         for j, (begin, end) in enumerate(pairwise(starts)):
             kinds, found = np.unique(boxes[:, begin:end], axis=0, return_inverse=True)
@@ -234,7 +234,7 @@ class Units:
             return LevelUnits(LevelRows(data.positions), self.multiplicity)
         return NumberUnits(data, self.multiplicity, power)
 
-    def thinned(self, size: int, rng: np.random.Generator) -> "Units":
+    def thinned(self, size: int, rng: Rng) -> "Units":
         """About so many individuals, each as likely; all of them where there are no more."""
         total = int(self.multiplicity.sum())
         if total <= size:

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
 
@@ -30,6 +30,7 @@ from .kernel_arguments import (
     ImputedCases,
     ImputingLayout,
     ImputingState,
+    Labels,
     LevelLogs,
     PointArrays,
     PredictiveDraw,
@@ -166,7 +167,7 @@ class Kept(NamedTuple):
     M: Array  # (H, B, ., K)
     alpha: Array  # (H, B)
     pi: Array
-    label: npt.NDArray[np.int16]  # (H, B, N + S): of known records and tracked rows
+    label: Labels  # (H, B, N + S): of known records and tracked rows
     flags: Flags  # (H, B, N + S, c)
     rows: Array  # (H, S, F): imputed values
 
@@ -192,9 +193,7 @@ class Kept(NamedTuple):
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def started(
-    problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator
-) -> ImputingState:
+def started(problem: UnknownRecords, draws: Draws, l: int, rng: Rng) -> ImputingState:
     """Parameters from draws far apart, unknown rows as data set l shows some."""
     prior, W, z = problem.prior, BASE_CHAINS, problem.hows[l].z.values
     rows = np.resize(np.arange(len(z)), len(problem.known))[~problem.known]
@@ -225,7 +224,7 @@ def run_chain(
     draws: int,
     tune: int,
     thin: int,
-    rng: np.random.Generator,
+    rng: Rng,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[Kept, ImputingState]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
@@ -259,9 +258,7 @@ class Imputed:
     thin: int  # sweeps between draws
 
     @classmethod
-    def sampled(
-        cls, problem: UnknownRecords, start: Draws, *, rng: np.random.Generator, **how: Any
-    ) -> "Imputed":
+    def sampled(cls, problem: UnknownRecords, start: Draws, *, rng: Rng, **how: Any) -> "Imputed":
         """As many chains as ``start`` has, each started from draws of one; see `run_chain`."""
         first, then = rng.spawn(2)
         pairs = zip(start.chains(), first.spawn(start.n_chains), strict=True)
@@ -277,13 +274,11 @@ class Imputed:
     def n_draws(self) -> int:
         return len(self.kept.alpha)
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["UnknownRecordsPredictive"]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list["UnknownRecordsPredictive"]:
         """Predictive of targets, which are left out, or of which the imputed row is."""
         return [UnknownRecordsPredictive.of(self.problem, self.kept, targets, len(self.chains))]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Imputed":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "Imputed":
         """Chains twice as long, every other draw kept."""
         size, every = self.n_draws // len(self.chains), list[Any](self.kept)
         how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin, "n_jobs": n_jobs}

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
 
@@ -232,8 +232,7 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
 def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
     """log(1 - pi_0) of each draw, shape (H,)."""
     nothing = np.zeros((1, len(zeros.starts) - 1), np.int64)
-    logs: Array = log_possible_given(zeros, draws, nothing, nothing[0] > 0)[:, 0]
-    return logs
+    return np.asarray(log_possible_given(zeros, draws, nothing, nothing[0] > 0)[:, 0])
 
 
 def log_possible_given(
@@ -253,7 +252,7 @@ def possible_rows(
     phi: Array,
     columns: Ints,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> npt.NDArray[np.int32]:
     """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)

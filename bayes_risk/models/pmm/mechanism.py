@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
@@ -272,9 +272,7 @@ class Donors:
             out = np.stack([_of_nearest(row, n, self.k, tie) for row, n in pairs])
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 
-    def draw(
-        self, means: Array, allowed: Flags | None, rng: np.random.Generator
-    ) -> tuple[Array, int]:
+    def draw(self, means: Array, allowed: Flags | None, rng: Rng) -> tuple[Array, int]:
         """Value for each recipient (R,), and how often the nearest were not allowed."""
         keys = means if allowed is None else np.column_stack([means, allowed])
         distinct, back = np.unique(keys, axis=0, return_inverse=True)
@@ -386,7 +384,7 @@ class PMMMechanism:
         """Synthesised columns in their order."""
         return [step.column for step in self.steps]
 
-    def synthesize(self, rows: Codes, rng: np.random.Generator) -> tuple[Codes, int]:
+    def synthesize(self, rows: Codes, rng: Rng) -> tuple[Codes, int]:
         """Synthetic rows (R, p + e) of recipients, and how often the nearest donor was refused."""
         out = self._fill(rows, rng) if self.filled else rows.copy()
         refused = 0
@@ -403,7 +401,7 @@ class PMMMechanism:
             refused += more
         return out, refused
 
-    def _fill(self, rows: Codes, rng: np.random.Generator) -> Codes:
+    def _fill(self, rows: Codes, rng: Rng) -> Codes:
         """Deleted values replaced by a random sample of the kept ones, each variable by itself."""
         out = rows.copy()
         left = np.arange(len(rows))

@@ -402,8 +402,7 @@ class PMM(Declaration):
         more, variables = _further(extra, data, missing)
         keys = cell_keys(data, data.codes, self.identifying, self.cuts)
         chosen = sensitive(keys, self.threshold)
-        _check_selection(self, chosen)
-        _check_constraints(self, data, chosen)
+        _check_selection(self, data, chosen)
         rows = np.column_stack([data.codes, more])
         made = fit_mechanism(data, variables, rows[~chosen], kinds, self)
         if progress is not None:
@@ -459,7 +458,7 @@ def _further(
     return coded.codes, [*data.variables, *coded.variables]
 
 
-def _check_selection(model: PMM, chosen: Flags) -> None:
+def _check_selection(model: PMM, data: Microdata, chosen: Flags) -> None:
     names, kept = list(model.identifying), int((~chosen).sum())
     if not chosen.any():
         raise InputError(
@@ -471,9 +470,6 @@ def _check_selection(model: PMM, chosen: Flags) -> None:
             f"{kept} records lie in cells of {names} with more than {model.threshold}, too few to "
             f"be donors={model.donors}; lower threshold, or name fewer identifying columns"
         )
-
-
-def _check_constraints(model: PMM, data: Microdata, chosen: Flags) -> None:
     broken = ~allowed_rows(data, data.codes[~chosen], tuple(model.constraints))
     if broken.any():
         row = int(np.flatnonzero(~chosen)[np.argmax(broken)]) + 1

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import group, set_up_chain
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
@@ -150,15 +150,8 @@ class Sampler:
             for h in np.linspace(0, H - 1, min(WARM, H)).astype(int)
         ]
         step = _step(model, points)
-        return cls(
-            engine=engine,
-            tables=tables,
-            step=step,
-            fresh=step.sampling_state,
-            values=value_names,
-            inward=inward,
-            outward=outward,
-        )
+        maps: Any = {"inward": inward, "outward": outward, "values": value_names}
+        return cls(engine=engine, tables=tables, step=step, fresh=step.sampling_state, **maps)
 
     def run(
         self,
@@ -166,7 +159,7 @@ class Sampler:
         starts: Sequence[Mapping[str, Any]],
         length: Length,
         *,
-        rng: np.random.Generator,
+        rng: Rng,
         n_jobs: int = 1,
         tick: Callable[[int], None] = lambda done: None,
     ) -> list[Theta]:
@@ -188,7 +181,7 @@ class Sampler:
 
         return stage("draws", chains)
 
-    def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
+    def _chain(self, start: Mapping[str, Any], length: Length, rng: Rng) -> Theta:
         from pymc.exceptions import SamplingError
 
         step, draws = self.step, []
@@ -279,7 +272,7 @@ class PyMCPosterior:
         batch = batch_of_draws(self.n_draws, self.n_chains)
         return [PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int = 1) -> "PyMCPosterior":
         """Chains twice as long, every other draw kept."""
         size = self.n_draws // self.n_chains
         starts = [{k: x[-1] for k, x in chain.items()} for chain in self.chains()]
@@ -374,7 +367,7 @@ class PyMCFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         return (self._table(h, request, rng) for h, rng in request.draws())
 
-    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int, request: Request, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         engine = self.posterior.engine
         theta = {k: x[h] for k, x in self.posterior.theta.items()}
@@ -481,13 +474,9 @@ def fitted(
         thin=1,
         tune=max(length.tune // 4, MIN_TUNE),
     )
-    return PyMCFit(
-        model=model,
-        microdata=builder.microdata,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=_diagnose(idata, theta, length.chains) if sample else {},
-    )
+    diagnostics = _diagnose(idata, theta, length.chains) if sample else {}
+    found: Any = {"idata": idata, "posterior": posterior, "diagnostics": diagnostics}
+    return PyMCFit(model=model, microdata=builder.microdata, **found)
 
 
 def _begun(pseudo: Any, engine: Engine, length: Length, seed: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import betaln, expit, gammaln
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number, one_of, positive, whole_number
 from bayes_risk.models.fits.synthesis import power_scaled_gamma
@@ -150,7 +150,6 @@ class Scaling:
 
 Extra = Mapping[str, Array]
 Trials = Array | None
-Rng = np.random.Generator
 Data = Mapping[str, Any]
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 LARGEST_MEAN = 1e15  # a count beyond this cannot be drawn

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
 from bayes_risk.data.microdata import Codes, Microdata
@@ -25,7 +25,6 @@ from bayes_risk.evidence.contract import (
     How,
     Offer,
     Posterior,
-    Progress,
     Simulated,
     Targets,
     drawn,
@@ -155,12 +154,11 @@ class RegressionFit(Synthesis):
         draws = range(len(release.by_draw))
         after = [touched(self.augmented(release, l, **how).parts, targets) for l in draws]
 
-        def each_change() -> Iterator[Array]:
-            for held, *seen in zip(parts, *after, strict=True):
-                base = held.log_predictive(targets)
-                yield np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
+        def factor(held: ExactPart, *seen: Any) -> Array:
+            base = held.log_predictive(targets)
+            return np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
 
-        return Simulated.product(each_change())
+        return Simulated.product(map(factor, parts, *after))
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Leave-one-out predictives of normal regressions, multiplied, (G, U)."""
@@ -212,7 +210,7 @@ class RegressionFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         return (self._table(h, request, rng) for h, rng in request.draws())
 
-    def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int | None, request: Request, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         codes = request.table().astype(float)
         for held in self.posterior.parts:
@@ -322,18 +320,10 @@ class RegressionFit(Synthesis):
 
 
 def fitted(
-    model: Any,
-    data: Microdata,
-    parts: Sequence[Part],
-    weights: Array | None,
-    length: Length,
-    nuts_sampler: str,
-    rng: np.random.Generator,
-    progress: Progress | None,
-    *,
-    sample: bool = True,
+    model: Any, data: Microdata, parts: Sequence[Part], weights: Any, length: Length, run: Any
 ) -> RegressionFit:
-    """Fit each regression of a `Regression` to the confidential table, one after another."""
+    """Fit one regression after another; ``run``: sampler, generator, progress, and if to sample."""
+    nuts_sampler, rng, progress, sample = run
     sampled = [p for p in parts if not p.family.exact]
     tick = Ticker(progress, "fit", max(len(sampled), 1) * length.steps)
     held: list[PartPosterior] = []
@@ -350,14 +340,9 @@ def fitted(
         values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
         mixed = mixing(*ess_and_rhat(values, length.chains), length.chains)
         diagnostics = {"draws": length.draws, "chains": length.chains, **mixed}
-    return RegressionFit(
-        model=model,
-        microdata=data,
-        idata=to_idata(held) if sample else None,
-        posterior=RegressionPosterior(parts=held),
-        diagnostics=diagnostics,
-        weights=weights,
-    )
+    found: Any = {"posterior": RegressionPosterior(parts=held), "diagnostics": diagnostics}
+    found["idata"] = to_idata(held) if sample else None
+    return RegressionFit(model=model, microdata=data, weights=weights, **found)
 
 
 def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from scipy.special import logsumexp
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import Ticks, in_order
@@ -225,13 +225,7 @@ class Unknown:
         return y, codes, X
 
     def chain(
-        self,
-        state: State,
-        *,
-        draws: int,
-        tune: int,
-        rng: np.random.Generator,
-        tick: Callable[[int], None],
+        self, state: State, *, draws: int, tune: int, rng: Rng, tick: Callable[[int], None]
     ) -> tuple[list[Draw], State]:
         """`tune` sweeps thrown away, then draws, and where the chain stopped."""
         y, codes, X = (x.copy() for x in state)
@@ -245,7 +239,7 @@ class Unknown:
         return kept, state
 
     def sweep(
-        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
+        self, state: State, found: list[NormalInverseGamma], rng: Rng
     ) -> list[NormalInverseGamma]:
         """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
         y, codes, X = state
@@ -284,7 +278,7 @@ class Unknown:
         return [prior.posterior(known.plus(rows)) for prior, known, rows in each]
 
     def _proposed(
-        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
+        self, state: State, found: list[NormalInverseGamma], rng: Rng
     ) -> tuple[State, Array]:
         """Rows between those of theta^(l), and the log ratio prod_l f_l / q of new to old."""
         y, codes, X = np.empty_like(state[0]), state[1].copy(), state[2].copy()
@@ -350,7 +344,7 @@ class ImputedPosterior:
         return begun._longer(draws, WARM_UP, **how)
 
     def _longer(
-        self, draws: int, tune: int, *, rng: np.random.Generator, n_jobs: int, tick: Any
+        self, draws: int, tune: int, *, rng: Rng, n_jobs: int, tick: Any
     ) -> "ImputedPosterior":
         """Go on with every chain, each with its own generator: `n_jobs` does not matter."""
         jobs = [
@@ -365,9 +359,7 @@ class ImputedPosterior:
     def n_draws(self) -> int:
         return sum(map(len, self.draws))
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["ImputedRowsPredictive"]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list["ImputedRowsPredictive"]:
         """One of all regressions, which imputed rows tie together."""
         y, fits = zip(*(draw for chain in self.draws for draw in chain), strict=True)
         tables = [tuple(map(np.stack, zip(*each, strict=True))) for each in zip(*fits, strict=True)]
@@ -378,7 +370,7 @@ class ImputedPosterior:
             )
         ]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "ImputedPosterior":
         """As many draws again, chains going on where they stopped."""
         return self._longer(len(self.draws[0]), 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
 

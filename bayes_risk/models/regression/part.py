@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import group
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.variables import is_numeric
@@ -263,7 +263,7 @@ class Part:
         eta = self.eta(codes, draws)
         return self.family.log_density(y, eta, draws.extra, self.trials(codes))
 
-    def draw(self, codes: Codes, draw: Coefficients, rng: np.random.Generator) -> Array:
+    def draw(self, codes: Codes, draw: Coefficients, rng: Rng) -> Array:
         """A synthetic value for each coded row, under one draw of the parameters."""
         eta = self.eta(codes, draw, "the synthetic table")[:, 0]
         extra = {k: v[0] for k, v in draw.extra.items()}
@@ -366,7 +366,7 @@ class Nuts:
         length: Length,
         *,
         start: list[Values] | None,
-        rng: np.random.Generator,
+        rng: Rng,
         tick: Any = lambda done: None,
     ) -> dict[str, Array]:
         """Draws of the sampled parameters by name, each of shape (chains, draws, ...)."""
@@ -380,9 +380,7 @@ class Nuts:
                 self._learn_metric(found)
         return found
 
-    def begun(
-        self, rows: SampledRows, length: Length, *, rng: np.random.Generator, **how: Any
-    ) -> dict[str, Array]:
+    def begun(self, rows: SampledRows, length: Length, *, rng: Rng, **how: Any) -> dict[str, Array]:
         """A chain's start in the place of all draws, as `run` gives them."""
         self._give(rows)
         shape = length.chains, length.draws
@@ -398,7 +396,7 @@ class Nuts:
         with self.model:
             pm.set_data(self.data)
 
-    def _first(self, rng: np.random.Generator) -> dict[str, Array]:
+    def _first(self, rng: Rng) -> dict[str, Array]:
         """Prior centres, slightly moved: chains start apart."""
         shapes = self.model.eval_rv_shapes()
         point = {}
@@ -410,7 +408,7 @@ class Nuts:
             point["beta"] += self.part.centre().reshape(-1, *[1] * (point["beta"].ndim - 1))
         return point
 
-    def _drawn(self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any) -> Any:
+    def _drawn(self, points: list[Any], length: Length, rng: Rng, tick: Any) -> Any:
         if self.nuts_sampler == "nutpie":
             return self._nutpie(length, rng)
         import pymc as pm
@@ -428,7 +426,7 @@ class Nuts:
         if self.step is None:
             self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
 
-    def _nutpie(self, length: Length, rng: np.random.Generator) -> Any:
+    def _nutpie(self, length: Length, rng: Rng) -> Any:
         """The same by nutpie, which finds its own starts and metric."""
         import nutpie
 

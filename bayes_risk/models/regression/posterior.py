@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import gamma, halfnorm, norm
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
@@ -111,7 +111,7 @@ class NormalInverseGamma:
     a: Any
     b: Any
 
-    def draws(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draws(self, size: int, rng: Rng) -> tuple[Array, Array]:
         """Independent draws of beta (size, k) and sigma (size,)."""
         sigma = np.sqrt(self.b / rng.gamma(self.a, size=size))
         z = rng.standard_normal((size, len(self.mean)))
@@ -209,9 +209,7 @@ class ExactPart:
     draws: Coefficients
 
     @classmethod
-    def fitted(
-        cls, part: Part, rows: SampledRows, n: int, chains: int, rng: np.random.Generator
-    ) -> "ExactPart":
+    def fitted(cls, part: Part, rows: SampledRows, n: int, chains: int, rng: Rng) -> "ExactPart":
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
         known = prior.posterior(Moments.from_rows(rows.X, rows.y, rows.weights))
@@ -220,7 +218,7 @@ class ExactPart:
         return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
-        self, rows: SampledRows, *, shorter: int = 1, rng: np.random.Generator, **how: Any
+        self, rows: SampledRows, *, shorter: int = 1, rng: Rng, **how: Any
     ) -> "ExactPart":
         """The same regression of other rows."""
         chains = self.draws.n_chains
@@ -369,13 +367,11 @@ class RegressionPosterior:
     def n_draws(self) -> int:
         return min(len(part.draws) for part in self.parts)
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list[RegressionPredictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[RegressionPredictive]:
         """One for each regression in which a guess appears, as outcome or in the formula."""
         return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "RegressionPosterior":
         """As many draws again, sampled chains going on where they stopped."""
         parts = []
         for held, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
@@ -428,7 +424,7 @@ class ClosedPosterior:
     parts: Sequence[ExactPart]
     n_draws: int
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
         """One for each regression in which a guess appears."""
         batch = batch_of_draws(self.n_draws, CHAINS)
         return [
@@ -436,7 +432,7 @@ class ClosedPosterior:
             for held in touched(self.parts, targets)
         ]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "ClosedPosterior":
         """Exact as it is."""
         return self
 
@@ -448,7 +444,7 @@ class RegressionReweighting:
     model: Any
 
     def predictives(
-        self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
+        self, posterior: RegressionPosterior, targets: Targets, *, rng: Rng
     ) -> list[tuple[Predictive, Array]]:
         """Predictives, with the log ratio of priors of each draw (H,), 0 where drawn again."""
         found = list[tuple[Predictive, Array]]()

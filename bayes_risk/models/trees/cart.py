@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
@@ -51,7 +51,7 @@ def draw_donors(
     tree: Tree,
     nodes: Ints,
     kind: int,
-    rng: np.random.Generator,
+    rng: Rng,
     weights: Array | None = None,
     shares: Shares | None = None,
 ) -> Ints:
@@ -86,7 +86,7 @@ def draw_donors(
     return out
 
 
-def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: np.random.Generator) -> Array:
+def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: Rng) -> Array:
     """Draws from kernels (Silverman's bandwidth) around values (R,), cut off at a node's range."""
     out = values.astype(float)
     for node in np.unique(nodes).tolist():

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata, Number
@@ -199,7 +199,7 @@ class Floor(NamedTuple):
 
 
 def known_splits(
-    leaves: Leaves, targets: Targets, *, rng: np.random.Generator, progress: Progress | None
+    leaves: Leaves, targets: Targets, *, rng: Rng, progress: Progress | None
 ) -> Simulated:
     """log p(Z^(l) | y*, y_-i) up to a constant, the trees known; with an error only if smoothed."""
     shape = targets.guesses.codes.shape[:2]
@@ -227,12 +227,7 @@ def known_splits(
 
 
 def grown_anew(
-    leaves: Leaves,
-    targets: Targets,
-    min_leaf: int,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None,
+    leaves: Leaves, targets: Targets, min_leaf: int, *, rng: Rng, progress: Progress | None
 ) -> Simulated:
     """The same with trees grown anew for each target and guess: U x G fits."""
     seed = int(rng.integers(2**62))

@@ -331,8 +331,7 @@ def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Arra
         """Of values in the nodes; of those that a node never shows the last."""
         asked = node * len(values) + value
         place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        found: Ints = np.where(keys[place] == asked, kind[place], width[node])
-        return found
+        return np.asarray(np.where(keys[place] == asked, kind[place], width[node]))
 
     row = np.where(told[u], type_of(own[u]), width[node] + 1)
     row = np.where(taken, row, width[node] + 2)

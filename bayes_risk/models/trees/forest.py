@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
@@ -263,7 +263,7 @@ def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
         return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
 
 
-def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> Ints:
+def draw_levels(votes: Counts, dirichlet: float, rng: Rng) -> Ints:
     """A level for each row of votes (r, K), from its shares or from Dirichlet(votes + a)."""
     weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
     edges = np.cumsum(weights, axis=1)

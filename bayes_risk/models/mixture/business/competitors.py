@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import integrate, stats
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
@@ -42,8 +42,7 @@ def checked_quantile(kind: str, quantile: float) -> float:
 
 def thresholds(counts: Array, quantile: float) -> Array:
     """Least value with at least that share of records at or below it, by column, shape (p,)."""
-    limits: Array = np.quantile(counts, quantile, axis=0, method="inverted_cdf")
-    return limits
+    return np.asarray(np.quantile(counts, quantile, axis=0, method="inverted_cdf"))
 
 
 def groups_of(labels: Ints, counts: Array, quantile: float | None) -> Ints:
@@ -54,7 +53,7 @@ def groups_of(labels: Ints, counts: Array, quantile: float | None) -> Ints:
     return groups
 
 
-def deal(rng: np.random.Generator, counts: Array, exposure: Array, groups: Ints) -> Ints:
+def deal(rng: Rng, counts: Array, exposure: Array, groups: Ints) -> Ints:
     """Each group's total, dealt to its records by Multinomial(T; e_i / sum e), (n, p)."""
     out = np.empty(counts.shape, np.int64)
     for j in range(counts.shape[1]):
@@ -100,8 +99,7 @@ def log_of_others(x: Array) -> Array:
     nothing = np.full((len(x), 1), -np.inf)
     before = np.hstack([nothing, np.logaddexp.accumulate(x[:, :-1], axis=1)])
     after = np.hstack([np.logaddexp.accumulate(x[:, :0:-1], axis=1)[:, ::-1], nothing])
-    found: Array = np.logaddexp(before, after)
-    return found
+    return np.asarray(np.logaddexp(before, after))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -167,7 +165,7 @@ class ClassPosterior(Classes):
 
     @classmethod
     def of(
-        cls, prior: Prior, units: Units, draws: Draws, fixed: Flags, *, rng: np.random.Generator
+        cls, prior: Prior, units: Units, draws: Draws, fixed: Flags, *, rng: Rng
     ) -> "ClassPosterior":
         """Draw the labels of the units."""
         wanted = np.arange(len(units.multiplicity))
@@ -238,8 +236,7 @@ def before(prior: Prior, question: Question) -> Array:
         phi=np.zeros((1, D, 2)),
         fixed=np.zeros(p + len(prior.starts) - 1, dtype=bool),
     )
-    found: Array = further(two, question)[0]
-    return found
+    return np.asarray(further(two, question)[0])
 
 
 def further(learnt: Classes, question: Question) -> Array:
@@ -332,8 +329,7 @@ def dealt(groups: Groups, question: Question) -> Array:
     E_2 = np.maximum(E - question.second.exposure[0, j], e)
     apart = mixed(log_apart, lambda h: binomial_masses(y, T[h], e / E[h]))
     together = mixed(log_together, lambda h: binomial_masses(y, T_2[h], e / E_2[h]))
-    found: Array = np.logaddexp(apart, together) - log_n[:, None]
-    return found
+    return np.asarray(np.logaddexp(apart, together) - log_n[:, None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -377,8 +373,7 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
 
 def together(groups: Ints) -> Flags:
     """In which columns two records share a component, given their groups (2, q)."""
-    shared: Flags = (groups[0] == groups[1]) & (groups[0] != TAIL)
-    return shared
+    return np.asarray((groups[0] == groups[1]) & (groups[0] != TAIL))
 
 
 def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, before: Array) -> Array:

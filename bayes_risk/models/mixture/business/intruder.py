@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
@@ -233,7 +233,7 @@ def evidence(
     release: EncodedRelease,
     targets: Targets,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     progress: Progress | None,
 ) -> Simulated:
     """log p(Z^(l) | y*, A), (m, G, U), for a competitor; an ESS of 0 where a truncation binds."""
@@ -287,7 +287,7 @@ class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
     scene: AttackScenario
-    rng: np.random.Generator
+    rng: Rng
     progress: Progress | None
     full: list[float] = field(default_factory=list)
 

@@ -106,8 +106,7 @@ class AttackScenario:
         least = np.full(len(self.guesses), self.second_value)
         if self.other is not None:
             least = np.maximum(least, self.pair(None).totals[0] - self.guesses[:, 0])
-        allowed: Flags = self.guesses[:, 0] >= least
-        return allowed
+        return np.asarray(self.guesses[:, 0] >= least)
 
     # --- what is known of the second largest ------------------------------------------------
 
@@ -132,8 +131,7 @@ class AttackScenario:
 
     @property
     def _known_of_target(self) -> Flags:
-        known: Flags = self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns)
-        return known
+        return np.asarray(self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns))
 
     def dealt_question(self, l: int) -> Question:
         """The same of counts that are dealt in the same groups as the guessed one."""
@@ -154,8 +152,7 @@ class AttackScenario:
         same &= (own.counts == own.counts[record])[:, columns].all(axis=1)
         if levels:
             same &= (own.positions == own.positions[record]).all(axis=1)
-        agreed: Array = same.astype(float)
-        return agreed
+        return np.asarray(same.astype(float))
 
     # --- groups -------------------------------------------------------------------------------
 
@@ -163,8 +160,7 @@ class AttackScenario:
         """Of all records in count j, as data set l was dealt; (n,)."""
         assert self.release.groups is not None
         place = list(self.release.synthesized).index(self.names[j])
-        found: Ints = np.asarray(self.release.groups[l][:, place])
-        return found
+        return np.asarray(self.release.groups[l][:, place])
 
     @property
     def in_tail(self) -> bool:
