@@ -390,3 +390,118 @@ def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, befo
     halves = binomial_masses(np.clip(y, 0, pair.totals), pair.totals, e / (e + f))
     split = np.where(together(groups), halves, 0.0).sum(axis=1)
     return change(np.where(possible.all(axis=1), split, -np.inf), before)
+
+
+EXACT_UP_TO = 2**21  # cells of the convolution
+TILTS = 64  # centres at which a convolution is taken
+TRUSTED = 1e-9  # of the largest mass: below, rounding errors of the transform show
+NODES = 4096  # support points of the saddlepoint's sums
+EXPONENTS = np.linspace(0.0, 4.0, 17)  # of the power laws that a tail may follow
+
+
+def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Array]:
+    """Values (V,) of one other record of the tail, and S beliefs about them (S, V).
+
+    By default power laws v ** -s for each s of `EXPONENTS`: what the total says of s is learnt.
+    """
+    values = np.arange(np.floor(low) + 1.0, np.floor(high) + 1.0)
+    if others is None:
+        relative = np.maximum(values, 0.5) / max(values[0], 0.5)
+        powers = relative ** -EXPONENTS[:, None]
+        return values, powers / powers.sum(axis=1, keepdims=True)
+    if hasattr(others, "pmf"):
+        chances = np.asarray(others.pmf(values), dtype=float)
+    else:
+        chances = np.asarray(others.cdf(values + 0.5) - others.cdf(values - 0.5), dtype=float)
+    if not chances.sum() > 0:
+        raise InputError(
+            f"others gives no probability to values of {column!r} above the threshold and up to "
+            "the second largest; give a belief that covers them"
+        )
+    return values, (chances / chances.sum())[None]
+
+
+def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tuple[Array, bool]:
+    """log Pr(n values of `belief` add up to each of ``sums`` (G,)), and whether that is exact."""
+    if n == 0:
+        return np.where(sums == 0, 0.0, -np.inf), True
+    steps = sums - n * values[0]  # in steps above the least possible sum
+    possible = (steps >= 0) & (steps <= n * (len(values) - 1)) & (steps == np.round(steps))
+    out = np.full(len(sums), -np.inf)
+    exact = n * len(values) <= EXACT_UP_TO
+    if possible.any():
+        added = convolved if exact else saddlepoint
+        with np.errstate(divide="ignore"):
+            each = [added(steps[possible], n, np.log(row)) for row in chances]
+        out[possible] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
+    return out, exact
+
+
+def convolved(steps: Array, n: int, log_chances: Array) -> Array:
+    """log Pr(sum of n steps) on 0 .. V - 1, by Fourier transforms, tilted to where it is asked."""
+    v = np.arange(len(log_chances), dtype=float)
+    size = 1 << int(np.ceil(np.log2(n * (len(v) - 1) + 1)))
+    out = np.full(len(steps), -np.inf)
+    left = np.argsort(steps, kind="stable")
+    for _ in range(TILTS):
+        if not len(left):
+            break
+        centre = steps[left[len(left) // 2]]
+        mean = float(np.clip(centre / n, 1e-6 * v[-1], (1.0 - 1e-6) * v[-1]))
+        t = _tilted(mean, v, log_chances)[0] if len(v) > 1 else 0.0
+        log_tilted = log_chances + t * v
+        scale = np.logaddexp.reduce(log_tilted)
+        spectrum = np.fft.rfft(np.exp(log_tilted - scale), size)
+        mass = np.fft.irfft(spectrum**n, size)
+        at = mass[steps[left].astype(np.int64)]
+        good = at > TRUSTED * mass.max()
+        here = left[good]
+        out[here] = np.log(at[good]) + n * scale - t * steps[here]
+        if not good.any():
+            break
+        left = left[~good]
+    if len(left):
+        out[left] = saddlepoint(steps[left], n, log_chances)
+    return out
+
+
+def saddlepoint(steps: Array, n: int, log_chances: Array) -> Array:
+    """The same approximately: exp(n K(t) - t s) / sqrt(2 pi n K''(t)) with n K'(t) = s."""
+    v, log_mass = np.arange(len(log_chances), dtype=float), log_chances
+    if len(v) > NODES:  # neighbouring values taken together
+        edges = np.linspace(0, len(v), NODES + 1).astype(int)[:-1]
+        mass = np.add.reduceat(np.exp(log_chances), edges)
+        v = np.add.reduceat(np.exp(log_chances) * v, edges) / np.maximum(mass, 1e-300)
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(mass)
+    out = np.empty(len(steps))
+    for g, s in enumerate(steps):
+        if s <= 0 or s >= n * (len(log_chances) - 1):
+            out[g] = n * (log_chances[0] if s <= 0 else log_chances[-1])
+            continue
+        t, cumulant, variance = _tilted(s / n, v, log_mass)
+        out[g] = n * cumulant - t * s - 0.5 * np.log(2 * np.pi * n * max(variance, 1e-12))
+    return out
+
+
+def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, float]:
+    """The tilt t with mean K'(t), K(t), K''(t), by bisection safeguarding Newton's steps."""
+    low, high, t = -np.inf, np.inf, 0.0
+    span = max(float(v[-1] - v[0]), 1.0)
+    total = spread = 0.0
+    for _ in range(200):
+        log_w = log_chances + t * v
+        total = float(np.logaddexp.reduce(log_w))
+        w = np.exp(log_w - total)
+        here = float(w @ v)
+        spread = float(w @ (v - here) ** 2)
+        if abs(here - mean) <= 1e-10 * span:
+            break
+        low, high = (t, high) if here < mean else (low, t)
+        step = t + (mean - here) / max(spread, 1e-12 * span**2)
+        if not low < step < high:
+            step = t + np.sign(mean - here) * max(1.0 / span, abs(t))
+            if np.isfinite(low) and np.isfinite(high):
+                step = 0.5 * (low + high)
+        t = step
+    return t, total, spread
