@@ -294,7 +294,7 @@ class Strategy(Protocol):
         """Number of chains that an audit begins with, at most."""
 
     def begin(self, fits: Any, cases: Targets) -> Any:
-        """A `Sampling` of the audit's `Fits`, both of `bayes_risk.evidence.chains`."""
+        """A `Sampling` of the audit's `Fits`, both of `bayes_risk.evidence.runner`."""
 
 
 class Imputing(Sampled, Protocol):

@@ -32,7 +32,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns, Mechanism
 from .families import draw_labels
-from .modes import LedByRelease, Lengths, draws_beside, warm_up, without
+from .modes import SHORTEST, LedByRelease, Lengths, draws_beside
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
@@ -332,7 +332,7 @@ class MixtureFit(Fitted):
         posterior = base.refitted(
             drawn_by.units(None, self.weights, self.known),
             thin=base.thin,
-            tune=warm_up(base.n_sweeps),
+            tune=max(base.n_sweeps // 4, SHORTEST),
             n_draws=None if self.lengths is None else self.lengths.augmented,
             linked=drawn_by.linked,
             conditional=drawn_by.conditional,
@@ -363,7 +363,8 @@ class MixtureFit(Fitted):
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> MixturePosterior:
         size = self.posterior.n_draws // self.posterior.n_chains
-        how: Any = {"rng": rng, **without(size, start.thin, start.n_sweeps)}
+        how: Any = {"rng": rng, "n_draws": max(size // 2, 4), "thin": max(start.thin // 8, 1)}
+        how["tune"] = max(start.n_sweeps // 100, 100)
         if self.lengths is not None:  # they stay in the mode, of which moves would only lead out
             start = replace(start, prior=replace(start.prior, splits=0))
         units, linked = self._units_before(record), None

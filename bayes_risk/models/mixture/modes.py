@@ -220,17 +220,6 @@ class Lengths:
         return (self.chains // 2, self.chains) if made else (self.chains, 0)
 
 
-def warm_up(sweeps: int) -> int:
-    """Sweeps on y and a data set before draws are kept, of chains that ran so many on y."""
-    return max(sweeps // 4, SHORTEST)
-
-
-def without(draws: int, thin: int, sweeps: int) -> dict[str, int]:
-    """How chains of so many draws, so many sweeps apart and in all, go on without a record."""
-    size = max(draws // 2, 4)
-    return {"n_draws": size, "thin": max(thin // 8, 1), "tune": max(sweeps // 100, 100)}
-
-
 def led_by(
     base: MixturePosterior,
     release: EncodedRelease,
