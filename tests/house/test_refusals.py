@@ -254,7 +254,7 @@ REFUSALS = {
         (lambda: br.Intruder(knows_records="some"),
          "knows_records='some' is not available; .* a fraction, a mask"),
         (lambda: br.Intruder(knows_records=["a", ["b"]]), "knows_records holds lists or tables"),
-        (lambda: br.Intruder(knows_records=np.zeros((2, 2))), "knows_records holds lists or tables"),
+        (lambda: br.Intruder(knows_records=np.zeros((2, 2))), "knows_records holds lists"),
         (lambda: br.Intruder(knows_records={"a": 1}), "is no fraction above 0 and below 1"),
         (lambda: br.combine([1, [2, 3]], [1, 2]), "estimates"),
         (lambda: br.Intruder(knows_records=0.0),
