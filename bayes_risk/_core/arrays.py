@@ -1,4 +1,4 @@
-"""Arrays as annotations name them; their shapes stand beside them."""
+"""Arrays and generators as annotations name them; shapes stand beside arrays."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -9,6 +9,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Rng = np.random.Generator
 
 
 def scalar(value: Any) -> Hashable:

@@ -80,12 +80,8 @@ def balance(
     """Balance of the evidence of independent releases: log ratios of guess and truth (m, G, U).
 
     ``deviations`` (F, B, G, U): Monte Carlo, F = m + 1, the base fit's times -m first; or of the
-    sum. ``pairs`` (G, U): guesses that are looked at: possible, and other than the truth.
-    ``of_case`` (U,): how many audited records each case stands for.
-
-    Which pairs count, errors, and the noise that is taken out: ``docs/evidence.md``.
-
-    Cost: O(m^2) passes over at most 100,000 pairs.
+    sum. ``pairs`` (G, U): guesses that are possible and other than the truth. ``of_case`` (U,):
+    how many audited records each case stands for. Cost: O(m^2) passes over at most 100,000 pairs.
     """
     m = len(log_evidence)
     g, u = np.nonzero(pairs)

@@ -27,15 +27,11 @@ FIRST = "of the first releases it is not kept"
 
 
 class Factors(NamedTuple):
-    """Log evidence of each synthesised column.
+    """Log evidence of each synthesised column."""
 
-    ``columns``: those whose factors guesses move; ``log_p`` (k, m, G, n_cases), or summed over
-    releases (k, 1, G, n_cases), up to a constant for each case; ``synthesized``: all columns.
-    """
-
-    columns: tuple[str, ...]
-    log_p: Array
-    synthesized: list[str]
+    columns: tuple[str, ...]  # those whose factors guesses move
+    log_p: Array  # (k, m, G, n_cases), or (k, 1, G, n_cases) summed, up to a constant
+    synthesized: list[str]  # all columns
 
 
 def factors_of(
@@ -54,10 +50,8 @@ def factors_of(
 def by_column(factors: Factors, risk: Any) -> pd.DataFrame:
     """Probability of the truth without the evidence of each synthesised column.
 
-    ``risk``: whose prior is used, and whose probabilities are compared with. Indexed by ``column``,
-    the one that gives most away first: probability of the truth over the targets without its
-    evidence, mean and largest, and by how much these are below those with all the evidence. Cost:
-    k^2 passes over (G, n_cases).
+    Mean, largest, and by how much these are below those with all the evidence, by ``column``, the
+    one that gives most away first. Cost: k^2 passes over (G, n_cases).
     """
     full, log_p = risk.records["probability"], factors.log_p.sum(axis=1)
     rows = dict.fromkeys(factors.synthesized, full.to_numpy())

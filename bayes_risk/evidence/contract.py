@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Progress as Progress
@@ -72,10 +72,7 @@ class Targets:
         )
 
     def rows(self, uses: frozenset[int], block: slice = slice(None)) -> tuple[Codes, Ints]:
-        """Rows with guesses in place (G', block, p), and which of the G' each guess has, (G,).
-
-        Of columns that are not looked at (``uses``) the rows keep the target's own value.
-        """
+        """Rows with guesses in place (G', block, p) where used, and the G' of each guess, (G,)."""
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
         first, cell, _ = distinct_rows(guesses.cells[:, seen])
@@ -124,7 +121,7 @@ def rows_kept(factor: Array) -> int:
 class How(TypedDict):
     """Seed, workers and progress of a step that samples."""
 
-    rng: np.random.Generator
+    rng: Rng
     n_jobs: int
     progress: Progress | None
 
@@ -154,14 +151,14 @@ class Posterior(Protocol):
     def n_draws(self) -> int:
         """Number H of draws kept."""
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> Sequence[Predictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> Sequence[Predictive]:
         """Leave-one-out predictives of the targets (collapsed where the model can).
 
         One for each block of parameters that is independent of the others a posteriori, and may
         have learnt from the release: their log ratios add.
         """
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "Posterior":
         """The same posterior after twice the sampling, in the same memory."""
 
 
@@ -254,7 +251,7 @@ class ClosedForm(Protocol):
         release: EncodedRelease,
         targets: Targets,
         *,
-        rng: np.random.Generator,
+        rng: Rng,
         progress: Progress | None,
     ) -> Simulated:
         """log p(Z^(l) | y*, A) + constant, (m, G, U), of the m draws ``release.by_draw``."""
@@ -270,13 +267,7 @@ class Sampled(Conditioned, Protocol):
         """p(Theta | y, data sets ``release.by_draw[l]``), from where p(Theta | y) stopped."""
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: Any,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> Posterior:
         """The posterior ``start``, of y (``release=None``) or y and Z^(l), without a record."""
 
@@ -303,7 +294,7 @@ class Strategy(Protocol):
         """Number of chains that an audit begins with, at most."""
 
     def begin(self, fits: Any, cases: Targets) -> Any:
-        """A `Sampling` of the audit's `Fits`, both of `bayes_risk.evidence.chains`."""
+        """A `Sampling` of the audit's `Fits`, both of `bayes_risk.evidence.runner`."""
 
 
 class Imputing(Sampled, Protocol):
@@ -361,9 +352,7 @@ class TablePredictive(Predictive, Protocol):
 class Tabulated(Protocol):
     """A fit whose predictives are mixtures of products, which a full table can be filled with."""
 
-    def tabulated(
-        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
-    ) -> TablePredictive:
+    def tabulated(self, posterior: Any, targets: Targets, *, rng: Rng) -> TablePredictive:
         """The predictive of a posterior of this fit."""
 
 
@@ -371,7 +360,7 @@ class Under(Protocol):
     """Draws of a model under another declaration of it, that differs in hyper-parameters alone."""
 
     def predictives(
-        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
+        self, posterior: Any, targets: Targets, *, rng: Rng
     ) -> list[tuple[Predictive, Array]]:
         """Predictives of a posterior's draws, with the log ratio of priors of each draw (H,)."""
 

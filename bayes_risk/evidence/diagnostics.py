@@ -67,8 +67,7 @@ def _largest_allows(tail: Array) -> Array:
 def weight_ess(log_weights: Array) -> Array:
     """Effective number of draws ``(sum w)^2 / sum w^2`` of each column, shape (U,)."""
     w = np.exp(log_weights - log_weights.max(axis=0))
-    ess: Array = w.sum(axis=0) ** 2 / (w**2).sum(axis=0)
-    return ess
+    return np.asarray(w.sum(axis=0) ** 2 / (w**2).sum(axis=0))
 
 
 def ess_and_rhat(values: Array, n_chains: int) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk.release.release import EncodedRelease
@@ -97,10 +97,8 @@ def importance_evidence(
 ) -> Evidence:
     """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.
 
-    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
-    with ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of
-    ``p(Z^(l)|Theta_h)``. The draws that made the release are left out, as they are not from the
-    base predictive, which weighs no draw by Z: `docs/evidence.md`.
+    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)``, ``w_h(y*) =
+    p(y*|Theta_h) / p(y_i|Theta_h)``, without the draws that made it: `docs/evidence.md`.
     """
     by_table = fit.log_release(release)  # shape (m, H)
     log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
@@ -132,12 +130,9 @@ def refitted(
     release: EncodedRelease,
     fits: Sequence[Sequence[Posterior]],
     target: Targets,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Evidence:
-    """The predictives of a target from m + 1 fits without it: no weights, so no k-hat.
-
-    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
-    """
+    """The predictives of a target from m + 1 fits without it, which start from ``fits``."""
     record, m = int(target.record[0]), len(fits) - 1
     children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
     of = [(None, 0), *((release, l) for l in range(m))]
@@ -181,11 +176,7 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
 def _relative_to_truth(
     targets: Targets, *, log_evidence: Array, deviations: Any, base: Array | None = None, **how: Any
 ) -> Evidence:
-    """Evidence less that of the true guess, whose log and deviation become zero; in place.
-
-    A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
-    best guess is the reference.
-    """
+    """Evidence less that of the truth, in place; of the best guess where that is impossible."""
     truth = targets.guesses.truth
     at = np.take_along_axis(log_evidence, truth[None, None, :], axis=1)
     best = log_evidence.max(axis=1, keepdims=True)

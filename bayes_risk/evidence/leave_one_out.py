@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.parallel import in_order
 
@@ -19,7 +19,7 @@ from .contract import Posterior, Predictive, Targets
 from .diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 
 T = TypeVar("T", bound=Any)
-Reading = Callable[[Posterior, Targets, np.random.Generator], Sequence[Predictive]]
+Reading = Callable[[Posterior, Targets, Rng], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
 ROOM = 2**19  # targets x draws
@@ -28,18 +28,13 @@ FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of wor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratio:
-    """log E[p(y*)] of one fit, or that less log E[p(y_i)].
+    """log E[p(y*)] of one fit, or that less log E[p(y_i)]."""
 
-    ``value`` (G, U), minus infinity where no draw allows the guess; ``deviation`` of each batch of
-    draws (B, G, U); ``khat`` and ``ess`` (U,); ``parts`` (k, G, U): the values that it is the sum
-    of, where there are several.
-    """
-
-    value: Array
-    deviation: npt.NDArray[np.float32]
-    khat: Array
-    ess: Array
-    parts: Array | None = None
+    value: Array  # (G, U), minus infinity where no draw allows the guess
+    deviation: npt.NDArray[np.float32]  # (B, G, U): of each batch of draws
+    khat: Array  # (U,)
+    ess: Array  # (U,)
+    parts: Array | None = None  # (k, G, U): what it is the sum of
 
 
 def joined(parts: Sequence[T]) -> T:
@@ -64,17 +59,13 @@ def with_targets(found: T, which: npt.NDArray[np.integer], other: T) -> T:
     return replace(found, **changed)
 
 
-def read(posterior: Posterior, targets: Targets, rng: np.random.Generator) -> Sequence[Predictive]:
+def read(posterior: Posterior, targets: Targets, rng: Rng) -> Sequence[Predictive]:
     """The predictives of a posterior."""
     return posterior.predictives(targets, rng=rng)
 
 
 def ratio_of_fit(
-    fit: Callable[[], Posterior],
-    targets: Targets,
-    rng: np.random.Generator,
-    n_jobs: int,
-    read: Reading = read,
+    fit: Callable[[], Posterior], targets: Targets, rng: Rng, n_jobs: int, read: Reading = read
 ) -> Ratio:
     """Leave-one-out log ratios of a fit, its parts together."""
     return together([leave_one_out(part, targets, n_jobs) for part in read(fit(), targets, rng)])
@@ -88,11 +79,7 @@ def leave_one_out(
     to_truth: bool = True,
     first: int = FIRST,
 ) -> Ratio:
-    """log of sum_h w_h p_h(y*) with w the smoothed 1 / p(y_i), block by block.
-
-    Relative to the same sum of the truth, or (``to_truth=False``) to the sum of the weights, which
-    makes it the predictive itself. ``first``: targets whose draws give the efficiency.
-    """
+    """log of sum_h w_h p_h(y*), w the smoothed 1 / p(y_i), less that of the truth, or of w."""
     blocks = blocks_of(predictive, targets)
     log_first = predictive.log_truth(slice(0, min(first, len(targets))))
     reff = efficiency(predictive, log_first)

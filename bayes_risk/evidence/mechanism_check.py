@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import whole_number
@@ -64,15 +64,12 @@ class _Cells(NamedTuple):
         return group_of(values.astype(float), self.edges)
 
 
-def stands_out(
-    values: Array, smallest_sd: Array, m: int, *, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Whether the first m of N exchangeable files differ from the others: by how much, how surely.
+def stands_out(values: Array, smallest_sd: Array, m: int, *, rng: Rng) -> tuple[Array, Array]:
+    """Whether the first m of N exchangeable files (N, K) differ from the others: by how much.
 
-    Of measure k: ``D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m)))``, sd
-    not below ``smallest_sd`` (K,). Its p-value is how often, over `PERMUTATIONS` choices of m files
-    among the N (for m = 1 all), the largest D of all measures is as large: adjusted for all
-    measures at once, exact if files are exchangeable. Values are (N, K).
+    ``D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m)))``, sd at least
+    ``smallest_sd`` (K,). Its p-value is how often, over `PERMUTATIONS` choices of m files (m = 1:
+    all), the largest D of all measures is as large: exact if files are exchangeable.
     """
     N = len(values)
     x = values - np.median(values, axis=0)
@@ -163,10 +160,7 @@ class MechanismCheck(Result):
         return found.loc[[name for name in (*self.columns, ALL) if name in found.index]]
 
     def summary(self) -> pd.DataFrame:
-        """One row per measure, that which differs most first.
-
-        Columns: ``column``, ``measure``, ``difference``, ``p_value``.
-        """
+        """One row per measure, that which differs most first."""
         order = np.argsort(-self.difference, kind="stable")
         found = pd.DataFrame(self.measures).iloc[order, :2].set_axis(["column", "measure"], axis=1)
         numbers = {"difference": self.difference[order], "p_value": self.p_values[order]}
@@ -272,7 +266,7 @@ def check_mechanism(
 
 
 def checked(
-    fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
+    fit: Fit, release: EncodedRelease, can: Capabilities, rng: Rng
 ) -> MechanismCheck | None:
     """The check of files made elsewhere; None: own ones, or the model has no files like them."""
     if not release.source.assumed:
@@ -284,11 +278,7 @@ def checked(
 
 
 def _check(
-    fit: Fit,
-    release: EncodedRelease,
-    can: Capabilities,
-    n_simulated: int | None,
-    rng: np.random.Generator,
+    fit: Fit, release: EncodedRelease, can: Capabilities, n_simulated: int | None, rng: Rng
 ) -> MechanismCheck:
     simulating, choosing, scoring = rng.spawn(3)
     grown: Grown | None = can.fit_for("trees")
@@ -326,7 +316,7 @@ def _check(
 
 
 def _simulated(
-    fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: np.random.Generator
+    fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: Rng
 ) -> Iterator[EncodedRelease]:
     """Releases of R units in all, made as the release says that it was as far as the fit can."""
     way, (n, p) = drawn(maker, release), release.codes.shape[1:]
@@ -362,18 +352,12 @@ def _simulated(
 class _Files:
     """Measures of released and simulated files; tables are kept until all files are there.
 
-    Of a synthesised column: how far its table lies from the original's, and from the mean of all
-    files; of a number besides, how many values are genuine, how many are not, and how many are
-    distinct. Of every pair of columns with a synthesised one, how far the table of the two lies
-    from the original's and from the mean. Distance of tables a and b: sum of (sqrt a - sqrt b)^2,
-    which is a quarter of a chi-square where the tables are of the same distribution (Freeman &
-    Tukey 1950). Counts x enter as 2 sqrt(x + 3/8) (Anscombe 1948). And the log density, where there
-    is one. Cost: O(n) for each file and pair.
+    Distances sum (sqrt a - sqrt b)^2 of tables of columns and pairs from the original's and the
+    mean (Freeman & Tukey 1950); counts x of genuine and distinct values as 2 sqrt(x + 3/8)
+    (Anscombe 1948); and the log density, where there is one. Cost: O(n) for each file and pair.
     """
 
-    def __init__(
-        self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: Rng) -> None:
         codes, levels = fit.microdata.codes, fit.microdata.n_levels
         self.names = fit.microdata.columns
         self.rows = release.rows

@@ -16,15 +16,15 @@ from .problem import AuditProblem
 from .runner import Budget, EvidenceRunner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class EvidenceMethod:
     """A method that gives the evidence."""
 
     name: str  # As `attribute_risk` names it
-    # evidence of cases by a runner, within a budget; None: only the model can compute it
-    sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None = None
     how: str  # In words
     cure: str  # What to do about records that it leaves unreliable
+    # evidence of cases by a runner, within a budget; None: only the model can compute it
+    sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None = None
     min_ess: float = 0.0  # Effective draws below which a record is unreliable
     usual: bool = True  # Whether it is taken where none is named
     by_release: bool = True  # Whether its evidence comes release by release
@@ -61,62 +61,59 @@ _LONGER = "give a target_mcse or a fit with more draws"
 METHODS = {
     method.name: method
     for method in (
+        EvidenceMethod("exact", "in closed form", "look at the worst records", balanced=True),
         EvidenceMethod(
-            name="exact", how="in closed form", cure="look at the worst records", balanced=True
-        ),
-        EvidenceMethod(
-            name="predictive",
-            sample=EvidenceRunner.predictive,
-            how="leave-one-out predictives before and after seeing the release",
-            cure=_MORE,
+            "predictive",
+            "leave-one-out predictives before and after seeing the release",
+            _MORE,
+            EvidenceRunner.predictive,
             balanced=True,
             based=True,
         ),
         EvidenceMethod(
-            name="imputed",
-            sample=EvidenceRunner.until_exact,
-            how="predictives before and after seeing all releases, the records that are not "
-            "known imputed in the sampler",
-            cure=_LONGER,
+            "imputed",
+            "predictives before and after seeing all releases, the records that are not known "
+            "imputed in the sampler",
+            _LONGER,
+            EvidenceRunner.until_exact,
             by_release=False,
             based=True,
         ),
         EvidenceMethod(
-            name="independent-releases",
-            sample=EvidenceRunner.predictive,
-            how="predictives before and after seeing each release, multiplied as if the releases "
-            "did not share the records that are not known (an approximation)",
-            cure=_MORE,
+            "independent-releases",
+            "predictives before and after seeing each release, multiplied as if the releases did "
+            "not share the records that are not known (an approximation)",
+            _MORE,
+            EvidenceRunner.predictive,
             based=True,
         ),
         EvidenceMethod(
-            name="monte-carlo",
-            how="in closed form but for the bootstrap within leaves, which is integrated by "
-            "simulation",
-            cure="look at the worst records: the leaves they stand in show many values",
+            "monte-carlo",
+            "in closed form but for the bootstrap within leaves, which is integrated by simulation",
+            "look at the worst records: the leaves they stand in show many values",
             min_ess=10.0,
             by_release=False,
         ),
         EvidenceMethod(
-            name="refit",
-            sample=EvidenceRunner.refit,
-            how="models fitted anew, without the target or for each of its guesses",
-            cure=_LONGER,
+            "refit",
+            "models fitted anew, without the target or for each of its guesses",
+            _LONGER,
+            EvidenceRunner.refit,
             balanced=True,
             based=True,
         ),
         EvidenceMethod(
-            name="importance",
-            sample=EvidenceRunner.importance,
-            how="the published importance sampler over draws given the confidential table",
-            cure='use evidence="predictive"',
+            "importance",
+            "the published importance sampler over draws given the confidential table",
+            'use evidence="predictive"',
+            EvidenceRunner.importance,
             min_ess=100.0,
             usual=False,
         ),
         EvidenceMethod(
-            name="weaker",
-            how="records that are not known integrated out by the model",
-            cure="give a fit with more draws, or more classes where all are occupied",
+            "weaker",
+            "records that are not known integrated out by the model",
+            "give a fit with more draws, or more classes where all are occupied",
             min_ess=10.0,
             by_release=False,
         ),

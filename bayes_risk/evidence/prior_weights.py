@@ -48,16 +48,11 @@ class PriorContext(NamedTuple):
 
 
 class PriorWeights(NamedTuple):
-    """A prior over the guesses of each target.
+    """A prior over the guesses of each target, (G, U)."""
 
-    ``log_p`` (G, U), normalised; ``from_base`` (G, U): which share of each guess's prior was
-    estimated by the base fit, or None: nothing was; ``log_widths`` (G, U): of the cells that turn
-    the base fit's density into probabilities, where steps are uneven.
-    """
-
-    log_p: Array
-    from_base: Array | None = None
-    log_widths: Array | float = 0.0
+    log_p: Array  # normalised
+    from_base: Array | None = None  # which share was estimated by the base fit, or None
+    log_widths: Array | float = 0.0  # of cells that turn its density into probabilities
 
 
 def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
@@ -169,12 +164,7 @@ def _named(prior: str, context: PriorContext) -> Array:
 
 
 def _from_release(context: PriorContext, *, joint: bool) -> Array:
-    """Of the released files, shape (G, U).
-
-    Margins: ``prod_j (c_j(y*_j) / m + 1) / (n + d_j)``, with ``c_j`` counted over the m files; of
-    numbers the count in the cell of the grid around the guess. Joint: ``c(y*) / m`` plus that
-    product, which weighs as much as one record.
-    """
+    """Of the released files, (G, U): margins, plus 1; jointly ``c(y*) / m`` plus that product."""
     microdata, cases, release, _ = context
     if release is None:
         raise InputError("prior", "release", "needs the release: use it with attribute_risk")
@@ -227,19 +217,13 @@ def _of_number(name: str, z: Codes, cases: Targets, q: int) -> Array:
 def log_margin(
     microdata: Microdata, cases: Targets, q: int, levels: npt.NDArray[np.integer]
 ) -> Array:
-    """Log margin of guessed column q among the known records, at levels (G, U) of each target.
-
-    ``log (n_A(v) + 1) / (n_A + d)``: of the n_A records that the intruder sees, the target's own
-    apart, n_A(v) have level v; each of the d levels is counted once more. So it is the predictive
-    under a flat Dirichlet prior, and 1 / d where nobody is known.
-    """
+    """``log (n_A(v) + 1) / (n_A + d)`` of column q, of records the intruder sees but the target."""
     j = cases.columns[q]
     d, levels = int(microdata.n_levels[j]), levels.astype(np.int64)
     seen = microdata.codes[slice(None) if cases.known is None else cases.known, j]
     counts = np.bincount(seen.astype(np.int64), minlength=d)
     own = cases.fitted & (levels == cases.profiles[:, j])  # shape (G, U)
-    log_p: Array = np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d))
-    return log_p
+    return np.asarray(np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d)))
 
 
 def _from_densities(prior: Density, context: PriorContext) -> Array:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.validate import known_columns, whole_number
@@ -55,15 +54,11 @@ class AuditProblem:
         guesses: Any,
         targets: Any,
         *,
-        choose: np.random.Generator,
-        knowing: np.random.Generator,
+        choose: Rng,
+        knowing: Rng,
         asked: str = "targets",
     ) -> "AuditProblem":
-        """Read and check all of it.
-
-        ``choose`` draws targets, ``knowing`` the records that a fraction stands for; ``asked`` is
-        what the targets are called.
-        """
+        """Read and check all; ``choose`` draws targets, ``knowing`` the known records."""
         intruder = Intruder() if intruder is None else intruder
         check_kinds(fit, release)
         drawn(fit, release)  # refused where the model has no evidence for it
@@ -109,7 +104,7 @@ class AuditProblem:
 
 
 def rows_of(
-    targets: Any, release: EncodedRelease, intruder: Intruder, rng: np.random.Generator, asked: str
+    targets: Any, release: EncodedRelease, intruder: Intruder, rng: Rng, asked: str
 ) -> Ints:
     """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)
@@ -160,14 +155,10 @@ def cases_of(
     guesses: Guesses,
     rows: Ints,
     known: Flags | None = None,
-    weights: npt.NDArray[np.float64] | None = None,
+    weights: Array | None = None,
     records_differ: bool = False,
 ) -> tuple[Targets, Ints]:
-    """Distinct cases among the targets, and the case of each.
-
-    ``known`` (n,): records that the intruder sees, the target's own apart.
-    ``weights`` (n,) of the records; ``records_differ``: each is a case of its own.
-    """
+    """Distinct cases among the targets, and the case of each; or each record a case."""
     data = release.microdata
     names = guessed(release, intruder)
     if not names:

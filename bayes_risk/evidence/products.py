@@ -20,17 +20,12 @@ SMALLEST = 1e-30  # a cell's largest term may not be below this in single precis
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Terms:
-    """A mixture of products: draws and their classes, for one target.
+    """A mixture of products for one target: ``sum_t exp(log_weight_t) prod_j factor``."""
 
-    ``factor (D, T)``: probability of each guessed level, its variables below one another, which
-    begin at ``start (q + 1,)``. ``sum_t exp(log_weight_t) prod_j factor`` is the sum over draws of
-    ``v_h p_h(y*) / p_h(y_i)``. ``batch (T,)`` of each term's draw, ascending.
-    """
-
-    factor: Array
+    factor: Array  # (D, T): probability of each guessed level, variables below one another
     log_weight: Array
-    start: Ints
-    batch: Ints
+    start: Ints  # (q + 1,): where these begin
+    batch: Ints  # (T,): of each term's draw, ascending
 
     def sums(self, cut: int) -> "CellSums":
         """The sums of all cells; the first ``cut`` guessed variables make the rows."""
@@ -44,10 +39,7 @@ class Terms:
 
 
 class CellSums:
-    """Sums over the draws of each batch of every cell of a table (C1, C2).
-
-    The first ``cut`` of the guessed variables make the rows, the others the columns.
-    """
+    """Sums over draws of each batch of all cells (C1, C2); ``cut`` guessed variables make rows."""
 
     def __init__(self, terms: Terms, cut: int) -> None:
         high = np.maximum.reduceat(terms.factor, terms.start[:-1], axis=0)  # shape (q, T)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayes_risk.models.regression.families import Binomial as Binomial
-    from bayes_risk.models.regression.prior import RegressionPrior as RegressionPrior
+    from bayes_risk.models.regression.families import RegressionPrior as RegressionPrior
 
     from .marginals import Marginals as Marginals
     from .mixture.dpmpm import DPMPM as DPMPM
@@ -39,7 +39,7 @@ BUILT_IN = {  # for a checkout that is not installed
 }
 PARTS = {  # of declarations
     "Binomial": "bayes_risk.models.regression.families:Binomial",
-    "RegressionPrior": "bayes_risk.models.regression.prior:RegressionPrior",
+    "RegressionPrior": "bayes_risk.models.regression.families:RegressionPrior",
     "search_orders": "bayes_risk.models.trees.forest:search_orders",
 }
 

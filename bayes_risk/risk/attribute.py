@@ -21,14 +21,13 @@ from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
-from bayes_risk.evidence.chains import key_of, seed_of
 from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem, Sample
-from bayes_risk.evidence.runner import Budget, EvidenceRunner
+from bayes_risk.evidence.runner import Budget, EvidenceRunner, key_of, seed_of
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses, possible

@@ -11,7 +11,7 @@ import bayes_risk as br
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import with_targets
 from bayes_risk.evidence.prior_weights import PriorWeights
-from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.models.regression.families import RegressionPrior
 from bayes_risk.risk.posterior import weigh
 from tests.oracles.kernel_twins import simulate
 

@@ -18,14 +18,16 @@ import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.prior_weights import PriorWeights
-from bayes_risk.models.mixture.modes import led, strategy
-from bayes_risk.models.mixture.modes.apart import least, outside, told_apart
-from bayes_risk.models.mixture.modes.led import (
+from bayes_risk.models.mixture import modes as chains_led
+from bayes_risk.models.mixture.modes import (
     FOUND_ON,
     Lengths,
     draws_beside,
+    least,
     lengthened,
+    outside,
     scores,
+    told_apart,
 )
 from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
@@ -121,7 +123,7 @@ def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, foun
     Or chains start in it, at draws beside the one that made the release; cold ones beside them go
     uncounted here.
     """
-    monkeypatch.setattr(led, "FOUND_ON", found_on)
+    monkeypatch.setattr(chains_led, "FOUND_ON", found_on)
     if made:
         monkeypatch.setattr(Lengths, "starts", lambda self, own: (1, self.chains))
     risk = audited(CHOOSES, seed=3, made=made)
@@ -149,7 +151,7 @@ def test_draws_of_the_fit_that_made_a_release_are_starts_and_those_of_another_ar
         (other, release, 0, 6),
         (one, files, 0, 6),
     ):
-        started = strategy.LedByRelease(fit).started(encoded(fit, given), rng=rng(4))
+        started = chains_led.LedByRelease(fit).started(encoded(fit, given), rng=rng(4))
         assert (started[2], started[0].n_chains) == (made, chains)
 
 
@@ -195,7 +197,7 @@ def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, s
         log_release[gone] -= 60.0 * (strays - np.arange(len(value))[gone])[:, None, None]
         return told_apart(value, error, log_release, *how)
 
-    monkeypatch.setattr(strategy, "told_apart", apart)
+    monkeypatch.setattr(chains_led, "told_apart", apart)
     modes = audited(CHOOSES, seed=6, draws=60).modes
     assert len(modes.mode) == starts
     assert len(modes.used) == chains
@@ -330,7 +332,7 @@ def test_chains_put_back_are_counted(monkeypatch):
     def once(*args, **kwargs):
         return replace(lengthened(*args, **kwargs), put_back=1)
 
-    monkeypatch.setattr(strategy, "lengthened", once)
+    monkeypatch.setattr(chains_led, "lengthened", once)
     risk = audited(CHOOSES, seed=3, draws=60)
     assert risk.modes.put_back >= 1
     assert "a chain left it later and was set back" in risk.assumptions["evidence"]

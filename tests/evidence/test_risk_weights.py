@@ -16,8 +16,8 @@ from bayes_risk.models.mixture import mixed_terms
 from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
 from bayes_risk.models.mixture.pymc_mixture import build
 from bayes_risk.models.mixture.sweep import class_weights
-from bayes_risk.models.regression.glm import build as build_regression
-from bayes_risk.models.regression.glm import extra_of
+from bayes_risk.models.regression.part import build as build_regression
+from bayes_risk.models.regression.part import extra_of
 from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])

@@ -8,8 +8,7 @@ from scipy.special import betaln, gammaln, logsumexp
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.columns import Columns, Mechanism
 from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.unknown import Imputed, UnknownRecords
 from bayes_risk.models.mixture.unknown_kernels import log_power_of_mean

@@ -11,7 +11,6 @@ from scipy.special import gammaln
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.mixture.business.class_posterior import same_class
 from bayes_risk.models.mixture.business.competitors import (
     Groups,
     Question,
@@ -19,6 +18,7 @@ from bayes_risk.models.mixture.business.competitors import (
     dealt,
     further,
     moments,
+    same_class,
     with_total,
 )
 from tests.oracles.business_oracle import (

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.models.mixture.business.intruder import (
+from bayes_risk.models.mixture.business.competitors import (
     EXPONENTS,
     belief,
     log_sum_of_others,

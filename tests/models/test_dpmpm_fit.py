@@ -9,8 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.columns import Columns, Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.pymc_mixture import build
 from tests.helpers.fits import encoded

@@ -13,8 +13,14 @@ from scipy.special import expit, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.regression import families as rooms
-from bayes_risk.models.regression.glm import build, data_of, extra_of
-from bayes_risk.models.regression.part import Coefficients, Part, n_outcomes
+from bayes_risk.models.regression.part import (
+    Coefficients,
+    Part,
+    build,
+    data_of,
+    extra_of,
+    n_outcomes,
+)
 
 R, H, K, TRIALS = 30, 7, 4, 12
 EXTRA = {

@@ -6,7 +6,7 @@ import pytest
 import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from bayes_risk.models.fits.inputs import microdata
+from bayes_risk.models.fits.synthesis import microdata
 from bayes_risk.models.pmm.mechanism import Donors, fit_means
 from bayes_risk.models.pmm.pmm import PMM
 from tests.oracles.pmm_tables import FAR, numbers

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 import bayes_risk as br
 from bayes_risk.data.variables import Number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.mixture.business.totals import dealt, groups_of, thresholds
+from bayes_risk.models.mixture.business.competitors import deal, groups_of, thresholds
 from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.poisson_mixture import PoissonMixture
 from bayes_risk.models.mixture.posterior import log_masses
@@ -286,7 +286,7 @@ def test_totals_of_huge_counts_and_of_nothing():
     counts = np.column_stack([rng.integers(0, 10**9, 60), np.zeros(60), [2**50, *[0] * 59]])
     groups = np.repeat(rng.integers(0, 9, (60, 1)), 3, axis=1)
     exposure = rng.uniform(0.1, 9.0, (60, 3))
-    out = dealt(rng, counts.astype(float), exposure, groups)
+    out = deal(rng, counts.astype(float), exposure, groups)
     for group in range(9):
         mine = groups[:, 0] == group
         assert (out[mine].sum(axis=0) == counts[mine].astype(np.int64).sum(axis=0)).all()
@@ -296,7 +296,7 @@ def test_totals_of_huge_counts_and_of_nothing():
 def test_deals_are_multinomial_by_exposure():
     rng, exposure = np.random.default_rng(8), np.array([[1.0], [2.0], [5.0]])
     counts, groups = np.array([[10.0], [0.0], [30.0]]), np.zeros((3, 1), np.int64)
-    draws = np.stack([dealt(rng, counts, exposure, groups)[:, 0] for _ in range(4000)])
+    draws = np.stack([deal(rng, counts, exposure, groups)[:, 0] for _ in range(4000)])
     chance = exposure[:, 0] / 8
     error = np.sqrt(40 * chance * (1 - chance) / 4000)
     assert (np.abs(draws.mean(axis=0) - 40 * chance) < 4 * error).all()

@@ -8,7 +8,7 @@ from scipy.special import gammaln, logsumexp
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.models.mixture import masses
-from bayes_risk.models.mixture.business.class_posterior import binomial_masses
+from bayes_risk.models.mixture.business.competitors import binomial_masses
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.mixed_predictive import Cases, MixedPredictive

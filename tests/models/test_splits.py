@@ -14,9 +14,9 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
+from bayes_risk.models.mixture.columns import Mechanism
 from bayes_risk.models.mixture.families import draw_labels, draw_parameters
 from bayes_risk.models.mixture.kernel_arguments import ClassSums
-from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.split_merge import (

@@ -511,8 +511,8 @@ def test_record_weights():
 def test_probabilities_are_frequencies(share, m):
     """The target's value has equal chances, strangers' values come from p(. | y_A, y*)."""
     from bayes_risk.models.fits.sampling import Length
+    from bayes_risk.models.regression.families import Scaling
     from bayes_risk.models.regression.fit import fitted
-    from bayes_risk.models.regression.prior import Scaling
     from tests.models.test_tree_calibration import z_scores as calibration
 
     n, target, values = 12, 3, [-2.0, -1.0, 0.0, 1.0, 2.5]

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from bayes_risk.models.mixture.business.class_posterior import ClassPosterior
+from bayes_risk.models.mixture.business.competitors import ClassPosterior
 from bayes_risk.models.mixture.sampler import run_chains, start_at
 from bayes_risk.models.mixture.state import Prior, Rows
 

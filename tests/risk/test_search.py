@@ -70,7 +70,7 @@ def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
 
 
 def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
-    from bayes_risk.evidence.chains import Fits
+    from bayes_risk.evidence.runner import Fits
 
     calls, fits = [], Fits.posteriors
     monkeypatch.setattr(Fits, "posteriors", lambda *how: calls.append(1) or fits(*how))

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.models.fits.priors import power_scaled_gamma
+from bayes_risk.models.fits.synthesis import power_scaled_gamma
 from bayes_risk.models.mixture.dpmpm import DPMPMFit
+from bayes_risk.models.regression.families import RegressionPrior, power_scaled_prior
 from bayes_risk.models.regression.part import Coefficients
 from bayes_risk.models.regression.posterior import (
     ExactPart,
@@ -19,7 +20,6 @@ from bayes_risk.models.regression.posterior import (
     inside,
     log_prior_of,
 )
-from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
 from bayes_risk.risk.attribute import gathered
 from tests.helpers.fits import encoded
 from tests.oracles.kernel_twins import simulate

@@ -48,10 +48,7 @@ def log_level(count: Array, total: Array | float, d: int) -> Array:
 
 
 def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> Array:
-    """Log density at points (R,): kernels around values (R or 1, N), each of weight (R or 1, N).
-
-    ``spread`` (R,). The bandwidth is Silverman's, of the values and the further record together.
-    """
+    """Log density at points (R,): weighted kernels (R or 1, N), the bandwidth Silverman's."""
     total = weights.sum(axis=1)
     centre = (weights * np.where(weights > 0, values, 0.0)).sum(axis=1) / np.maximum(total, 1e-300)
     square = (weights * np.where(weights > 0, values - centre[:, None], 0.0) ** 2).sum(axis=1)
@@ -59,10 +56,6 @@ def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> 
     z = (points[:, None] - values) / h[:, None]
     with np.errstate(divide="ignore"):
         near = np.log(weights) - 0.5 * z**2 - np.log(h[:, None] * np.sqrt(2.0 * np.pi))
-    far = _log_student(points, spread)
+    far = student.logpdf(points, DF, spread.mean, spread.sd)
     both = np.concatenate([np.broadcast_to(near, z.shape).T, far[None]])
     return np.asarray(log_sum(both) - np.log(total + 1.0))
-
-
-def _log_student(points: Array, spread: Spread) -> Array:
-    return np.asarray(student.logpdf(points, DF, spread.mean, spread.sd))

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from bayes_risk._compat import draws_object, group, group_names
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.parallel import forking
 from bayes_risk._core.validate import whole_number
@@ -43,7 +43,7 @@ class Length:
         """Steps of all chains."""
         return self.chains * (self.draws + self.tune)
 
-    def options(self, n_jobs: int, seed: np.random.Generator) -> dict[str, Any]:
+    def options(self, n_jobs: int, seed: Rng) -> dict[str, Any]:
         """Arguments of `pymc.sample`: silent, its seed drawn here."""
         return {
             "draws": self.draws,
@@ -68,10 +68,7 @@ def mixing(ess: Array, rhat: Array, chains: int) -> dict[str, float]:
 
 
 def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
-    """ArviZ's record of chains of this length, kept.
-
-    PyMC swallows Ctrl-C and returns the draws it has. That is an interruption, not a fit.
-    """
+    """ArviZ's record of chains, kept. PyMC swallows Ctrl-C and returns the draws it has."""
 
     def whole() -> Any:
         with forking():

@@ -1,25 +1,92 @@
-"""What fits do alike: read a request, make the release of the tables, put a guess into a table.
+"""What declarations and fits do alike: read tables and requests, make releases, put guesses in.
 
 A fit adds how one table is drawn. Each table is drawn by its own child generator, so that the first
 data sets are the same however many follow.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, whole_number
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes, Microdata, checked_table
+from bayes_risk.data.variables import is_numeric, stand_ins
 from bayes_risk.evidence import contract
 from bayes_risk.evidence.contract import Fit, Progress, Targets, model_name
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
+
+
+def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
+    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b), which may not be improper."""
+    shape, rate = prior
+    raised = power * (shape - 1.0) + 1.0
+    if raised <= 0:
+        raise InputError(
+            "power",
+            power,
+            f"makes the gamma prior {name}={prior} improper; give a power below "
+            f"{1.0 / (1.0 - shape):.3g}",
+        )
+    return raised, power * rate
+
+
+def same_but(model: Any, other: Any, *names: str) -> bool:
+    """Whether two declarations are of one kind and differ in these fields alone."""
+    if type(model) is not type(other):
+        return False
+    alike = replace(other, **{name: getattr(model, name) for name in names})
+    return bool(repr(alike) == repr(model))
+
+
+def microdata(
+    df: pd.DataFrame,
+    columns: Sequence[str] | None,
+    *,
+    levels: Mapping[str, Iterable[Hashable]] | None,
+    numbers: Sequence[str] | None = None,
+    near: bool = False,
+    **how: Any,
+) -> Microdata:
+    """The table; columns of numeric dtype are numbers, but for ``levels`` or if others are told."""
+    checked_table(df)
+    if numbers is None:
+        names, named = df.columns if columns is None else columns, levels or {}
+        numbers = [c for c in names if c in df and c not in named and is_numeric(df[c].dtype)]
+    if near and how["missing"] == "level":
+        given = how.get("missing_numbers") or {}
+        how["missing_numbers"] = stand_ins(df, numbers, near=True) | given
+    return Microdata.from_frame(df, columns=columns, numbers=numbers, levels=levels, **how)
+
+
+def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[str, ...]:
+    """Names of at least one column, none twice."""
+    if isinstance(given, str) or not len(given):
+        raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
+    return tuple(known_columns(name, list(given), list(given)))
+
+
+def check_outcome(
+    data: Microdata, column: int, predictors: Ints, rows: Any, cure: str = ""
+) -> None:
+    """Refuse an outcome that nothing predicts, or that has one value among some records."""
+    name = data.columns[column]
+    if not len(predictors):
+        raise InputError(
+            f"column {name!r} has no predictor: order names every column; leave one out of it{cure}"
+        )
+    if np.ptp(data.codes[rows, column]) == 0:
+        raise InputError(
+            f"column {name!r} has the same value for every record that is replaced, so there is "
+            "nothing to synthesise; leave it out of order"
+        )
+
 
 WORDS = {  # of the contract, by the method's name
     name: member.__doc__
@@ -92,20 +159,15 @@ class Synthesis(Fitted, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Request:
-    """What `synthesize` was asked for.
-
-    ``columns`` in the order of the model, ``mask`` the rows to replace, of n records or of any
-    number that was asked for; a generator, and a draw of Theta where there are any, for each of the
-    m tables. ``parameters``: how these draws were chosen, of `PARAMETERS`.
-    """
+    """What `synthesize` was asked for: m tables, each with a generator and a draw, if any."""
 
     microdata: Microdata
-    columns: tuple[str, ...]
-    mask: Flags
-    rngs: Sequence[np.random.Generator]
+    columns: tuple[str, ...]  # in the order of the model
+    mask: Flags  # rows to replace, of n records or of any number that was asked for
+    rngs: Sequence[Rng]
     draw_index: tuple[int, ...] | None
     seed_entropy: str
-    parameters: str
+    parameters: str  # how draws were chosen, of `PARAMETERS`
     maker: str | None = None
 
     @classmethod
@@ -140,7 +202,7 @@ class Request:
             parameters=way,
         )
 
-    def draws(self) -> Iterable[tuple[Any, np.random.Generator]]:
+    def draws(self) -> Iterable[tuple[Any, Rng]]:
         """Draw of Theta, or None, and generator of each table."""
         return zip(self.draw_index or (None,) * len(self.rngs), self.rngs, strict=True)
 
@@ -197,9 +259,7 @@ def _way(fit: Fit, asked: str | None) -> str:
     return asked
 
 
-def _draws(
-    way: str, m: int, n_draws: int, n_chains: int, rng: np.random.Generator
-) -> tuple[int, ...]:
+def _draws(way: str, m: int, n_draws: int, n_chains: int, rng: Rng) -> tuple[int, ...]:
     """A draw for each of m tables: no draw twice, or one for all."""
     first, among, some = 0, n_draws, 1 if way == "shared" else m
     if way == "one-mode":
@@ -225,15 +285,12 @@ def made_columns(
 
 @dataclass(slots=True)
 class Ticker:
-    """Turns units of a step that are done into calls of ``progress(step, done, total)``.
-
-    The total may grow: after each of ``rounds`` the rest is taken to go on as so far.
-    """
+    """Turns units of a step that are done into calls of ``progress(step, done, total)``."""
 
     progress: Progress | None
     step: str
     total: int
-    rounds: int = 1
+    rounds: int = 1  # after each the rest is taken to go on as so far
     done: int = 0
 
     def __call__(self, more: int) -> None:
@@ -262,11 +319,7 @@ def log_p_of_guesses(
     log_p: Callable[[Microdata], Array],
     progress: Progress | None,
 ) -> Array:
-    """log p(Z^(l) | y) of the table under each guess, shape (m, G, U).
-
-    ``log_p`` fits a table anew and returns what it makes of the m data sets, shape (m,). U x G
-    fits.
-    """
+    """log p(Z^(l) | y) of the table under each guess, (m, G, U), ``log_p`` from U x G new fits."""
     out = np.empty((m, *targets.guesses.codes.shape[:2]))
     tick = Ticker(progress, "refits", len(targets))
     for u in range(len(targets)):

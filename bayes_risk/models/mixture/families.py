@@ -191,10 +191,7 @@ def refine(data, u, phi, layout, tables, out):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def exponentials(top, out):
-    """out[k] = exp(out[k] - top), 0 below exp(-640); in vectors, not one by one.
-
-    exp(g) = exp(g / 1024)^1024, Taylor's series of degree 8: to 1e-12 of itself above exp(-40).
-    """
+    """out[k] = exp(out[k] - top), in vectors: to 1e-12 of itself above exp(-40)."""
     for k in range(out.shape[0]):
         gap = out[k] - top
         r = max(gap, LOWEST) / 1024.0
@@ -242,10 +239,8 @@ def add_numbers(data, u, k, w, copies, dead, layout, M):
 def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
 
-    ``label[u]`` keeps the label of one
-    individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural. With
-    ``size`` (K,), not empty, how many individuals a class has, both are kept of all, unit after
-    unit: of equal ones those of a class together. Where M has no rows only ``label`` is drawn.
+    ``label[u]`` keeps the label of one individual of unit u, ``flags[u, c]`` which of its zeros are
+    structural; with ``size`` (K,), not empty, both are kept of all. Without M ``label`` alone.
     """
     width = units.data.positions.shape[1] + 1
     products, masses = np.empty((width, pi.shape[0])), np.empty(pi.shape[0])
@@ -323,10 +318,7 @@ def log_sum_of(terms):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 def fill_log_masses(data, pi, phi, layout, out):
-    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h), of few levels as it is, else from logs.
-
-    Rows with large counts, whose last digits those do not have, term by term.
-    """
+    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h); rows with large counts term by term."""
     p, r, positions = layout.shape.shape[0], layout.reals.shape[0], data.positions
     terms, constants = np.empty(pi.shape[1]), np.zeros(out.shape[1])
     products = np.empty((positions.shape[1] + 1, pi.shape[1]))
@@ -448,9 +440,8 @@ def log_top(kappa, a, b, w):
 def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     """Parameters of number v in class k, values taken out of its sums (or put in, weight < 0).
 
-    Counts: shape, rate, Stirling error of the shape, chance of a structural zero; a rate of 0: the
-    shape is the rate of the count itself. Reals: m, kappa, a, b and the largest log density; kappa
-    = 0: mean and precision.
+    Counts: shape, rate (0: the shape is the rate itself), Stirling error of the shape, chance of a
+    structural zero. Reals: m, kappa (0: mean and precision), a, b and the largest log density.
     ``gone[i]``: weight, value, exposure, whether a structural zero.
     """
     shape, rate, beta, reals = layout.shape, layout.rate, layout.beta, layout.reals
@@ -491,11 +482,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_number(x, e, of, is_real, inflated, w, constants):
-    """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
-
-    ``constants``: `count_constants` of a count x; of a real, the log of what its density is
-    multiplied with.
-    """
+    """log E[p(x | class)^w] of a number with parameters ``of`` and `count_constants`, or volume."""
     if is_real:
         if x != x:
             return 0.0
@@ -530,10 +517,8 @@ def log_number(x, e, of, is_real, inflated, w, constants):
 def log_marginal(M, layout, k, seen):
     """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
 
-    Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
-    rate, x (log(x / e) - 1), with more digits than the rest at large sums, whatever was seen. Left
-    out are factors e^x / x! of records, the same in any class. Of levels alone: a
-    `LevelLayout`.
+    Of a rate over the likelihood at the likeliest rate, which has more digits at large sums. Left
+    out are factors e^x / x! of records, the same in any class.
     """
     starts, level, total = layout.starts, layout.level, 0.0
     if len(layout) > 2:

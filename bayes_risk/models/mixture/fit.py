@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
@@ -30,11 +30,9 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import draw_labels
-from .mechanism import Mechanism
-from .modes.led import Lengths, draws_beside, warm_up, without
-from .modes.strategy import LedByRelease
+from .modes import SHORTEST, LedByRelease, Lengths, draws_beside
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
@@ -143,18 +141,12 @@ class MixtureFit(Fitted):
         elif why := why_all_must_be_known(self, release):
             found.append(Offer("predictive", refusal=why))
         else:
-            names = self._of_unknown(release)
-            found += [Offer(name, self, in_words=IN_WORDS[name]) for name in names]
+            zeros, names = self.prior.zeros is not None, ["predictive"]
+            if release.m > 1:
+                names = ["independent-releases", *["imputed"] * (not zeros)]
+            if not zeros or release.columns[self.columns.order].all():
+                found += [Offer(name, self, in_words=IN_WORDS[name]) for name in names]
         return Capabilities(found, any_rows=True)
-
-    def _of_unknown(self, release: EncodedRelease) -> list[str]:
-        """Methods for an intruder who does not know all other records."""
-        zeros = self.prior.zeros is not None
-        if zeros and not release.columns[self.columns.order].all():
-            return []
-        if release.m == 1:
-            return ["predictive"]
-        return ["independent-releases", *["imputed"] * (not zeros)]
 
     def check(self, release: EncodedRelease) -> None:
         """Refuse a release that the model cannot have drawn."""
@@ -202,10 +194,7 @@ class MixtureFit(Fitted):
     def knowing(
         self, known: Flags, release: EncodedRelease, *, progress: Progress | None = None, **how: Any
     ) -> Any:
-        """The model fitted anew to the known records, and to what the release leaves as it is.
-
-        As many draws as the fit has.
-        """
+        """The model fitted anew to known records and what the release leaves as it is."""
         base = self.posterior
         shown = ~release.columns[self.columns.order]
         fit = replace(self, posterior=replace(base, shown=shown), known=known, whole=base)
@@ -228,9 +217,7 @@ class MixtureFit(Fitted):
         """By which a release tells whether it was made by these draws."""
         return hashlib.blake2b(self.draws.alpha.tobytes(), digest_size=16).hexdigest()
 
-    def tabulated(
-        self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
-    ) -> Any:
+    def tabulated(self, posterior: MixturePosterior, targets: Targets, *, rng: Rng) -> Any:
         return posterior.predictives(targets, rng=rng)[0]
 
     def mechanism(self, release: EncodedRelease) -> str:
@@ -279,7 +266,7 @@ class MixtureFit(Fitted):
             request = replace(request, columns=tuple(columns))  # drawn in the order asked for
         return replace(request, maker=self.digest)
 
-    def _table(self, h: int, request: Request, classes: str, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int, request: Request, classes: str, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         prior, columns, names = self.prior, self.columns, self.microdata.columns
         pi, phi = self.draws.pi[h], self.draws.phi[h]
@@ -309,7 +296,7 @@ class MixtureFit(Fitted):
         codes[np.ix_(request.mask, where)] = new[:, of_column]
         return codes
 
-    def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
+    def _labels(self, rows: Rows, h: int, rng: Rng) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label, draw = np.empty(len(rows.positions), np.int16), self.draws
         ones, nothing = np.ones(len(label), np.int64), (np.empty(0), np.empty((0, 0)))
@@ -319,9 +306,7 @@ class MixtureFit(Fitted):
         draw_labels(rng, units, *fixed, *nothing, label, flags, size)
         return label.astype(np.int64)
 
-    def _values(
-        self, v: int, exposure: Array, label: Ints, h: int, rng: np.random.Generator
-    ) -> Array:
+    def _values(self, v: int, exposure: Array, label: Ints, h: int, rng: Rng) -> Array:
         """Values of one variable in these classes, as the table has them."""
         prior, phi = self.prior, self.draws.phi[h]
         p, r = prior.n_counts, prior.n_reals
@@ -337,8 +322,7 @@ class MixtureFit(Fitted):
             return self.columns.outside(t, j)
         begin, end = prior.starts[v - p - r], prior.starts[v - p - r + 1]
         below = phi[begin : end - 1].cumsum(axis=0)[:, label]  # shape (d - 1, n)
-        drawn: Array = (rng.random(len(label)) >= below).sum(axis=0).astype(np.float64)
-        return drawn
+        return np.asarray((rng.random(len(label)) >= below).sum(axis=0).astype(np.float64))
 
     def augmented(
         self, release: EncodedRelease, l: int, *, progress: Progress | None = None, **how: Any
@@ -348,7 +332,7 @@ class MixtureFit(Fitted):
         posterior = base.refitted(
             drawn_by.units(None, self.weights, self.known),
             thin=base.thin,
-            tune=warm_up(base.n_sweeps),
+            tune=max(base.n_sweeps // 4, SHORTEST),
             n_draws=None if self.lengths is None else self.lengths.augmented,
             linked=drawn_by.linked,
             conditional=drawn_by.conditional,
@@ -376,23 +360,19 @@ class MixtureFit(Fitted):
         )
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: MixturePosterior,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> MixturePosterior:
         size = self.posterior.n_draws // self.posterior.n_chains
-        how: Any = {"rng": rng, **without(size, start.thin, start.n_sweeps)}
+        how: Any = {"rng": rng, "n_draws": max(size // 2, 4), "thin": max(start.thin // 8, 1)}
+        how["tune"] = max(start.n_sweeps // 100, 100)
         if self.lengths is not None:  # they stay in the mode, of which moves would only lead out
             start = replace(start, prior=replace(start.prior, splits=0))
-        if release is None:
-            return start.refitted(self._units_before(record), **how)
-        drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
-        units = drawn_by.units(record, self.weights, self.known)
-        return start.refitted(units, linked=drawn_by.linked, **how)
+        units, linked = self._units_before(record), None
+        if release is not None:
+            drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
+            units, linked = drawn_by.units(record, self.weights, self.known), drawn_by.linked
+        again: MixturePosterior = start.refitted(units, linked=linked, **how)
+        return again
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None

@@ -104,9 +104,8 @@ def number_factors(M, new, phi, parts, layout, v, k, more):
 def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
     """Propose the parameters of variable v from those given y alone, class by class.
 
-    ``us[j, part]`` is its level, if it has levels. S is summed from what lies before, in and after
-    class k: differences of sums would lose the small terms that decide when a class's own term
-    falls far below rounding.
+    S is summed from what lies before, in and after class k: differences of sums would lose the
+    small terms that decide when a class's own term falls far below rounding.
     """
     V, p_r = c.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     inverse = 1.0 / np.maximum((pi[:, None] * g).sum(axis=0), TINY)
@@ -147,9 +146,8 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
 def update_given(rng, parts, given, c, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
     """Weights and parameters from the sums of confidential and synthetic rows; returns alpha.
 
-    ``c``: how often each of the unsynthesised parts divides. ``sums`` become those of both. V_k is
-    proposed from Beta(1 + n_k, alpha + n_{>k}), T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 -
-    V_j) by recursion from the last class, never by subtraction: 1 - V_k may be far below rounding.
+    ``c``: how often each part divides. T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j) is
+    summed from the last class, never by subtraction: 1 - V_k may be far below rounding.
     """
     us, us_columns = given.levels, given.columns
     n, M, n_z, M_z = sums.n, sums.M, sums_z.n, sums_z.M

@@ -17,53 +17,39 @@ Places: TypeAlias = npt.NDArray[np.int32]
 
 
 class LevelLayout(NamedTuple):
-    """The layout of levels alone: ``starts (q + 1,)`` and ``level`` as in `FamilyLayout`."""
+    """The layout of levels alone, as in `FamilyLayout`."""
 
     starts: Ints
     level: float
 
 
 class FamilyLayout(NamedTuple):
-    """Which rows of phi are whose, see `families.py`, and the priors.
+    """Which rows of phi are whose, see `families.py`, and the priors."""
 
-    ``starts (q + 1,)``: where the levels of each of q columns begin among the rows of phi, and the
-    padding row; ``level``: every entry of the Dirichlet prior of levels. Of p counts ``shape`` and
-    ``rate (p,)`` of the gamma prior of rates; whether zeros are ``inflated``, that is may be
-    structural, and ``beta (2,)``, the prior of the chance of one. ``reals (r, 4)``: m, kappa, a, b
-    of each of r reals, ``1 / variance ~ Gamma(a, b)`` and ``mean ~ Normal(m, variance / kappa)``.
-    """
-
-    starts: Ints
-    level: float
-    shape: Array
+    starts: Ints  # (q + 1,): where the levels of each of q columns begin in phi; the padding row
+    level: float  # every entry of the Dirichlet prior of levels
+    shape: Array  # (p,), as ``rate``: of the gamma prior of the rates of p counts
     rate: Array
-    inflated: bool
-    beta: Array
+    inflated: bool  # whether zeros may be structural
+    beta: Array  # (2,): prior of the chance of a structural zero
+    # (r, 4): m, kappa, a, b; 1 / variance ~ Gamma(a, b), mean ~ Normal(m, variance / kappa)
     reals: Array
 
 
 class SweepLayout(NamedTuple):
-    """What the loops over sweeps and draws take of a model.
-
-    ``families``; ``n_normalised``: how many rows are normalised over what is possible; ``splits``:
-    how many splits or merges a sweep tries.
-    """
+    """What the loops over sweeps and draws take of a model."""
 
     families: FamilyLayout
-    n_normalised: int
-    splits: int
+    n_normalised: int  # rows that are normalised over what is possible
+    splits: int  # splits or merges that a sweep tries
 
 
 class LevelLogs(NamedTuple):
-    """Logs that the sampler of unknown rows looks up, of i = 0, 1, ...
+    """Logs that the sampler of unknown rows looks up, of i = 0, 1, ..."""
 
-    ``counts``: log(i); ``levels``: log(i + a); ``divisors``: sum over the columns of levels of
-    log(i + d_j a).
-    """
-
-    counts: Array
-    levels: Array
-    divisors: Array
+    counts: Array  # log(i)
+    levels: Array  # log(i + a)
+    divisors: Array  # sum over the columns of levels of log(i + d_j a)
 
 
 class ImputingLayout(NamedTuple):
@@ -74,123 +60,84 @@ class ImputingLayout(NamedTuple):
 
 
 class GuessLayout(NamedTuple):
-    """Columns of levels as predictives see them.
+    """Columns of levels as predictives see them."""
 
-    ``fixed (p,)``: whether a column is kept at its drawn probabilities; ``columns (q,)``: which are
-    guessed; ``starts (p + 1,)`` as in `FamilyLayout`.
-    """
-
-    fixed: Flags
-    columns: Ints
-    starts: Ints
+    fixed: Flags  # (p,): whether a column is kept at its drawn probabilities
+    columns: Ints  # (q,): which are guessed
+    starts: Ints  # (p + 1,), as in `FamilyLayout`
 
 
 class WideLayout(NamedTuple):
-    """Levels of the guessed columns one after the other in a row, and a last place: "no change".
-
-    ``fixed``, ``columns`` as in `GuessLayout`; ``low (q,)``: row of phi of the first level of a
-    column that has a place, which is ``offset[j]``, shape (q + 1,); ``later``: of each place the
-    first one of the next column.
-    """
+    """Levels of the guessed columns one after the other in a row, and a last place: "no change"."""
 
     fixed: Flags
     columns: Ints
-    low: Ints
-    offset: Ints
-    later: Ints
+    low: Ints  # (q,): row of phi of the first level of a column that has a place
+    offset: Ints  # (q + 1,): that place
+    later: Ints  # of each place the first one of the next column
 
 
 class TermLayout(NamedTuple):
-    """Columns of levels of a whole table: ``fixed``, ``starts`` as in `GuessLayout`.
-
-    ``place (p,)``: first place of a guessed column among the factors of a term, else -1.
-    """
+    """Columns of levels of a whole table, as in `GuessLayout`."""
 
     fixed: Flags
-    place: Ints
+    place: Ints  # (p,): first place of a guessed column among the factors of a term, else -1
     starts: Ints
 
 
 class CaseArrays(NamedTuple):
-    """Targets as the predictives of any families see them; U in a block, variables as in `Cases`.
+    """Targets as the predictives of any families see them; U in a block, the rest as in `Cases`."""
 
-    ``label (H, U)``: their classes, one more than there are where nothing is to be taken out;
-    ``flags (H, U, 2 p)``: which of their counts, own and synthetic, are structural zeros; then as
-    in `Cases`: ``values``, ``exposure``, ``linked``, ``held``, ``given``, ``given_linked (U, V)``;
-    ``power (U,)``: record weights; ``constants``, ``linked_constants (U, V, 2)`` of values and of
-    synthetic values, see `log_number`; ``rows (U, V)``: rows of T that own values of numbers have,
-    or -1.
-    """
-
-    label: Labels
-    flags: Flags
+    label: Labels  # (H, U): their classes, K where nothing is to be taken out
+    flags: Flags  # (H, U, 2 p): which counts, own and synthetic, are structural zeros
     values: Array
     exposure: Array
     linked: Array
     held: Array
     given: Flags
     given_linked: Flags
-    power: Array
-    constants: Array
+    power: Array  # (U,): record weights
+    constants: Array  # (U, V, 2), as those of synthetic values: see `log_number`
     linked_constants: Array
-    rows: Ints
+    rows: Ints  # (U, V): rows of T that own values of numbers have, or -1
 
 
 class PointArrays(NamedTuple):
-    """The guesses of a block of targets, as points in each of q guessed columns.
+    """The guesses of a block of targets, as points in each of q guessed columns."""
 
-    ``columns (q,)``: the guessed variables; ``values (U, q, C)``: distinct values, ``n_points (U,
-    q)`` of them, with ``constants (U, q, C, 2)``; which of these the truth and the guesses have,
-    ``truth (U, 1, q)`` and ``cells (U, G, q)``; ``first (U, G)``: the first column in which a guess
-    is not as the one before; ``rows (U, q, C)``: rows of T that values of numbers have.
-    """
-
-    columns: Ints
-    values: Array
-    constants: Array
-    n_points: Ints
-    truth: Places
-    cells: Places
-    first: Ints
-    rows: Ints
+    columns: Ints  # (q,): the guessed variables
+    values: Array  # (U, q, C): distinct values
+    constants: Array  # (U, q, C, 2)
+    n_points: Ints  # (U, q): how many there are
+    truth: Places  # (U, 1, q): which of them the truth has
+    cells: Places  # (U, G, q): and the guesses
+    first: Ints  # (U, G): the first column in which a guess is not as the one before
+    rows: Ints  # (U, q, C): rows of T that values of numbers have
 
 
 class NumberValues(NamedTuple):
-    """N distinct values of numbers in a block of targets.
+    """N distinct values of numbers in a block of targets."""
 
-    ``variables (N,)``, ``values (N, 2)`` with the exposure, ``constants (N, 2)``.
-    """
-
-    variables: Ints
-    values: Array
-    constants: Array
+    variables: Ints  # (N,)
+    values: Array  # (N, 2): with the exposure
+    constants: Array  # (N, 2)
 
 
 class PredictiveDraws(NamedTuple):
-    """Sums and draws that predictives are read from, H in all.
+    """Sums and draws that predictives are read from, H in all, of S classes that are `occupied`."""
 
-    ``n (H, K)``, ``alpha (H,)``, ``pi (H, K)`` of all classes; of the S classes of each draw that
-    `sampler.occupied` leaves ``order (H, S)``, which they are, ``M (H, D + 2 p + r, S)``, ``phi (H,
-    D, S)`` and ``log_weights (H, S + 1, S)`` without a record of each, or of nobody. Whether the
-    weights of classes are ``integrated`` out.
-    """
-
-    n: Array
-    alpha: Array
+    n: Array  # (H, K), as ``pi``: of all classes
+    alpha: Array  # (H,)
     pi: Array
-    order: Ints
-    M: Array
-    phi: Array
-    log_weights: Array
-    integrated: bool
+    order: Ints  # (H, S): which classes they are
+    M: Array  # (H, D + 2 p + r, S)
+    phi: Array  # (H, D, S)
+    log_weights: Array  # (H, S + 1, S): without a record of each, or of nobody
+    integrated: bool  # whether the weights of classes are integrated out
 
 
 class PredictiveDraw(NamedTuple):
-    """One draw, shapes as in `PredictiveDraws` without H; no ``pi`` where it is integrated out.
-
-    ``P (V, S, 5)``: parameters of numbers and totals of levels; ``T (D + N, S)``: logs of levels
-    and of distinct values of numbers, nobody taken out.
-    """
+    """One draw, shapes as in `PredictiveDraws` without H; no ``pi`` where it is integrated out."""
 
     n: Array
     alpha: float
@@ -198,8 +145,8 @@ class PredictiveDraw(NamedTuple):
     order: Ints
     M: Array
     phi: Array
-    P: Array
-    T: Array
+    P: Array  # (V, S, 5): parameters of numbers and totals of levels
+    T: Array  # (D + N, S): logs of levels and of distinct values of numbers, nobody taken out
     log_weights: Array
 
 
@@ -213,32 +160,24 @@ class DrawRoom(NamedTuple):
 
 
 class TermRoom(NamedTuple):
-    """Room for `rest_terms`: which variables are ``guessed (V,)``, and ``gone``, ``of``, ``every``.
+    """Room for `rest_terms`."""
 
-    ``gone (3, 4)``: what is taken out of sums, see `number_parameters`; ``of (2, 5)``: parameters;
-    ``every (K,)`` of all classes.
-    """
-
-    guessed: Flags
-    gone: Array
-    of: Array
-    every: Array
+    guessed: Flags  # (V,): which variables are
+    gone: Array  # (3, 4): what is taken out of sums, see `number_parameters`
+    of: Array  # (2, 5): parameters
+    every: Array  # (K,): of all classes
 
 
 class GuessRoom(NamedTuple):
-    """Room for `points_of` and what is found by it, class by class.
-
-    ``terms``, ``rest (K,)``; ``L``, ``R (q, C, K)``: log masses of points, and masses over the
-    likeliest; ``products (q, K)``; ``masses (G,)``.
-    """
+    """Room for `points_of` and what is found by it, class by class."""
 
     spare: TermRoom
-    terms: Array
+    terms: Array  # (K,), as ``rest``
     rest: Array
-    L: Array
-    R: Array
-    products: Array
-    masses: Array
+    L: Array  # (q, C, K): log masses of points
+    R: Array  # (q, C, K): masses over the likeliest
+    products: Array  # (q, K)
+    masses: Array  # (G,)
 
 
 class RunningSums(NamedTuple):
@@ -249,77 +188,56 @@ class RunningSums(NamedTuple):
 
 
 class ImputedCases(NamedTuple):
-    """Targets beside imputed records: as `CaseArrays`, of B sets of sums and m data sets.
+    """Targets beside imputed records: as `CaseArrays`, of B sets of sums and m data sets."""
 
-    ``label (H, B, U)``, ``flags (H, B, U, 2 p)``; ``linked (m + 1, U, V)`` and
-    ``linked_constants``: synthetic values of each data set, then of none; ``known (U,)``: whose
-    values the intruder sees; ``imputed (H, U, F)``: imputed values of the variables ``free (F,)``.
-    """
-
-    label: Labels
-    flags: Flags
+    label: Labels  # (H, B, U)
+    flags: Flags  # (H, B, U, 2 p)
     values: Array
     exposure: Array
     constants: Array
-    linked: Array
+    linked: Array  # (m + 1, U, V), as its constants: of each data set, then of none
     linked_constants: Array
-    known: Flags
-    imputed: Array
+    known: Flags  # (U,): whose values the intruder sees
+    imputed: Array  # (H, U, F): imputed values
     given: Flags
     given_linked: Flags
     power: Array
-    free: Ints
+    free: Ints  # (F,): of which variables
     rows: Ints
 
 
 class LevelTables(NamedTuple):
-    """Of tables of levels alone: ``Q (H, D, K)``, ``tau (H, p, K)`` and ``weights (H, K + 1, K)``.
+    """Of tables of levels alone."""
 
-    Probability of a level in a class; class totals plus prior mass; weights of classes without a
-    member of each, or of nobody.
-    """
-
-    Q: Array
-    tau: Array
-    weights: Array
+    Q: Array  # (H, D, K): probability of a level in a class
+    tau: Array  # (H, p, K): class totals plus prior mass
+    weights: Array  # (H, K + 1, K): of classes without a member of each, or of nobody
 
 
 class LevelTargets(NamedTuple):
-    """Targets of tables of levels alone, by rows of phi, -1 where there is none; U in a block.
+    """Targets of tables of levels alone, by rows of phi, -1 where there is none; U in a block."""
 
-    ``label (H, U)``; ``truth``, ``linked``, ``held (U, p)``: own values, own synthetic ones, own
-    ones that the data hold; ``given``, ``given_linked (U, p)``: of own and synthetic values those
-    that are conditioned on.
-    """
-
-    label: Labels
-    truth: Ints
-    linked: Ints
-    held: Ints
-    given: Ints
-    given_linked: Ints
+    label: Labels  # (H, U)
+    truth: Ints  # (U, p), as all others: own values
+    linked: Ints  # own synthetic values
+    held: Ints  # own values that the data hold
+    given: Ints  # own values that are conditioned on
+    given_linked: Ints  # and synthetic ones
 
 
 class LevelGuesses(NamedTuple):
-    """Guesses as rows of phi, ``levels (U, G, q)``.
+    """Guesses as rows of phi."""
 
-    ``changes``, ``first (U, G)``: how many variables each changes, and the first of these.
-    """
-
-    levels: Ints
-    changes: Ints
-    first: Ints
+    levels: Ints  # (U, G, q)
+    changes: Ints  # (U, G): how many variables each changes
+    first: Ints  # (U, G): the first of these
 
 
 class WidePlaces(NamedTuple):
-    """Where in the row of a `WideLayout` the changed levels of guesses stand.
+    """Where in the row of a `WideLayout` the changed levels of guesses stand."""
 
-    ``guesses (U, G, most)``, in order, filled up with the place of "no change"; ``own (U, width)``:
-    which places are those of the target's own levels.
-    """
-
-    guesses: Places
-    own: Flags
+    guesses: Places  # (U, G, most): in order, filled up with "no change"
+    own: Flags  # (U, width): places of the target's own levels
 
 
 class LogTables(NamedTuple):
@@ -332,15 +250,12 @@ class LogTables(NamedTuple):
 
 
 class LabelRoom(NamedTuple):
-    """Room for a unit: ``products (w + 1, K)``, ``masses (K,)``; whole numbers, all 0.
+    """Room for a unit; whole numbers are all 0."""
 
-    ``copies (K,)``: individuals by class; ``dead (c,)``: how many zeros are structural.
-    """
-
-    products: Array
-    masses: Array
-    copies: Ints
-    dead: Ints
+    products: Array  # (w + 1, K)
+    masses: Array  # (K,)
+    copies: Ints  # (K,): individuals by class
+    dead: Ints  # (c,): how many zeros are structural
 
 
 class LabelSums(NamedTuple):
@@ -370,16 +285,13 @@ class DrawArrays(NamedTuple):
 
 
 class CollapsedDraws(NamedTuple):
-    """Sums by class of H draws: ``n (H, K)``, ``M (H, ., K)``, ``fallen (H,)`` into zeros.
+    """Sums by class of H draws; labels and structural zeros of N wanted units."""
 
-    Of wanted units ``label (H, N)`` and structural zeros ``flags (H, N, c)``.
-    """
-
-    n: Array
-    M: Array
-    label: Labels
-    flags: Flags
-    fallen: Ints
+    n: Array  # (H, K)
+    M: Array  # (H, ., K)
+    label: Labels  # (H, N)
+    flags: Flags  # (H, N, c)
+    fallen: Ints  # (H,): into zeros
 
 
 class ClassSums(NamedTuple):
@@ -391,30 +303,23 @@ class ClassSums(NamedTuple):
 
 
 class LevelSides(NamedTuple):
-    """The two sides of a split, of levels alone.
+    """The two sides of a split, of levels alone."""
 
-    ``S``: sums as ``M``, a column a side and a third of nobody; weighted counts ``n`` and
-    individuals ``size (2,)``; ``T (2, q + 1)``: totals of columns of levels and prior mass, the
-    last for padding, whose only level is sure.
-    """
-
-    S: Array
-    n: Array
-    size: Ints
-    T: Array
+    S: Array  # sums as ``M``, a column a side and a third of nobody
+    n: Array  # (2,): weighted counts
+    size: Ints  # (2,): individuals
+    T: Array  # (2, q + 1): totals of columns of levels and prior mass; the level of padding is sure
 
 
 class NumberSides(NamedTuple):
-    """The same where there may be numbers, with their parameters ``P (2, p + r, 4)``.
-
-    Counts: rate and its log, logs of the chance of a structural zero and of none; reals: mean,
-    precision, half its log.
-    """
+    """The same where there may be numbers."""
 
     S: Array
     n: Array
     size: Ints
     T: Array
+    # (2, p + r, 4): of counts rate, its log, logs of a structural zero and of none; of reals mean,
+    # precision, half its log
     P: Array
 
 
@@ -427,65 +332,46 @@ class NumberSizes(NamedTuple):
 
 
 class UnknownArrays(NamedTuple):
-    """R unknown rows: what is imputed of them, and what each of m data sets shows.
+    """R unknown rows: what is imputed of them, and what each of m data sets shows."""
 
-    ``free (F,)``: imputed variables, with ``exposure (R, F)``; ``absent (F, 2)``: which of them,
-    with which value, says that a number is missing, -1: none does. What is shown: variables ``kinds
-    (s,)``, of which the first ``n_own`` are the rows' own, values ``shown (m, R, s)`` and
-    ``shown_exposure (R, s)``.
-    """
-
-    free: Ints
-    exposure: Array
-    absent: Ints
-    kinds: Ints
-    n_own: int
-    shown: Array
-    shown_exposure: Array
+    free: Ints  # (F,): imputed variables
+    exposure: Array  # (R, F)
+    absent: Ints  # (F, 2): which of them, with which value, says that a number is missing; -1: none
+    kinds: Ints  # (s,): variables that are shown
+    n_own: int  # the first of these, which are the rows' own
+    shown: Array  # (m, R, s)
+    shown_exposure: Array  # (R, s)
 
 
 class ImputingState(NamedTuple):
-    """Where a chain over unknown rows is; loops write into it.
+    """Where a chain over unknown rows is: B = m + W sets, of the releases, then of base chains."""
 
-    B = m + W sets of parameters, those of the releases and then those of the base chains: ``alpha
-    (B,)``, ``log_left (B, K - 1)``, ``pi (B, K)``, ``phi (B, D, K)``; of base chains also sums ``n
-    (W, K)`` and ``M (W, ., K)``, and labels ``(W, R)`` and structural zeros ``flags (W, R, p)`` of
-    the unknown rows; their values ``y (R, F)``, NaN where a number is missing.
-    """
-
-    alpha: Array
-    log_left: Array
-    pi: Array
-    phi: Array
-    n: Array
-    M: Array
-    label: Ints
-    flags: Flags
-    y: Array
+    alpha: Array  # (B,)
+    log_left: Array  # (B, K - 1)
+    pi: Array  # (B, K)
+    phi: Array  # (B, D, K)
+    n: Array  # (W, K): of base chains
+    M: Array  # (W, ., K)
+    label: Ints  # (W, R): of the unknown rows
+    flags: Flags  # (W, R, p): their structural zeros
+    y: Array  # (R, F): their values, NaN where a number is missing
 
 
 class ImputingTables(NamedTuple):
-    """What is looked up of all B sets: ``log_pi (m, K)``, ``P (B, V, K, 5)``, ``T (B, D, K)``.
+    """What is looked up of all B sets, as in `PredictiveDraw`."""
 
-    Parameters of numbers and logs of levels, as in `PredictiveDraw`; of the base chains T lacks the
-    divisors, which stand with the weights, and ``log_alpha (W, .)`` is log(alpha + i).
-    """
-
-    log_pi: Array
-    P: Array
-    T: Array
-    log_alpha: Array
+    log_pi: Array  # (m, K)
+    P: Array  # (B, V, K, 5)
+    T: Array  # (B, D, K): of base chains without the divisors, which stand with the weights
+    log_alpha: Array  # (W, .): log(alpha + i)
 
 
 class HeldValue(NamedTuple):
-    """What the data hold of one variable of a target, NaN where nothing.
+    """What the data hold of one variable of a target, NaN where nothing."""
 
-    Weight, ``own`` and synthetic value, exposure, which of the two are structural zeros (1 or 0).
-    """
-
-    power: float
+    power: float  # weight
     own: float
     linked: float
     exposure: float
-    flag: float
+    flag: float  # whether the own value is a structural zero, and the synthetic one
     linked_flag: float

@@ -71,10 +71,7 @@ def log_poisson(x, mean):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_negative_binomial(x, A, B, e, constant, error):
-    """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out.
-
-    ``constant`` is `count_constant` of x, ``error`` the `stirling_error` of A.
-    """
+    """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out."""
     if x == 0.0:
         return -A * math.log1p(e / B)
     share = e / (B + e)
@@ -87,11 +84,7 @@ def log_negative_binomial(x, A, B, e, constant, error):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def count_constants(values, w, out):
-    """Of counts x: power constant, and `count_constant` of w x; of no counts, anything.
-
-    log Gamma(w x + 1) - w log Gamma(x + 1) - w x log w, by Stirling errors, which do not cancel:
-    what E[Poisson(x; e r)^w] has beyond a negative binomial mass of w x at exposure w e.
-    """
+    """Of counts x: what E[Poisson(x; e r)^w] has beyond a mass of w x; `count_constant` of w x."""
     for i in range(values.shape[0]):
         x = max(values[i], 0.0)
         out[i, 0], out[i, 1] = 0.0, count_constant(w * x)

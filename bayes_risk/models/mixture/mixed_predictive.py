@@ -15,7 +15,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import distinct_rows
@@ -50,8 +49,7 @@ def fill(
 ):
     """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
 
-    With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i);
-    ``running``: 0, relative to minus infinity, as ``out`` is.
+    With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i).
     """
     spare, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     any_given = targets.given.any() or targets.given_linked.any()
@@ -108,23 +106,17 @@ def room_of(guesses: PointArrays | None, V: int, K: int, every: int) -> GuessRoo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cases:
-    """Targets as the predictives see them, variables numbered counts, reals, levels.
-
-    All of shape (U, V): the target's own ``values`` and their ``exposure``; ``linked``, its own
-    synthetic values where classes were the records' own, else NaN; ``held``, its own values as far
-    as they are among the data, else NaN; ``given`` and ``given_linked``, whether the density is
-    conditional on the own and on the synthetic value.
-    """
+    """Targets as the predictives see them, variables numbered counts, reals, levels; all (U, V)."""
 
     prior: Prior
     table: Columns
     targets: Targets
     values: Array
     exposure: Array
-    linked: Array
-    held: Array
-    given: Flags
-    given_linked: Flags
+    linked: Array  # own synthetic values where classes were the records' own, else NaN
+    held: Array  # own values as far as they are among the data, else NaN
+    given: Flags  # whether the density is conditional on the own value
+    given_linked: Flags  # and on the synthetic one
 
     @classmethod
     def of(
@@ -137,11 +129,7 @@ class Cases:
         given: Flags,
         shown: Flags | None = None,
     ) -> "Cases":
-        """Join targets with their own synthetic values (n, V).
-
-        Of targets that are not ``fitted`` the data hold the values that are ``shown`` (V,), and the
-        synthetic ones that are linked: the density is conditional on these.
-        """
+        """Join targets with own synthetic values (n, V); unless fitted, shown values are given."""
         values, fitted = columns.rows(targets.profiles, prior).values, targets.fitted[:, None]
         exposure = np.ones(values.shape)
         exposure[:, : prior.n_counts] = columns.exposures(targets.profiles)
@@ -215,10 +203,7 @@ class Cases:
     def numbers(
         self, block: slice, D: int, guesses: PointArrays | None
     ) -> tuple[NumberValues, Ints]:
-        """Distinct values of numbers; rows of T, of which D are levels', of own values and points.
-
-        Those of points are written into ``guesses``.
-        """
+        """Distinct values of numbers; rows of T, of own values and, in ``guesses``, of points."""
         x, e, p = self.values[block], self.exposure[block], self.prior.n_counts
         asked = self.columns.tolist() if guesses is not None else []
         rows = np.zeros(x.shape, np.int64)
@@ -244,25 +229,17 @@ class Cases:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MixedPredictive:
-    """p(y* | theta_h without the target) for a list of targets and their guesses.
+    """p(y* | theta_h without the target) for a list of targets and their guesses."""
 
-    ``sums`` of the H draws and the S classes of each that are `occupied`; ``log_weights (H, S + 1,
-    S)`` of the classes, one member of each taken out, or nobody; ``label (H, U)``, the class of
-    each target, S where nothing is to be taken out; ``structural (H, U, 2 p)``, which of its
-    values, own and synthetic, are drawn to be structural zeros; ``batch (H,)`` of each draw.
-    """
-
-    sums: Sums
-    log_weights: Array
+    sums: Sums  # of the S classes of each draw that are `occupied`
+    log_weights: Array  # (H, S + 1, S): one member of each taken out, or nobody
     cases: Cases
-    label: npt.NDArray[np.int16]
-    structural: Flags
-    batch: Ints
+    label: Labels  # (H, U): of each target, S where nothing is to be taken out
+    structural: Flags  # (H, U, 2 p): values, own and synthetic, drawn to be structural zeros
+    batch: Ints  # (H,)
 
     @classmethod
-    def of(
-        cls, sums: Sums, cases: Cases, label: npt.NDArray[np.int16], **how: Any
-    ) -> "MixedPredictive":
+    def of(cls, sums: Sums, cases: Cases, label: Labels, **how: Any) -> "MixedPredictive":
         """Of sums and labels of all K classes; ``how``: structural zeros and batches."""
         sums, label, weights = occupied(sums, label)
         with np.errstate(divide="ignore"):  # of columns that stand for nobody

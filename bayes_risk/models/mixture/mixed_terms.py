@@ -36,11 +36,7 @@ LEAST = -1e300  # instead of the log of no probability, of which nothing is take
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def class_powers(n, alpha, pi, order, k0, w, every, out):
-    """log E[pi_k^w | labels, w less in the k0-th class] of the classes in ``order``; or of pi.
-
-    Without pi sticks are integrated out: E[V_k^w] prod_{l<k} E[(1 - V_l)^w], V_k ~ Beta(1 + n_k,
-    alpha + n_{>k}); the first empty class then stands for all of them. ``every``: room.
-    """
+    """log E[pi_k^w | labels, w less in the k0-th class] of the classes in ``order``; or of pi."""
     K = n.shape[0]
     if pi.shape[0] > 0:
         for t in range(out.shape[0]):
@@ -67,10 +63,7 @@ def class_powers(n, alpha, pi, order, k0, w, every, out):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, _nrt=False)
 def fill_reals(x, constant, S, out):
-    """out[k] = log of a Student density of x, ``S``: factor of its square, mean, log top, power.
-
-    log(1 + q) = 2 atanh(q / (2 + q)), to the last digit up to q = 1/2.
-    """
+    """out[k] = log of a Student density of x, ``S``: factor of its square, mean, log top, power."""
     for k in range(out.shape[0]):
         q = S[0, k] * (x - S[1, k]) * (x - S[1, k])
         r = q / (2.0 + q)
@@ -133,10 +126,7 @@ def value_held(targets, h, u, v, p):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def set_gone(held, own, given_z, gone):
-    """What is taken out of the sums of a class before a value of a variable is looked at.
-
-    ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
-    """
+    """What is taken out of the sums of a class before a value of a variable is looked at."""
     y, z, e = held.own, held.linked, held.exposure
     gone[:, 0] = 0.0
     if own and y == y:
@@ -149,10 +139,7 @@ def set_gone(held, own, given_z, gone):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
-    """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums.
-
-    ``gone[i]``: weight and value taken out, and of counts exposure and kind of zero.
-    """
+    """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
     p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
     if v >= p_r:
         row = int(x)
@@ -180,10 +167,7 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 def add_value(
     M, phi, P, T, layout, fixed, v, held, k0, x, row, given_z, w, constants, gone, of, out
 ):
-    """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target.
-
-    ``row``: where it stands in T, or -1.
-    """
+    """Add to out[k] the log of E[p(x)^w] of variable v, in ``row`` of T; k0 without the target."""
     e, K = held.exposure, out.shape[0]
     changed = set_gone(held, False, given_z, gone)
     mine = out[k0] if k0 < K else 0.0
@@ -205,10 +189,7 @@ def add_value(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def both_kinds(M, phi, layout, held, v, k, own, gone, of):
-    """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
-
-    A zero of either kind may be conditioned on: a count is then a mixture of two.
-    """
+    """Chance that the own synthetic zero of a count is structural; parameters if not, and if so."""
     e = held.exposure
     set_gone(held, own, False, gone)
     if not own:
@@ -231,10 +212,7 @@ def log_of_both(share, x, e, of, w, constants):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
-    """out[k]: log of the class's weight and of the target's values; its class without the target.
-
-    ``which``: 0 all values, 1 all but those of variables that are guessed, 2 those that are given.
-    """
+    """out[k]: log of the class's weight and of all (0), not guessed (1), or given (2) values."""
     M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, room.gone, room.of
     k0, p, w = targets.label[h, u], layout.shape.shape[0], 1.0 if which == 2 else targets.power[u]
     p_r = p + layout.reals.shape[0]
@@ -318,11 +296,7 @@ def log_guess(rest, L, cells, u, g, terms):
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, _nrt=False
 )
 def guess_masses(R, cells, u, first, products, masses):
-    """Masses of guesses over the likeliest; products of what a guess shares with the one before.
-
-    ``products[i, k]``: base and the first i columns' points in class k. ``first``: the first column
-    in which a guess differs from the one before.
-    """
+    """Masses of guesses over the likeliest; products of what a guess shares with the one before."""
     q, K = cells.shape[2], products.shape[1]
     for g in range(cells.shape[1]):
         for i in range(first[u, g], q - 1):
@@ -346,12 +320,7 @@ def put_aside(sums, relative, small):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def points_of(draw, layout, fixed, targets, guesses, h, u, found):
-    """Masses of all guesses by a draw; log of what they are over, and log of the truth's.
-
-    They are products of ``R[i, c, k]``, the probability of a point over the likeliest of its
-    variable in the class, and of ``products[0, k]``, the likeliest guess of the class over that of
-    all.
-    """
+    """Masses of all guesses by a draw; log of what they are over, and log of the truth's."""
     terms, rest, L, R, most = found.terms, found.rest, found.L, found.R, found.products[0]
     rest_terms(draw, layout, fixed, targets, h, u, 1, found.spare, rest)
     point_terms(draw, layout, fixed, targets, guesses, h, u, found.spare, L)

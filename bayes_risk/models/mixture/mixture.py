@@ -1,4 +1,4 @@
-"""Dirichlet-process mixture of categories, counts and amounts in one table.
+"""Dirichlet-process mixture of categories, counts and amounts in one table, fitted through PyMC.
 
 A record's class z_i = k has a probability for every level of every category, a rate for every count
 and a mean and variance for every amount; within a class columns are independent:
@@ -11,36 +11,158 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 Murray & Reiter (2016) without the hierarchy of classes.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
-from bayes_risk._core.errors import InputError
+from bayes_risk._compat import add_group
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.errors import InputError, TruncationWarning
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
-from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.fits.synthesis import Declaration
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
+from bayes_risk.models.fits.synthesis import Declaration, Ticker
 
-from .columns import (
-    Columns,
-    RatePrior,
-    checked_count,
-    powers_of,
-    prior_of,
-    refuse,
-    whole_from_zero,
-)
+from .columns import Columns, RatePrior, checked_count, powers_of, prior_of, refuse, whole_from_zero
 from .fit import MixtureFit
-from .fitting import SPLITS, fitted
-from .state import Prior
+from .posterior import MixturePosterior, log_masses
+from .sampler import initial_state
+from .state import DRAWN, Draws, Prior
+from .zeros import log_possible
+
+DIAGNOSED = 300
+SOMETIMES = 0.05  # share of draws with every class occupied from which the truncation binds
+SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
+
+
+def fitted(
+    model: Any, df: pd.DataFrame | Microdata, length: Length, weights: Any, run: Any, tables: Any
+) -> Any:
+    """Sample; unless it is to be sampled, the fit has one start in the place of all draws.
+
+    ``run``: splits, sampler, sample, random_seed, n_jobs, progress; ``tables``: how they are coded.
+    """
+    import pymc as pm
+
+    from .pymc_mixture import BlockedSweep, build, draws_of
+
+    splits, sampler, sample, random_seed, n_jobs, progress = run
+    one_of("sampler", sampler, ("gibbs", "nuts"))
+    data = df if isinstance(df, Microdata) else model._coded(df, **tables)
+    data, columns, prior, alpha = model._read(data, weights)
+    nuts, rng = sampler == "nuts", np.random.default_rng(random_seed)
+    other = {"impossible": prior.zeros is not None, 'sampler="nuts"': nuts}
+    usual = 0 if any(other.values()) else prior.splits
+    splits = usual if splits is None else whole_number("splits", splits)
+    for name, given in other.items():
+        if splits > 0 and given:
+            raise InputError(
+                "splits",
+                splits,
+                f"with {name}: classes are split and merged in blocked sweeps of tables without "
+                f"structural zeros; leave splits or {name} out",
+            )
+    prior = replace(prior, splits=splits)
+    units = columns.rows(data.codes, prior).units(power=alpha)
+
+    def chains() -> Any:
+        """As PyMC keeps them."""
+        (seeds, starts), tick = rng.spawn(2), Ticker(progress, "fit", length.steps)
+        options = length.options(n_jobs, seeds) | {"callback": lambda trace, draw: tick(1)}
+        options["return_inferencedata"] = True
+        with build(data, columns, prior, units, transformed=nuts) as declared:
+            if nuts:
+                return pm.sample(**options)
+            blocks = blocks_of(data, columns, prior)
+            step = BlockedSweep(declared, prior, units, blocks=blocks, thin=length.thin, rng=seeds)
+            children = starts.spawn(length.chains)
+            points = [step.point(initial_state(prior, units, child)) for child in children]
+            return pm.sample(step=step, initvals=points, **options)
+
+    if sample:
+        idata: Any = kept_chains(chains, length)
+        theta = draws_of(idata, prior, blocks_of(data, columns, prior))
+    else:
+        idata, theta = None, repeated(initial_state(prior, units, rng), length)
+    made = {"units": units, "draws": theta, "thin": length.thin}
+    plain = np.zeros(len(columns.order), dtype=bool)
+    posterior = MixturePosterior(prior=prior, columns=columns, conditional=plain, **made)
+    diagnostics = diagnose(idata, posterior) if sample else {}
+    found = {"idata": idata, "posterior": posterior, "diagnostics": diagnostics}
+    return model._FIT(model=model, microdata=data, weights=alpha, **found)
+
+
+def repeated(start: Draws, length: Length) -> Draws:
+    """One point in the place of all draws, in the memory of one."""
+    arrays = {name: getattr(start, name) for name in DRAWN}
+    H = length.draws * length.chains
+    same = {name: np.broadcast_to(x, (H, *x.shape[1:])) for name, x in arrays.items()}
+    return Draws(**same, n_chains=length.chains)
+
+
+def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
+    """Rows of phi that each variable of the PyMC model holds."""
+    from .pymc_mixture import levels_name, missing_name
+
+    p, r, names = prior.n_counts, prior.n_reals, data.columns
+    numbers = {"rates": slice(0, p)} if p else {}
+    if prior.inflation is not None:
+        numbers["zeros"] = slice(p, 2 * p)
+    if r:
+        numbers |= {"means": slice(2 * p, 2 * p + r), "precisions": slice(2 * p + r, 2 * p + 2 * r)}
+    of_levels = [names[j] for j in columns.levels]
+    of_levels += [missing_name(names[j]) for j in columns.order[p + r + len(of_levels) :]]
+    bounds = zip(of_levels, prior.starts[:-1], prior.starts[1:], strict=True)
+    return numbers | {levels_name(c): slice(int(b), int(e)) for c, b, e in bounds}
+
+
+def truncation_binds(full: float, K: int, given: str = "") -> bool:
+    """Whether all of several classes are occupied in too large a share of draws; warns."""
+    if K == 1 or full <= SOMETIMES:
+        return False
+    warnings.warn(
+        f"all n_classes={K} classes are occupied in {100 * full:.0f} % of draws{given}: the "
+        "truncation binds, and values far from all classes are thought impossible; fit again with "
+        "more classes",
+        TruncationWarning,
+        stacklevel=5,
+    )
+    return True
+
+
+def diagnose(idata: Any, posterior: MixturePosterior) -> dict[str, float]:
+    """R-hat and ESS of log predictives of some profiles; warn where the truncation binds."""
+    import xarray as xr
+
+    prior, units, draws = posterior.prior, posterior.units, posterior.draws
+    K, U = prior.n_classes, len(units.multiplicity)
+    order = np.argsort(units.multiplicity, kind="stable")
+    some = np.sort(order[np.linspace(0, U - 1, min(U, DIAGNOSED)).astype(int)])
+    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
+    log_p = log_masses(units.data.take(some), draws, prior) - left[:, None]
+    ess, rhat = ess_and_rhat(log_p, draws.n_chains)
+    diagnosed = xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})
+    add_group(idata, "log_predictive", diagnosed)
+    return {
+        "draws": len(draws) // draws.n_chains,
+        "chains": draws.n_chains,
+        "n_classes": K,
+        "n_occupied_mean": float(draws.n_occupied.mean()),
+        "n_occupied_max": int(draws.n_occupied.max()),
+        "truncation_binds": truncation_binds(float((draws.n_occupied == K).mean()), K),
+        **mixing(ess, rhat, draws.n_chains),
+        "profiles_diagnosed": len(some),
+        **({} if prior.zeros is None else {"zero_mass_mean": float(-np.expm1(left).mean())}),
+    }
+
 
 FAMILIES = ("category", "count", "normal", "lognormal")
 F = TypeVar("F")  # the fit
@@ -138,21 +260,10 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         record and class), plus a draw of a class a record, or K for 32 equal ones and more. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
-        found: F = fitted(
-            self,
-            df,
-            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
-            weights=weights,
-            splits=splits,
-            sampler=sampler,
-            sample=sample,
-            random_seed=random_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            missing=missing,
-            levels=levels,
-            releases=releases,
-        )
+        length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
+        run = splits, sampler, sample, random_seed, n_jobs, progress
+        tables = {"missing": missing, "levels": levels, "releases": releases}
+        found: F = fitted(self, df, length, weights, run, tables)
         return found
 
     @abstractmethod
@@ -271,22 +382,11 @@ class Mixture(MixtureModel[MixtureFit]):
         n_jobs: int = 1,
         progress: Asked = None,
     ) -> MixtureFit:
-        found: MixtureFit = fitted(
-            self,
-            df,
-            Length.checked(draws=draws, tune=tune, chains=chains, thin=thin),
-            weights=weights,
-            splits=splits,
-            sampler=sampler,
-            sample=sample,
-            random_seed=random_seed,
-            n_jobs=n_jobs,
-            progress=progress,
-            missing=missing,
-            missing_numbers=missing_numbers,
-            levels=levels,
-            releases=releases,
-        )
+        length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
+        run = splits, sampler, sample, random_seed, n_jobs, progress
+        tables: Any = {"missing": missing, "levels": levels, "releases": releases}
+        tables["missing_numbers"] = missing_numbers
+        found: MixtureFit = fitted(self, df, length, weights, run, tables)
         return found
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
@@ -330,7 +430,8 @@ class Mixture(MixtureModel[MixtureFit]):
         reals = sorted(places["normal"] + places["lognormal"])
         log = np.array([j in places["lognormal"] for j in reals], dtype=bool)
         scales = [self._scale(data, j, is_log) for j, is_log in zip(reals, log, strict=True)]
-        numbers = [data.variables[j] for j in [*places["count"], *reals]]
+        amounts: list[Any] = [data.variables[j] for j in reals]
+        numbers = [*(data.variables[j] for j in places["count"]), *amounts]
         columns = Columns.of(
             counts=places["count"],
             reals=reals,
@@ -339,17 +440,14 @@ class Mixture(MixtureModel[MixtureFit]):
             location=np.array([location for location, _ in scales]),
             scale=np.array([scale for _, scale in scales]),
             log=log,
-            width=np.array([self._step(data.variables[j]) for j in reals], dtype=float),
-            missing=np.array([_missing(v) for v in numbers], dtype=float),
+            width=np.array([self.rounded.get(v.name, 1.0 * v.whole) for v in amounts], float),
+            missing=np.array([np.nan if v.missing is None else v.missing for v in numbers], float),
         )
         counts = [names[j] for j in places["count"]]
         data = replace(data, variables=whole_from_zero(data, counts))
         own = np.tile(np.array(self.normal_prior, dtype=float), (len(reals), 1))
         prior = replace(prior_of(self, data, columns), splits=SPLITS, reals=own)
         return data, columns, prior, powers_of(weights, data, "zeros" if self.zeros else "")
-
-    def _step(self, v: Any) -> float:
-        return float(self.rounded.get(v.name, 1.0 if v.whole else 0.0))
 
     def _scale(self, data: Microdata, j: int, is_log: bool) -> tuple[float, float]:
         """Location and scale of an amount: constants of one digit, unless they are given."""
@@ -370,14 +468,9 @@ def _one_digit(x: float) -> float:
     return float(np.round(x / step) * step)
 
 
-def _missing(v: Any) -> float:
-    return np.nan if v.missing is None else float(v.missing)
-
-
-def _gone(data: Microdata, j: int) -> npt.NDArray[np.bool_]:
+def _gone(data: Microdata, j: int) -> Flags:
     """Records of which a number is missing."""
     v = data.variables[j]
     if not isinstance(v, Number) or v.missing is None:
         return np.zeros(len(data.codes), dtype=bool)
-    gone: npt.NDArray[np.bool_] = data.codes[:, j] == v.missing
-    return gone
+    return np.asarray(data.codes[:, j] == v.missing)

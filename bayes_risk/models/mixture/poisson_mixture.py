@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positives
 from bayes_risk.data.microdata import Codes, Microdata, Number, checked_table
@@ -28,19 +28,11 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.business.totals import checked_quantile, dealt, groups_of
+from bayes_risk.models.mixture.business.competitors import checked_quantile, deal, groups_of
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .business import intruder as competitors
-from .columns import (
-    Columns,
-    RatePrior,
-    checked_count,
-    powers_of,
-    prior_of,
-    refuse,
-    whole_from_zero,
-)
+from .columns import Columns, RatePrior, checked_count, powers_of, prior_of, refuse, whole_from_zero
 from .fit import MixtureFit
 from .mixture import MixtureModel
 from .state import Prior
@@ -120,15 +112,13 @@ class PoissonMixtureFit(MixtureFit):
         release = request.release((codes for codes, _ in pairs), classes="own")
         return replace(release, groups=np.stack([groups for _, groups in pairs]))
 
-    def _dealt(
-        self, h: int, places: Ints, quantile: float | None, rng: np.random.Generator
-    ) -> tuple[Codes, Ints]:
+    def _dealt(self, h: int, places: Ints, quantile: float | None, rng: Rng) -> tuple[Codes, Ints]:
         """One table by MM or TCMM, and which records share a total."""
         codes: Codes = self.microdata.codes.copy()
         rows = self.columns.rows(codes, self.prior)
         counts = rows.counts[:, places]
         groups = groups_of(self._labels(rows, h, rng), counts, quantile)
-        codes[:, self.columns.counts[places]] = dealt(rng, counts, rows.exposure[:, places], groups)
+        codes[:, self.columns.counts[places]] = deal(rng, counts, rows.exposure[:, places], groups)
         return codes, groups
 
     def singletons(self, release: Release) -> pd.DataFrame:
@@ -183,10 +173,7 @@ class PoissonMixtureFit(MixtureFit):
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
-
-        The total less the values of all others is the target's value.
-        """
+        """Log evidence where totals are kept: 0 for the truth, which they tell, else -infinity."""
         codes, columns = self.microdata.codes, release.columns
         total = codes[:, columns].sum(axis=0)
         names = [c for c in self.microdata.columns if c in release.synthesized]

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.products import Terms
 from bayes_risk.release.release import EncodedRelease
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import fill_log_masses
 from .kernel_arguments import (
     GuessLayout,
+    Labels,
     LevelGuesses,
     LevelTables,
     LevelTargets,
     TermLayout,
 )
-from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
 from .sampler import Sums, collapse, occupied, run_chains
@@ -42,46 +42,32 @@ WIDEST = 2**16  # levels x classes: tables of draws side by side take 30 MB for 
 
 def rows_of(values: Array, told: Any = True) -> Ints:
     """Rows of phi of values that are told; -1 elsewhere."""
-    rows: Ints = np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64)
-    return rows
+    return np.asarray(np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LatentPredictive:
     """p(y* | theta_h without the target) for a list of targets and their guesses, of levels alone.
 
-    Given the labels, record i is taken out of its class and p(y* | z_-i, y_-i) is a sum over
-    classes of products of (count + a) / (total + d a), the class weights being the stick-breaking
-    predictive (`docs/evidence.md`). Columns can instead be *fixed* at their drawn probabilities:
-    all of them for the published importance sampler, the unsynthesised ones where the release was
-    drawn conditionally on them. Of tables with structural zeros it is normalised over what is
-    possible.
-
-    ``sums`` of the H draws and the S classes of each that are `occupied`, their ``M`` the
-    probability of a level in a class; ``tau (H, p, S)``, class totals plus prior mass; ``weights``,
-    ``label`` and ``batch`` as of `MixedPredictive`. With structural zeros, ``impossible (G, U)``:
-    guesses of what nobody can have; ``log_factor (H, U)``: what turns a density of a target, the
-    records that fell into the zeros among the counts, into one of what is possible.
+    Record i is taken out of its class, and p(y* | z_-i, y_-i) is a sum over classes of products of
+    (count + a) / (total + d a), the weights being the stick-breaking predictive
+    (`docs/evidence.md`). Columns may be *fixed* at their drawn probabilities. With structural zeros
+    it is normalised over what is possible.
     """
 
-    sums: Sums
-    weights: Array
-    tau: Array
+    sums: Sums  # of the `occupied` classes, their M the probability of a level in a class
+    weights: Array  # as label and batch of `MixedPredictive`
+    tau: Array  # (H, p, S): class totals plus prior mass
     cases: Cases
-    label: npt.NDArray[np.int16]
+    label: Labels
     batch: Ints
-    impossible: Flags | None = None
-    log_factor: Array | None = None
+    impossible: Flags | None = None  # (G, U): guesses of what nobody can have
+    log_factor: Array | None = None  # (H, U): turns a density into one of what is possible
     plain: bool = False
 
     @classmethod
     def of(
-        cls,
-        sums: Sums,
-        cases: Cases,
-        label: npt.NDArray[np.int16],
-        batch: Ints,
-        log_factor: Array | None = None,
+        cls, sums: Sums, cases: Cases, label: Labels, batch: Ints, log_factor: Array | None = None
     ) -> "LatentPredictive":
         """Of sums of levels alone, in whose place the probabilities are put."""
         sums, label, weights = occupied(sums, label)
@@ -104,17 +90,9 @@ class LatentPredictive:
         plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
         plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
-        return cls(
-            sums=sums,
-            weights=weights,
-            tau=tau,
-            cases=cases,
-            label=label,
-            batch=batch,
-            impossible=impossible,
-            log_factor=log_factor,
-            plain=plain,
-        )
+        found: Any = {"impossible": impossible, "log_factor": log_factor, "plain": plain}
+        draws_of: Any = {"sums": sums, "weights": weights, "tau": tau, "label": label}
+        return cls(cases=cases, batch=batch, **draws_of, **found)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
@@ -142,10 +120,7 @@ class LatentPredictive:
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
-        """What `log_sums` adds up for target u, as a mixture of products, of some ``draws``.
-
-        ``n_levels`` (p,), ``log_weights`` (draws,).
-        """
+        """What `log_sums` adds up for target u, as a mixture of products, of some ``draws``."""
         columns, begin = self.cases.columns, self.cases.prior.starts
         start = np.concatenate([[0], np.cumsum(n_levels[targets.columns])]).astype(np.int64)
         place = np.full(len(begin) - 1, -1, np.int64)
@@ -226,24 +201,19 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MixturePosterior:
-    """Draws of Theta given some data.
-
-    Kept draws are ``thin`` sweeps apart. ``conditional (V,)``: unsynthesised variables, where the
-    release was drawn given them. ``linked (n, V)``: each record's own synthetic values, NaN where
-    there are none, if classes were its own. ``shown (V,)``: variables that the data hold of records
-    that are not known, what the release leaves as it is; None: every record is known. ``put_back``:
-    how often a chain left the mode that a release chose, and was put back.
-    """
+    """Draws of Theta given some data."""
 
     prior: Prior
     columns: Columns
     units: Units
     draws: Draws
-    thin: int
-    conditional: Flags
+    thin: int  # sweeps between kept draws
+    conditional: Flags  # (V,): unsynthesised variables, where the release was drawn given them
+    # (n, V): each record's own synthetic values, NaN: none, if classes were its own
     linked: Array | None = None
+    # (V,): variables that the data hold of unknown records; None: all are known
     shown: Flags | None = None
-    put_back: int = 0
+    put_back: int = 0  # how often a chain left the mode that a release chose
 
     @property
     def n_draws(self) -> int:
@@ -263,12 +233,8 @@ class MixturePosterior:
         """Whether predictives are mixtures of products over all cells of a table."""
         return self.units.power is None and not self.units.data.has_numbers
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """Leave-one-out predictive, one part: parameters integrated out given labels.
-
-        Not where columns stay beside structural zeros: the share of what is possible given them is
-        no product, and the mean of a ratio no ratio of means.
-        """
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
+        """Leave-one-out predictive, one part: parameters integrated out given labels."""
         if self.prior.zeros is not None and self.conditional.any():
             return [self.at_theta(targets, None, self.conditional)]
         data = self.prior, self.units, self.draws, self.conditional
@@ -283,15 +249,12 @@ class MixturePosterior:
         self,
         sums: Sums,
         targets: Targets,
-        label: npt.NDArray[np.int16],
+        label: Labels,
         structural: Flags,
         factor: Array | None,
         **how: Any,
     ) -> Any:
-        """Join draws and targets, levels that all count in full for fast loops.
-
-        ``how``: linked, given and shown values.
-        """
+        """Join draws and targets; ``how``: linked, given and shown values."""
         batch = batch_of_draws(len(self.draws), self.draws.n_chains)
         cases = Cases.of(self.prior, self.columns, targets, **how)
         if self.tabulates:
@@ -320,7 +283,7 @@ class MixturePosterior:
         chains = self.draws.chains()
         return replace(self, draws=joined([chains[c] for c in which]))
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "MixturePosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "MixturePosterior":
         """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
         size, thin = self.n_draws // self.n_chains, 2 * self.thin
         how: Any = {"n_draws": size - size // 2, "tune": 0, "thin": thin, "n_jobs": n_jobs}
@@ -336,7 +299,7 @@ class MixturePosterior:
         thin: int,
         tune: int,
         n_draws: int | None = None,
-        rng: np.random.Generator,
+        rng: Rng,
         n_jobs: int = 1,
         linked: Array | None = None,
         conditional: Flags | None = None,
@@ -388,8 +351,7 @@ class MixturePosterior:
         """log p(Z^(l) | theta_h), shape (m, H), or of all data sets together, (1, H)."""
 
         def total(one: Units) -> Array:
-            logs: Array = log_masses(one.in_order, draws, self.prior) @ one.multiplicity
-            return logs
+            return np.asarray(log_masses(one.in_order, draws, self.prior) @ one.multiplicity)
 
         out = []
         for (joint, *given), known in tables:

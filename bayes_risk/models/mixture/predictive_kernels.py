@@ -27,12 +27,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-from .kernel_arguments import (
-    LevelTables,
-    LevelTargets,
-    WideLayout,
-    WidePlaces,
-)
+from .kernel_arguments import LevelTables, LevelTargets, WideLayout, WidePlaces
 from .sweep import RESCALE_EVERY, TINY
 
 LEAST = 1e-30  # probability of a level in single precision
@@ -40,10 +35,7 @@ LEAST = 1e-30  # probability of a level in single precision
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def own_class(Q, tau, fixed, j, y, z, k0, level):
-    """F(level) in the target's own class, its y (and linked z) taken out of the counts first.
-
-    ``y = -1``: the counts hold no y of the target.
-    """
+    """F(level) in the target's own class, its y (-1: none held) and linked z taken out first."""
     if fixed[j]:
         return Q[level, k0] * (Q[z, k0] if z >= 0 else 1.0)
     left = tau[j, k0] - (y >= 0) - (z >= 0)
@@ -64,12 +56,7 @@ def linked_factor(Q, tau, fixed, j, z, same, k):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
-    """Class by class the mass of a target's values; (own class's mass, log scale) are returned.
-
-    Of own ``values`` and ``linked`` ones there may be only some (-1: not told), and a linked one
-    alone is as it was drawn. ``terms[k0]`` is set to zero: the target's own class is reckoned
-    apart, without the target.
-    """
+    """Mass of a target's values (-1: not told) by class, 0 in its own; of that; log scale."""
     K = terms.shape[0]
     scale, own = 0.0, base[k0, k0] if k0 < K else 0.0
     for k in range(K):
@@ -106,8 +93,8 @@ def guess_masses(
 ):  # fmt: skip
     """Add v times the mass of every guess to out[u].
 
-    ``W[j, 0]``: terms divided by the factor of the true level of guessed variable j, ``W[j, 1]``:
-    the same where a guess changes the factor of the linked level.
+    ``W[j, 0]``: terms over the factor of the true level of guessed variable j, ``W[j, 1]``: the
+    same where a guess changes the factor of the linked level.
     """
     fixed, columns, truth, linked = layout.fixed, layout.columns, targets.truth, targets.linked
     held, levels, K = targets.held, guesses.levels, terms.shape[0]
@@ -158,10 +145,7 @@ def guess_masses(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def predict(tables, layout, targets, guesses, weights, batch, log_truth, sums):
-    """Fill log p_h(y_i), shape (H, U), if there are no guesses (G = 0).
-
-    Else add the weighted p_h(y*) / p_h(y_i) to the sums of their batch, shape (B, U, G).
-    """
+    """Fill log p_h(y_i) (H, U), or with guesses add p_h(y*) / p_h(y_i) to sums (B, U, G)."""
     fixed, truth, held, given_z = layout.fixed, targets.truth, targets.held, targets.given_linked
     H, D, K = tables.Q.shape
     U, G, q = truth.shape[0], guesses.levels.shape[1], layout.columns.shape[0]
@@ -201,11 +185,9 @@ ABREAST = 16  # draws whose classes, and targets whose masses, stand side by sid
 def predict_one_change(tables, layout, targets, places, weights, batch, log_truth, sums):
     """As `predict`, of guesses that change one variable: matrix products in single precision.
 
-    Class by class a guess has the truth's mass times Q[level] / Q[true level], also in the target's
-    own class, but for another Q of the true level there. So all guesses of a variable are a row of
-    (draws x classes) times a matrix of (draws x classes, levels). No term is negative: a sum is
-    right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1). ``places (U, G)``: row of
-    phi of the changed level, the last one where nothing changes.
+    Class by class a guess has the truth's mass times Q[level] / Q[true level]. No term is negative:
+    a sum is right to N 2^-24 of itself, N = 16 K + 8 (Higham 2002, section 3.1). ``places (U, G)``:
+    row of phi of the changed level, the last one where nothing changes.
     """
     all_Q, all_tau, weights_of = tables.Q, tables.tau, tables.weights
     fixed, columns, starts = layout.fixed, layout.columns, layout.starts
@@ -337,8 +319,7 @@ def fill_ratios(Q, tau, layout, targets, u, k0, levels, inverse, V):
 def add_pairs(V, terms, later, own_place, u, pairs):
     """Add sum_k terms_k V[k, a] V[k, b] to pairs[u, a, b], for b of later variables or none.
 
-    The loop over b runs on whole strips, with indices that cannot be negative: else it is not done
-    several at a time. What it adds for b of the same variable is never looked up.
+    The loop over b runs on whole strips, with indices that cannot be negative, in vectors.
     """
     width, strip, end = own_place.shape[1], np.uint64(STRIP), np.uint64(V.shape[1])
     for a in range(width):
@@ -442,10 +423,7 @@ def wide_sums(
     weights: Array,
     batch: Ints,
 ) -> Array | None:
-    """Weighted p_h(y*) / p_h(y_i) summed over each batch, (B, U, G), of guesses (U, G, q).
-
-    None: so few of the pairs are asked for that one by one is faster.
-    """
+    """Weighted p_h(y*) / p_h(y_i) by batch, (B, U, G), of guesses (U, G, q); None: few pairs."""
     truth = targets.truth[:, columns]
     changed = guesses != truth[:, None]
     most = int(changed.sum(axis=2).max())
@@ -469,11 +447,7 @@ def wide_sums(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_terms(tables, layout, targets, draws, factor, log_base, log_truth, draw_of):
-    """Fill the terms of some draws for one target, the only one; how many there are.
-
-    A factor is the probability of a level, and of the linked one with it, without the target.
-    ``log_truth`` (T,): log mass of the target's own values; ``draw_of`` (T,): place of the draw.
-    """
+    """Fill the terms of some draws for one target, their log masses and draws; their number."""
     Q, tau, weights, t = tables.Q, tables.tau, tables.weights, 0
     fixed, place, starts = layout.fixed, layout.place, layout.starts
     truth, linked, held = targets.truth[0], targets.linked[0], targets.held[0]

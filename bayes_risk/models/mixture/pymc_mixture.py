@@ -18,7 +18,7 @@ from pymc.util import get_random_generator
 from scipy.special import gammaln
 
 from bayes_risk._compat import draws_name, group
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 
@@ -70,14 +70,7 @@ class BlockedSweep(BlockedStep):
     _state_class = BlockedSweepState
 
     def __init__(
-        self,
-        model: pm.Model,
-        prior: Prior,
-        units: Units,
-        *,
-        blocks: Blocks,
-        thin: int,
-        rng: np.random.Generator,
+        self, model: pm.Model, prior: Prior, units: Units, *, blocks: Blocks, thin: int, rng: Rng
     ) -> None:
         self.vars = [model.rvs_to_values[rv] for rv in model.free_RVs]
         self.blocked = True
@@ -130,8 +123,7 @@ def weights_of(log_left: Array) -> Array:
     """pi_k = V_k prod_{l<k} (1 - V_l), V_K = 1; the last axis counts classes."""
     one = np.ones((*log_left.shape[:-1], 1))
     log_rest = np.concatenate([0.0 * one, np.cumsum(log_left, axis=-1)], axis=-1)
-    weights: Array = np.concatenate([-np.expm1(log_left), one], axis=-1) * np.exp(log_rest)
-    return weights
+    return np.asarray(np.concatenate([-np.expm1(log_left), one], axis=-1) * np.exp(log_rest))
 
 
 def draws_of(idata: Any, prior: Prior, blocks: Blocks) -> Draws:
@@ -162,9 +154,7 @@ def build(
 ) -> pm.Model:
     """Truncated stick-breaking mixture of products of families, classes summed out.
 
-    Variables: ``alpha``, ``stick (K-1,)``, ``weights (K,)``, ``levels_<column> (K, d)``, and where
-    there are such columns ``rates (K, p)``, ``zeros (K, p)``, ``means`` and ``precisions (K, r)``.
-    With ``transformed=False`` the sampled values are these themselves, as the sweep needs.
+    With ``transformed=False`` the sampled values are the variables themselves, as sweeps need.
     """
     K, plain = prior.n_classes, {} if transformed else {"default_transform": None}
     names, numbers = microdata.columns, [*columns.counts, *columns.reals]

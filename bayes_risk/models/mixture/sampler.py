@@ -20,7 +20,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.parallel import Ticks, in_order
 
 from .families import draw_labels, draw_parameters
@@ -30,6 +30,7 @@ from .kernel_arguments import (
     ClassSums,
     CollapsedDraws,
     DrawArrays,
+    Labels,
     LabelSums,
     SweepLayout,
 )
@@ -46,8 +47,7 @@ LOG_NOBODY = -36.0  # log(1 - V) of a class that has nearly all that is left
 def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, flags):
     """Labels anew, then sums: of records, and of synthetic rows drawn given others (sums_z).
 
-    With structural zeros the records that fell into them are among the sums. Returns how many fell
-    beside the records, what divides each part with what fell there, and part_masses.
+    Returns how many fell into structural zeros, what divides each part, and part_masses.
     """
     n, M, size = sums.n, sums.M, np.empty(0, np.int64)
     draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size)
@@ -69,9 +69,8 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
 def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, last):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated.
 
-    ``given``: `GivenArrays`; ``zero``: structural zeros; None of either: nothing is compiled for
-    them. Nothing is split or merged where rows are drawn given others, whose divisors the moves do
-    not know, nor with boxes of structural zeros, whose records have classes but no labels.
+    Nothing is split or merged where rows are drawn ``given`` others, whose divisors the moves do
+    not know, nor with boxes of ``zero``, whose records have classes but no labels.
     """
     families, N, splits = layout.families, layout.n_normalised, layout.splits
     alpha, log_left, pi, phi = state.alpha, state.log_left, state.pi, state.phi
@@ -115,11 +114,7 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def collapse_draws(rng, units, given, zero, layout, all_pi, all_phi, wanted, out):
-    """Labels anew for each draw; fills n, M, label and structural zeros of wanted units.
-
-    ``wanted`` lists units; synthetic rows that were drawn given others, and records that fell into
-    structural zeros, are among the sums, but for weights.
-    """
+    """Labels anew for each draw; fills n, M, label and structural zeros of wanted units."""
     U, (_, rows, K) = units.multiplicity.shape[0], out.M.shape
     sums_z = LabelSums(np.zeros(K), np.zeros((rows, K)))
     label, flags = np.zeros(U, np.int16), np.zeros((U, out.flags.shape[2]), np.bool_)
@@ -140,10 +135,7 @@ def collapse_draws(rng, units, given, zero, layout, all_pi, all_phi, wanted, out
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_weights(n, alpha, pi, integrated, order, out):
-    """out[h, s, t]: weight of class order[h, t], one of class s taken out; of nobody at s = S.
-
-    Classes that nobody is in are all alike: the first of them stands for all.
-    """
+    """out[h, s, t]: weight of class order[h, t], one of class s taken out; of nobody at s = S."""
     (H, K), S = n.shape, order.shape[1]
     weights = np.empty(K)
     for h in range(H):
@@ -163,20 +155,15 @@ def fill_weights(n, alpha, pi, integrated, order, out):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sums:
-    """What the predictives need of each draw.
-
-    ``n (H, K)`` weights of classes; ``M (H, D + 2 p + r, K)`` sums, as in `families.py`; ``fixed
-    (V,)`` variables kept at their drawn parameters; whether the weights of classes are
-    ``integrated`` out; ``fallen (H,)`` how many records fell into the structural zeros. ``order
-    (H, S)``: classes that M and phi have, where these are only the `occupied` ones.
-    """
+    """What the predictives need of each draw."""
 
     draws: Draws
-    n: Array
-    M: Array
-    fixed: Flags
-    integrated: bool
-    fallen: Ints
+    n: Array  # (H, K): weights of classes
+    M: Array  # (H, D + 2 p + r, K): sums, as in `families.py`
+    fixed: Flags  # (V,): variables kept at their drawn parameters
+    integrated: bool  # whether the weights of classes are integrated out
+    fallen: Ints  # (H,): records that fell into the structural zeros
+    # (H, S): classes that M and phi have, where these are only the `occupied` ones
     order: Ints | None = None
 
     @classmethod
@@ -193,12 +180,8 @@ class Sums:
         )
 
 
-def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArray[np.int16], Array]:
-    """Sums of the classes of each draw that somebody is in, one more standing for all the others.
-
-    And labels (H, U) of targets among these, K becoming S; and weights of classes (H, S + 1, S),
-    one member of each taken out, or nobody. All classes stay where weights are not integrated out.
-    """
+def occupied(sums: Sums, label: Labels) -> tuple[Sums, Labels, Array]:
+    """Sums of the classes of each draw with people, one more for the others; labels; weights."""
     (H, K), S = sums.n.shape, sums.n.shape[1]
     order = np.broadcast_to(np.arange(K), (H, K))
     if sums.integrated:
@@ -217,19 +200,12 @@ def occupied(sums: Sums, label: npt.NDArray[np.int16]) -> tuple[Sums, npt.NDArra
 
 
 def collapse(
-    prior: Prior,
-    units: Units,
-    draws: Draws,
-    fixed: Flags,
-    wanted: Ints,
-    *,
-    rng: np.random.Generator,
-) -> tuple[Sums, npt.NDArray[np.int16], Flags]:
+    prior: Prior, units: Units, draws: Draws, fixed: Flags, wanted: Ints, *, rng: Rng
+) -> tuple[Sums, Labels, Flags]:
     """Labels anew for each draw, then sums by class instead of parameters.
 
-    A label drawn from p(z | y, theta_h) makes (theta_h, z) a draw of the joint posterior, so the
-    chain itself need not keep labels. Labels (H, U) and structural zeros (H, U, 2 p) are kept of
-    the ``wanted`` units (U,) only; -1: of nobody, class K. Cost: one sweep a draw.
+    Labels (H, U) and structural zeros (H, U, 2 p) are kept of the ``wanted`` units (U,) alone; -1:
+    of nobody, class K. Cost: one sweep a draw.
     """
     (H, K), p = draws.pi.shape, prior.n_counts
     kept, place = np.unique(wanted[wanted >= 0], return_inverse=True)
@@ -255,10 +231,7 @@ def collapse(
 
 
 def at_means(sums: Sums, prior: Prior) -> Draws:
-    """The draws, their parameters replaced by means given the labels; concentrations stay.
-
-    Of sticks, rates, structural zeros, levels; reals at their means and mean precisions.
-    """
+    """The draws, their parameters replaced by means given the labels; concentrations stay."""
     draws, M, D = sums.draws, sums.M, sums.draws.phi.shape[1]
     p, r, phi = prior.n_counts, prior.n_reals, sums.draws.phi.copy()
     n, zero = M[:, D + 2 * p :], M[:, p : 2 * p]
@@ -289,14 +262,12 @@ def stick_breaking(n: Array, alpha: Array) -> Array:
     return weights
 
 
-def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> Draws:
+def initial_state(prior: Prior, units: Units, rng: Rng) -> Draws:
     """A start: everybody in one class, or classes scattered over the table.
 
-    Where classes are split and merged (not with structural zeros) everybody is together and all
-    classes are alike, with the parameters of the whole table: from there chains soon agree, while
-    many classes are slow to merge (docs/mixtures.md). Elsewhere every class has the numbers of some
-    record and half its levels, records far apart likelier (k-means++): the few large ones, which no
-    class of small ones can hold, have classes to begin with.
+    Where classes are split and merged everybody is together: chains soon agree, while many classes
+    are slow to merge (docs/mixtures.md). Elsewhere every class has the numbers of some record and
+    half its levels, records far apart likelier (k-means++).
     """
     K, m = prior.n_classes, units.multiplicity
     whole = _number_parameters(prior, units, np.zeros(len(m), np.int64), m)
@@ -337,7 +308,7 @@ def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[A
     return out
 
 
-def _far_apart(prior: Prior, units: Units, own: Array, rng: np.random.Generator) -> Ints:
+def _far_apart(prior: Prior, units: Units, own: Array, rng: Rng) -> Ints:
     """Unit of each class's seed, shape (K,); ``own`` parameters of numbers (.., U)."""
     p, r, m = prior.n_counts, prior.n_reals, units.multiplicity
     counts, exposure, reals = units.data.counts, units.data.exposure, units.data.reals
@@ -396,7 +367,7 @@ def run_chain(
     draws: int,
     tune: int,
     thin: int,
-    rng: np.random.Generator,
+    rng: Rng,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Draws:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
@@ -424,7 +395,7 @@ def chains_of(
     starts: Sequence[Any],
     *,
     draws: int,
-    rng: np.random.Generator,
+    rng: Rng,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
     **how: Any,

@@ -32,25 +32,18 @@ FEW, EVERY = 32, 8  # members after each of which parameters are renewed; therea
 
 
 class Individuals(NamedTuple):
-    """Individuals one by one: data of U units, ``power (U,)``, none: all 1.
-
-    ``owner (N,)``: the unit of each individual; ``flags (N, c)``: which of its zeros are
-    structural; ``variable (D,)``: the column of each row of levels.
-    """
+    """Individuals one by one, of U units."""
 
     data: LevelRows | Rows
-    power: Array
-    owner: npt.NDArray[np.int32]
-    flags: Flags
-    variable: npt.NDArray[np.uint64]
+    power: Array  # (U,); none: all 1
+    owner: npt.NDArray[np.int32]  # (N,): the unit of each individual
+    flags: Flags  # (N, c): which of its zeros are structural
+    variable: npt.NDArray[np.uint64]  # (D,): the column of each row of levels
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def individuals(units, layout, wanted):
-    """Rows of all individuals, and room for labels and sides; of nobody if none are wanted.
-
-    Of each row of phi the variable is told, p of the padding row.
-    """
+    """Rows of all individuals, and room for labels and sides; of nobody if none are wanted."""
     multiplicity, starts = units.multiplicity, layout.starts
     variable = np.empty(starts[-1] + 1, np.uint64)
     for j in range(starts.shape[0] - 1):
@@ -81,10 +74,7 @@ def below(rng, n):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def gather(z, k, members, count):
-    """Append the individuals of class k; returns how many there are now.
-
-    It writes before it counts: there is room for one more.
-    """
+    """Append the individuals of class k, with room for one more; returns how many there are now."""
     for i in range(z.shape[0]):
         members[count] = i
         count += z[i] == k
@@ -136,8 +126,7 @@ def log_odds_of_numbers(data, u, flags, i, layout, P):
 def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     """Deal members[2:count] to the sides of members[0] and members[1]; returns log q of the deal.
 
-    If ``forced`` the deal is made to end in ``goal``, and log q is what it would have cost. The
-    odds are n_B p(row | B) / (n_A p(row | A)), held in range; levels of one row count one by one.
+    If ``forced`` it is made to end in ``goal``. The odds are n_B p(row | B) / (n_A p(row | A)).
     """
     data, power, owner, flags, variable = (
         rows.data, rows.power, rows.owner, rows.flags, rows.variable,
@@ -194,10 +183,7 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_slots(n, extra, alpha, out):
-    """out[e] = log p(z | alpha), up to a constant, if `extra` more sit in slot e, which is empty.
-
-    Taken slots have -inf. One pass from either end.
-    """
+    """out[e] = log p(z | alpha), up to a constant, if `extra` more sit in slot e; taken: -inf."""
     K = n.shape[0]
     after, tail = 0, 0.0
     for e in range(K - 1, -1, -1):  # sticks from e on
@@ -218,8 +204,7 @@ def log_slots(n, extra, alpha, out):
 def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """log of the acceptance ratio of a split of class k, ``classes`` as before it.
 
-    p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A). Counts of classes and sides are weighted
-    where records are; members are chosen among individuals. ``slots``: chances of side 1.
+    p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A). ``slots``: chances of side 1.
     """
     S, n2, size2, n, size = sides.S, sides.n, sides.size, classes.n, classes.size
     families = layout if len(sides) > 4 else LevelLayout(layout.starts, layout.level)
@@ -252,11 +237,7 @@ def pick(rng, n, least, other):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
-    """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves.
-
-    A class k of two or more is split, side 1 into an empty slot, or class e is merged into k. One
-    member of either side comes first, the others in a random order; ``goal``: who is of class e.
-    """
+    """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves."""
     n, size, M, S, n2, size2 = (
         classes.n, classes.size, classes.M, sides.S, sides.n, sides.size,
     )  # fmt: skip

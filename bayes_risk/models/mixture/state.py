@@ -8,31 +8,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.matching import distinct_rows
 
 from .kernel_arguments import FamilyLayout
 
 
 class ZeroLayout(NamedTuple):
-    """Structural zeros as kernels take them: disjoint boxes of levels, their sides shared.
-
-    ``boxes`` (B, D) flags of rows of phi; ``of`` (B, p) the side of each box in each variable;
-    ``narrow`` (F,) whether a side leaves out any level; its levels are ``rows[ptr[f]:ptr[f + 1]]``.
-    """
+    """Structural zeros as kernels take them: disjoint boxes of levels, their sides shared."""
 
     starts: Ints
-    boxes: Flags
-    of: Ints
-    narrow: Flags
-    ptr: Ints
+    boxes: Flags  # (B, D): flags of rows of phi
+    of: Ints  # (B, p): side of each box in each variable
+    narrow: Flags  # (F,): whether a side leaves out any level
+    ptr: Ints  # its levels are rows[ptr[f]:ptr[f + 1]]
     rows: Ints
 
     @classmethod
     def of_boxes(cls, boxes: Flags, starts: Ints) -> "ZeroLayout":
         """Disjoint boxes of levels (B, D), of which there may be none."""
         of = np.empty((len(boxes), len(starts) - 1), np.int64)
-        sets: list[npt.NDArray[np.int64]] = []
+        sets: list[Ints] = []
         narrow: list[bool] = []
         for j, (begin, end) in enumerate(pairwise(starts)):
             kinds, found = np.unique(boxes[:, begin:end], axis=0, return_inverse=True)
@@ -51,27 +47,20 @@ class ZeroLayout(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prior:
-    """Hyper-parameters and layout of a mixture of levels, counts and reals.
-
-    ``concentration``: shape and rate of its gamma prior. ``level``: every entry of the Dirichlet
-    prior of level probabilities. ``starts (q + 1,)``: where the levels of each column begin among
-    the rows of phi, see `families.py`. ``swaps``: whether a sweep also tries to swap neighbouring
-    classes; ``splits``: how often it tries to split or merge some. ``zeros``: combinations of
-    levels that are impossible. Of each count ``shape`` and ``rate (p,)`` of the gamma prior of
-    rates, and ``inflation``, the beta prior of the chance of a structural zero, None: there are
-    none. ``reals (r, 4)``: m, kappa, a, b of the normal-gamma prior of each real.
-    """
+    """Hyper-parameters and layout of a mixture of levels, counts and reals."""
 
     n_classes: int
-    concentration: tuple[float, float]
-    level: float
-    starts: Ints
-    swaps: bool = True
-    splits: int = 0
-    zeros: ZeroLayout | None = None
+    concentration: tuple[float, float]  # shape and rate of its gamma prior
+    level: float  # every entry of the Dirichlet prior of level probabilities
+    starts: Ints  # (q + 1,): where the levels of each column begin in phi
+    swaps: bool = True  # whether a sweep tries to swap neighbouring classes
+    splits: int = 0  # how often it tries to split or merge some
+    zeros: ZeroLayout | None = None  # combinations of levels that are impossible
+    # (p,), as rate: of the gamma prior of each count's rates
     shape: Array = field(default_factory=lambda: np.empty(0))
     rate: Array = field(default_factory=lambda: np.empty(0))
-    inflation: tuple[float, float] | None = None
+    inflation: tuple[float, float] | None = None  # beta prior of the chance of a structural zero
+    # (r, 4): m, kappa, a, b of each real
     reals: Array = field(default_factory=lambda: np.empty((0, 4)))
 
     @property
@@ -114,16 +103,15 @@ class LevelRows(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Values of some rows: levels as rows of phi (n, q), counts and exposures (n, p), reals (n, r).
+    """Values of n rows; not told are the padding row, exposure 0, or NaN.
 
-    What a row does not tell is the padding row, exposure 0, or NaN. Of several values of a number,
-    column j is of count j % p, or of real j % r.
+    Of several values of a number, column j is of count j % p, or of real j % r.
     """
 
-    positions: npt.NDArray[np.int32]
-    counts: Array
+    positions: npt.NDArray[np.int32]  # (n, q): levels as rows of phi
+    counts: Array  # (n, p), as exposure
     exposure: Array
-    reals: Array
+    reals: Array  # (n, r)
 
     def take(self, which: npt.NDArray[Any]) -> "Rows":
         """Some of the rows."""
@@ -219,22 +207,15 @@ class NumberUnits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What the sampler sees: individuals that share one class label, equal ones drawn together.
+    """Individuals of one class label, equal ones together; records with what is linked to them."""
 
-    A record is a unit; a record that is linked to its own synthetic values is one unit with both.
-
-    ``data`` of U units and their ``multiplicity (U,)``. ``unit (n,)`` of each record's own values;
-    -1 for a record that is left out. ``given``: of releases synthesised given columns that stay,
-    their units and what divides them. ``power (U,)``: record weights, powers of a pseudo-posterior;
-    None: all 1. ``sorted_by (q,)``: columns of levels that units are sorted by, in turn; None: as
-    they stand.
-    """
-
-    data: Rows
-    multiplicity: Ints
-    unit: Ints
+    data: Rows  # of U units
+    multiplicity: Ints  # (U,)
+    unit: Ints  # (n,): of each record's own values; -1: left out
+    # of releases given columns that stay: units, and what divides them
     given: "Given | None" = None
-    power: Array | None = None
+    power: Array | None = None  # (U,): record weights; None: all 1
+    # (q,): columns of levels that units are sorted by; None: as they stand
     sorted_by: Ints | None = None
 
     @property
@@ -253,7 +234,7 @@ class Units:
             return LevelUnits(LevelRows(data.positions), self.multiplicity)
         return NumberUnits(data, self.multiplicity, power)
 
-    def thinned(self, size: int, rng: np.random.Generator) -> "Units":
+    def thinned(self, size: int, rng: Rng) -> "Units":
         """About so many individuals, each as likely; all of them where there are no more."""
         total = int(self.multiplicity.sum())
         if total <= size:
@@ -270,29 +251,22 @@ class Units:
 
 
 class GivenArrays(NamedTuple):
-    """`Given` as loops take it: ``divides (V,)``, how often each part does; its ``levels (w, V)``.
-
-    ``columns (w,)``: which columns these are.
-    """
+    """`Given` as loops take it."""
 
     rows: LevelUnits | NumberUnits
     parts: LevelRows | Rows
-    divides: Ints
-    levels: npt.NDArray[np.int32]
-    columns: Ints
+    divides: Ints  # (V,): how often each part does
+    levels: npt.NDArray[np.int32]  # (w, V)
+    columns: Ints  # (w,): which columns these are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Given:
-    """Synthetic rows drawn from p(Z_i | y_us,i, theta): rows, and what divides their density.
+    """Synthetic rows drawn from p(Z_i | y_us,i, theta): rows, and what divides their density."""
 
-    ``rows``: (y_us, Z); ``parts``: unsynthesised values, as often as each divides; ``columns``:
-    which of the columns of levels those are, in the order of the positions of ``parts``.
-    """
-
-    rows: Units
-    parts: Units
-    columns: Ints
+    rows: Units  # (y_us, Z)
+    parts: Units  # unsynthesised values, as often as each divides
+    columns: Ints  # of levels, in the order of ``parts``
 
     @property
     def arrays(self) -> GivenArrays:
@@ -307,17 +281,13 @@ DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Draws:
-    """Kept draws of all chains, chain after chain; one of them is where a chain starts.
+    """Kept draws of all chains, chain after chain; one of them is where a chain starts."""
 
-    Shapes: ``alpha (H,)``, ``log_left (H, K-1)``, that is log(1 - V), ``pi (H, K)``, ``phi
-    (H, D, K)``, ``n_occupied (H,)``.
-    """
-
-    alpha: Array
-    log_left: Array
-    pi: Array
-    phi: Array
-    n_occupied: Ints
+    alpha: Array  # (H,)
+    log_left: Array  # (H, K - 1): log(1 - V)
+    pi: Array  # (H, K)
+    phi: Array  # (H, D, K)
+    n_occupied: Ints  # (H,)
     n_chains: int
 
     def __len__(self) -> int:
@@ -350,10 +320,7 @@ def joined(chains: Sequence[Draws]) -> Draws:
 
 
 def n_normalised(units: Units) -> int:
-    """How many factors 1 / (1 - pi_0) the data bring: one for each row of the table.
-
-    Rows left out whose unsynthesised values are known show as synthetic rows without divisor.
-    """
+    """How many factors 1 / (1 - pi_0) the data bring: one for each row of the table."""
     total = int(units.multiplicity.sum())
     if units.given is not None:
         rows, parts = units.given.rows, units.given.parts

@@ -17,9 +17,8 @@ TINY = 1e-300
 def class_masses(positions, u, pi, phi, products, cumulated):
     """Running sums of pi_k prod_j phi_k(level j of row u), up to a factor: nothing underflows.
 
-    ``products[j]`` (p + 1, K) are those of the first j levels. Rows come one after the other, from
-    the first, and products of the levels that a row begins with as the one before stay as they are.
-    Without room for the sums there are the products alone, ``products[p]``.
+    ``products[j]`` (p + 1, K) are those of the first j levels, kept from a row that begins alike.
+    Without room for sums there are the products alone.
     """
     first, p, K = 0, positions.shape[1], pi.shape[0]
     if u == 0:
@@ -90,10 +89,7 @@ def draw_classes(rng, cumulated, times, copies):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_gamma_draw(rng, shape):
-    """Log of a standard gamma draw; exact where the draw itself would underflow (shapes near 0).
-
-    A floor in place of this made small concentrations too rare: found by enumeration.
-    """
+    """Log of a standard gamma draw; exact where the draw itself would underflow (shapes near 0)."""
     if shape >= 1.0:
         return math.log(rng.standard_gamma(shape))
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log(max(rng.random(), TINY)) / shape
@@ -111,10 +107,7 @@ def draw_stick(rng, here, after, alpha):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_sticks(rng, n, alpha, log_left, pi):
-    """V_k ~ Beta(1 + n_k, alpha + n_{>k}) and pi_k = V_k prod_{l<k} (1 - V_l); returns log pi_K.
-
-    ``log_left[k]`` keeps log(1 - V_k), which may be far below what 1 - V_k can show.
-    """
+    """V_k ~ Beta(1 + n_k, alpha + n_{>k}), log_left = log(1 - V_k) and pi_k; returns log pi_K."""
     K = n.shape[0]
     after = n.sum()
     log_rest = 0.0
@@ -129,10 +122,7 @@ def draw_sticks(rng, n, alpha, log_left, pi):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def class_weights(n, alpha, removed, out):
-    """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
-
-    prod_{l<k} (alpha + n_{>l}) / (1 + alpha + n_{>=l}) times (1 + n_k) / (1 + alpha + n_{>=k}).
-    """
+    """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,)."""
     K = n.shape[0]
     whole_number = n.sum() - (removed < K)
     rest = 1.0
@@ -162,10 +152,7 @@ def log_order(here, after, alpha):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def swap_neighbours(rng, alpha, n, M):
-    """Metropolis swaps of neighbouring classes, sticks integrated out (module notes, "order").
-
-    The likelihood does not see the order of the classes, only the stick-breaking prior does.
-    """
+    """Metropolis swaps of neighbouring classes, sticks integrated out."""
     K = n.shape[0]
     after = 0
     for k in range(K - 2, -1, -1):

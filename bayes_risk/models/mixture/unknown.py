@@ -18,11 +18,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
 
-from .columns import Columns
+from .columns import Columns, Mechanism
 from .families import PARAMETERS, log_add, log_sum_of
 from .kernel_arguments import (
     CaseArrays,
@@ -30,13 +30,13 @@ from .kernel_arguments import (
     ImputedCases,
     ImputingLayout,
     ImputingState,
+    Labels,
     LevelLogs,
     PointArrays,
     PredictiveDraw,
     UnknownArrays,
 )
 from .masses import count_constants
-from .mechanism import Mechanism
 from .mixed_predictive import Cases, room_of
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights
@@ -59,16 +59,12 @@ SWEEPS_A_CALL = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnknownRecords:
-    """What every chain works on.
-
-    ``hows``: how each of the m data sets was drawn; ``known (n,)``: records whose values are seen,
-    records that a release leaves as they are among them.
-    """
+    """What every chain works on."""
 
     prior: Prior
     columns: Columns
-    hows: Sequence[Mechanism]
-    known: Flags
+    hows: Sequence[Mechanism]  # how each of the m data sets was drawn
+    known: Flags  # (n,): records whose values are seen
 
     @property
     def free(self) -> Ints:
@@ -91,10 +87,7 @@ class UnknownRecords:
 
     @property
     def tracked(self) -> Ints:
-        """Unknown rows of which labels and values are kept: one stands for all, or all.
-
-        With fresh classes nothing tells one from another, but for kept values and exposures.
-        """
+        """Unknown rows whose labels and values are kept; one, where nothing tells them apart."""
         how, e = self.hows[0], self.exposures
         alike = not how.own and how.synthesized.all() and (e == e[:1]).all()
         return np.arange(min(len(e), 1) if alike else len(e))
@@ -168,20 +161,15 @@ def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> StackedLevels | S
 
 
 class Kept(NamedTuple):
-    """Draws that are kept, H in all, chain after chain; B = m + W sets of sums in each.
+    """H draws, chain after chain; B = m + W sets of sums in each."""
 
-    ``n (H, B, K)``, ``M (H, B, ., K)``, ``alpha (H, B)``, ``pi (H, B, K)``; labels ``(H, B, N +
-    S)`` and structural zeros ``(H, B, N + S, c)`` of known records and tracked rows; the imputed
-    values of these ``(H, S, F)``.
-    """
-
-    n: Array
-    M: Array
-    alpha: Array
+    n: Array  # (H, B, K), as pi
+    M: Array  # (H, B, ., K)
+    alpha: Array  # (H, B)
     pi: Array
-    label: npt.NDArray[np.int16]
-    flags: Flags
-    rows: Array
+    label: Labels  # (H, B, N + S): of known records and tracked rows
+    flags: Flags  # (H, B, N + S, c)
+    rows: Array  # (H, S, F): imputed values
 
     @classmethod
     def room(cls, problem: UnknownRecords, H: int) -> "Kept":
@@ -205,9 +193,7 @@ class Kept(NamedTuple):
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def started(
-    problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator
-) -> ImputingState:
+def started(problem: UnknownRecords, draws: Draws, l: int, rng: Rng) -> ImputingState:
     """Parameters from draws far apart, unknown rows as data set l shows some."""
     prior, W, z = problem.prior, BASE_CHAINS, problem.hows[l].z.values
     rows = np.resize(np.arange(len(z)), len(problem.known))[~problem.known]
@@ -238,7 +224,7 @@ def run_chain(
     draws: int,
     tune: int,
     thin: int,
-    rng: np.random.Generator,
+    rng: Rng,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[Kept, ImputingState]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
@@ -264,20 +250,15 @@ def run_chain(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Imputed:
-    """p(Theta^(1..m), y_U | y_A, Z^(1..m)), by draws.
-
-    ``kept``: H draws, chain after chain, ``thin`` sweeps apart; ``chains``: where they stopped.
-    """
+    """p(Theta^(1..m), y_U | y_A, Z^(1..m)), by draws."""
 
     problem: UnknownRecords
     kept: Kept
-    chains: Sequence[ImputingState]
-    thin: int
+    chains: Sequence[ImputingState]  # where they stopped
+    thin: int  # sweeps between draws
 
     @classmethod
-    def sampled(
-        cls, problem: UnknownRecords, start: Draws, *, rng: np.random.Generator, **how: Any
-    ) -> "Imputed":
+    def sampled(cls, problem: UnknownRecords, start: Draws, *, rng: Rng, **how: Any) -> "Imputed":
         """As many chains as ``start`` has, each started from draws of one; see `run_chain`."""
         first, then = rng.spawn(2)
         pairs = zip(start.chains(), first.spawn(start.n_chains), strict=True)
@@ -293,13 +274,11 @@ class Imputed:
     def n_draws(self) -> int:
         return len(self.kept.alpha)
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["UnknownRecordsPredictive"]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list["UnknownRecordsPredictive"]:
         """Predictive of targets, which are left out, or of which the imputed row is."""
         return [UnknownRecordsPredictive.of(self.problem, self.kept, targets, len(self.chains))]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Imputed":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "Imputed":
         """Chains twice as long, every other draw kept."""
         size, every = self.n_draws // len(self.chains), list[Any](self.kept)
         how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin, "n_jobs": n_jobs}
@@ -331,8 +310,7 @@ def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
-    stands in the tables is ``held``: the truth, or an imputed row. ``fixed (2, V)``: variables that
-    stay at their drawn parameters with a data set, and before.
+    stands in the tables is ``held``: the truth, or an imputed row.
     """
     truth, constants, known, free = targets.values, targets.constants, targets.known, targets.free
     all_n, all_M, all_alpha, all_pi = kept.n, kept.M, kept.alpha, kept.pi
@@ -403,19 +381,14 @@ def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnknownRecordsPredictive:
-    """h(y*) of a list of targets and their guesses.
-
-    ``known (U,)``: targets whose own values are in the table; ``column (U,)``: where among the
-    labels of known records and tracked rows the target's are; ``cases`` of each of the m data sets,
-    then before them; ``batch (H,)`` of each draw.
-    """
+    """h(y*) of a list of targets and their guesses."""
 
     problem: UnknownRecords
     kept: Kept
-    known: Flags
-    column: Ints
-    cases: Sequence[Cases]
-    batch: Ints
+    known: Flags  # (U,): targets whose own values are in the table
+    column: Ints  # (U,): of the labels of known records and tracked rows
+    cases: Sequence[Cases]  # of each of the m data sets, then before them
+    batch: Ints  # (H,)
 
     @classmethod
     def of(

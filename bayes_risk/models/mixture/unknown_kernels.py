@@ -50,8 +50,7 @@ from .sweep import TINY, cumulate, draw_alpha, draw_class, draw_sticks, swap_nei
 def log_power_of_mean(log_p, power):
     """log of mean^power of W values, given by their logs, less what their noise adds to it.
 
-    E[x^-k] = p^-k (1 + k (k + 1) v / 2 W + ..) for the mean x of W values of squared coefficient of
-    variation v: the negative powers that are divided by would be too small.
+    E[x^-k] = p^-k (1 + k (k + 1) v / 2 W + ..), v the squared coefficient of variation.
     """
     W, top, total, squares = log_p.shape[0], log_p.max(), 0.0, 0.0
     for b in range(W):
@@ -71,11 +70,7 @@ def log_power_of_mean(log_p, power):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_terms(x, e, variables, n, P, T, sizes, first, out):
-    """Add to out[k] log p(values | class k); counts only where they matter beside class `first`.
-
-    Classes without records have the same
-    parameters. Four levels a pass: ``out`` is read and written once.
-    """
+    """Add to out[k] log p(values | class k); counts only where they matter beside class `first`."""
     p, r, inflated, F = sizes.p, sizes.r, sizes.inflated, variables.shape[0]
     c, counts = 0, False
     while c < F:
@@ -131,10 +126,7 @@ def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_weights(n, logs, log_alpha, out):
-    """Log weights of classes, sticks integrated out, less log divisors of levels; by tables.
-
-    ``log_alpha``: log(alpha + i).
-    """
+    """Log weights of classes, sticks integrated out, less log divisors of levels; by tables."""
     K, after, rest = out.shape[0], 0, 0.0
     for k in range(K):
         after += int(n[k])
@@ -296,10 +288,7 @@ class StackedRows(NamedTuple):
 
 
 class ReleaseData(NamedTuple):
-    """Units of m data sets, then of the table alone; what was drawn ``given`` others likewise.
-
-    A chain writes its unknown rows into the last units. ``parts`` to ``columns`` as `GivenArrays`.
-    """
+    """Units of m data sets, then of the table alone, unknown rows last; as `GivenArrays`."""
 
     units: StackedLevels | StackedRows
     given: StackedLevels | StackedRows
@@ -420,11 +409,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def keep(rng, data, layout, fixed, rows, state, wanted, tracked, out, h):
-    """Write a state as draw h: sums with Theta integrated out, and the tracked rows.
-
-    ``wanted[m + 1, .]``: units of which labels and structural zeros are kept. Of ``fixed``
-    variables of the releases M holds the drawn parameters.
-    """
+    """Write a state as draw h: sums with Theta integrated out, and the tracked rows."""
     families = layout.families
     alpha, log_left, pi, phi, n, M = (
         state.alpha, state.log_left, state.pi, state.phi, state.n, state.M,

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
 
@@ -48,10 +48,7 @@ def box_masses(zero, phi, columns):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fall(rng, N, zero, pi, phi, n, M):
-    """Add to n[K] and M[D, K] the n_0 ~ NegBinomial(N, pi_0) records that fell into the boxes.
-
-    By class and box they are Poisson, given t ~ Gamma(N) / (1 - pi_0). Returns n_0.
-    """
+    """Add the n_0 ~ NegBinomial(N, pi_0) records that fell into boxes to n[K], M[D, K]; n_0."""
     of, narrow = zero.of, zero.narrow
     K, columns = pi.shape[0], np.arange(of.shape[1])
     mass, total = box_masses(zero, phi, columns)[1], 0.0
@@ -111,7 +108,7 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
     """The same for releases drawn given unsynthesised values; returns c + what fell, part by part.
 
     1 / D_v^c, D_v what is possible of S_v = sum_k pi_k g[k, v], becomes S_v^-(c + m) times the
-    chance of m ~ NegBinomial(c, 1 - D_v / S_v) records that fell given part v.
+    chance of m ~ NegBinomial(c, 1 - D_v / S_v) records.
     """
     boxes, of, narrow = zero.boxes, zero.of, zero.narrow
     K, B = pi.shape[0], boxes.shape[0]
@@ -162,10 +159,7 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_possible(all_pi, all_phi, given, rows, zero, out):
-    """out[h, u] = log of the share of what is possible, given the unsynthesised values of a row.
-
-    sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels.
-    """
+    """out[h, u] = log of the share of what is possible, given the unsynthesised values of a row."""
     boxes, others, us_columns = zero.boxes, np.flatnonzero(~given), np.flatnonzero(given)
     us = np.ascontiguousarray(rows.T[given])  # shape (u, U)
     weights, K = np.empty(all_pi.shape[1]), all_pi.shape[1]
@@ -198,10 +192,8 @@ def share_left(alive, boxes, level, tails, k):
 def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     """Synthetic level codes that are possible together with what is known; out (n, q).
 
-    A class in proportion to what is possible there, then level after level: each weighted with the
-    share of what is still possible after it, which boxes that are disjoint give as one minus a sum.
-    ``positions`` (n, w) are levels that a class is drawn given, those of the columns that are
-    ``known`` (p,) if there are boxes; without any ``zero`` is None.
+    A class, then level after level, each weighted with the share of what is still possible after
+    it. ``positions`` (n, w): levels of ``known`` (p,) columns; without boxes ``zero`` is None.
     """
     K, masses, weights = pi.shape[0], np.empty(pi.shape[0]), np.empty(phi.shape[0])
     room = np.empty((positions.shape[1] + 1, K))
@@ -240,8 +232,7 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
 def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
     """log(1 - pi_0) of each draw, shape (H,)."""
     nothing = np.zeros((1, len(zeros.starts) - 1), np.int64)
-    logs: Array = log_possible_given(zeros, draws, nothing, nothing[0] > 0)[:, 0]
-    return logs
+    return np.asarray(log_possible_given(zeros, draws, nothing, nothing[0] > 0)[:, 0])
 
 
 def log_possible_given(
@@ -261,7 +252,7 @@ def possible_rows(
     phi: Array,
     columns: Ints,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> npt.NDArray[np.int32]:
     """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
@@ -280,9 +271,5 @@ def possible_rows(
 
 
 def log_factors(units: Units, n_0: Ints, unit: Ints) -> Array:
-    """What a density of targets is multiplied with given that n_0 records fell, (H, U).
-
-    Taking a target of a ``unit`` out of N rows multiplies it by ``(N + n_0 - 1) / (N - 1)``, adding
-    one, of no unit, by ``(N + n_0) / N``.
-    """
+    """What a density is multiplied with given that n_0 records fell, (H, U), in logs."""
     return np.log1p(n_0[:, None] / (n_normalised(units) - 1.0 * (unit >= 0)))

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
@@ -53,11 +53,7 @@ class Design:
     def from_rows(
         cls, codes: Codes, variables: Sequence[Variable | Number], predictors: Sequence[int]
     ) -> "Design":
-        """Columns that are no sum of others, found on the kept records.
-
-        Of several that add up to another one the last by name is left out, whatever their order in
-        the table: predictions beyond the kept records depend on it.
-        """
+        """Columns that are no sum of others on kept records: of such the last by name is out."""
         columns: list[tuple[int, float | None]] = []
         for j in predictors:
             if isinstance(variables[j], Number):
@@ -255,23 +251,15 @@ def sensitive(keys: Array, threshold: int) -> Flags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Donors:
-    """Kept records that give their value of a variable, those alike counted.
+    """Kept records that give their value of a variable, those alike counted."""
 
-    ``means`` (D, d) predicted means; ``values`` (D,) codes; ``count`` (D,) records; ``k`` one of
-    the so many nearest is taken.
-    """
-
-    means: Array
-    values: Array
-    count: Array
-    k: int
+    means: Array  # (D, d): predicted
+    values: Array  # (D,): codes
+    count: Array  # (D,): records
+    k: int  # one of the so many nearest is taken
 
     def chances(self, means: Array, allowed: Flags | None = None) -> Array:
-        """Chance that a recipient with such a mean (R, d) takes from each donor (R, D).
-
-        One of the k nearest among the allowed (R, D), each equally likely, those at the same
-        distance as the k-th sharing its chance. Every row must allow a donor.
-        """
+        """Chance of each donor (R, D) for a mean (R, d): one of the k nearest, ties shared."""
         far = cdist(means, self.means)
         tie = TIE * (1.0 + float(np.abs(self.means).max()))
         count = np.broadcast_to(self.count, far.shape)
@@ -284,9 +272,7 @@ class Donors:
             out = np.stack([_of_nearest(row, n, self.k, tie) for row, n in pairs])
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 
-    def draw(
-        self, means: Array, allowed: Flags | None, rng: np.random.Generator
-    ) -> tuple[Array, int]:
+    def draw(self, means: Array, allowed: Flags | None, rng: Rng) -> tuple[Array, int]:
         """Value for each recipient (R,), and how often the nearest were not allowed."""
         keys = means if allowed is None else np.column_stack([means, allowed])
         distinct, back = np.unique(keys, axis=0, return_inverse=True)
@@ -351,18 +337,14 @@ TRIES = 1_000  # fill-ins drawn for a record before none is taken to be allowed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One variable: its predicted means, its donors, and how its deleted values are filled in.
-
-    ``notes``: what the fit of its model had to say; ``shares``: of ``values`` among the kept
-    records.
-    """
+    """One variable: its predicted means, its donors, and how its deleted values are filled in."""
 
     column: int
     means: Means
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what the fit of its model had to say
     donors: Donors
     values: Array
-    shares: Array
+    shares: Array  # of ``values`` among the kept records
 
     def log_predictive(self, rows: Codes, points: Array, variable: Variable | Number) -> Array:
         """log p of points (2, R) for such rows (R, p): donors, and one further record."""
@@ -384,18 +366,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PMMMechanism:
-    """Predictive mean matching with fixed donors.
-
-    ``data`` is the released table's coding; rows have its p columns and then those of further
-    predictors. ``filled``: recipients show, of columns that come later in the order, a random
-    sample of the kept values instead of their own. ``seconds``: what the fits took.
-    """
+    """Predictive mean matching with fixed donors; rows have the table's columns, then others."""
 
     data: Microdata
     steps: tuple[Step, ...]
     constraints: tuple[Constraint, ...]
-    filled: bool
-    seconds: float
+    filled: bool  # whether recipients show kept values of later columns instead of their own
+    seconds: float  # what the fits took
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -407,7 +384,7 @@ class PMMMechanism:
         """Synthesised columns in their order."""
         return [step.column for step in self.steps]
 
-    def synthesize(self, rows: Codes, rng: np.random.Generator) -> tuple[Codes, int]:
+    def synthesize(self, rows: Codes, rng: Rng) -> tuple[Codes, int]:
         """Synthetic rows (R, p + e) of recipients, and how often the nearest donor was refused."""
         out = self._fill(rows, rng) if self.filled else rows.copy()
         refused = 0
@@ -424,7 +401,7 @@ class PMMMechanism:
             refused += more
         return out, refused
 
-    def _fill(self, rows: Codes, rng: np.random.Generator) -> Codes:
+    def _fill(self, rows: Codes, rng: Rng) -> Codes:
         """Deleted values replaced by a random sample of the kept ones, each variable by itself."""
         out = rows.copy()
         left = np.arange(len(rows))
@@ -444,10 +421,7 @@ class PMMMechanism:
         return allowed_rows(self.data, rows[:, : len(self.data.columns)], self.constraints)
 
     def _allowed(self, rows: Codes, step: Step) -> Flags | None:
-        """Which donors' values each row may take, (R, D); None: all of them.
-
-        Where none will do, the columns to come must mend it.
-        """
+        """Donors' values a row may take (R, D), any if later columns must mend it; None: all."""
         if not self.constraints:
             return None
         values, place = np.unique(step.donors.values, return_inverse=True)
@@ -463,10 +437,8 @@ class PMMMechanism:
     def log_chances(self, rows: Codes, z: Codes) -> Array:
         """log p(synthetic values z of each row | the row, kept records), step by step (q, R).
 
-        ``rows`` (R, p + e) are confidential, ``z`` (R, q) in the order of the steps. The chance
-        that the released value is taken, given the released values of the variables before and the
-        row's own of those after; or its mean over all fill-ins of those, by what the steps before
-        say of them. A step that cannot have been says nothing of fill-ins.
+        ``rows`` (R, p + e) are confidential, ``z`` (R, q). Of fill-ins the mean is taken, by what
+        the steps before say of them; a step that cannot have been says nothing.
         """
         rows = rows.astype(float)
         if self.filled:

@@ -26,18 +26,18 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import column_order, microdata
-from bayes_risk.models.fits.synthesis import Declaration, Fitted, Request, Ticker, with_guess
+from bayes_risk.models.fits.synthesis import (
+    Declaration,
+    Fitted,
+    Request,
+    Ticker,
+    column_order,
+    microdata,
+    with_guess,
+)
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .mechanism import (
-    KINDS,
-    PMMMechanism,
-    allowed_rows,
-    cell_keys,
-    fit_mechanism,
-    sensitive,
-)
+from .mechanism import KINDS, PMMMechanism, allowed_rows, cell_keys, fit_mechanism, sensitive
 
 ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
@@ -164,9 +164,8 @@ class PMMFit(Fitted):
     def _selections(self, targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
         """Which guesses (G, U) make other records sensitive than the truth does, and which records.
 
-        Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
-        sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just
-        so many is small no more, and its records are kept; in a larger one it is kept itself.
+        A sensitive record that leaves its cell leaves its neighbours sensitive; a cell of as many
+        as the threshold that it comes to is small no more, and in a larger one it is kept itself.
         """
         data, model, n = self.microdata, self.model, len(self.rows)
         rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
@@ -233,11 +232,7 @@ class PMMFit(Fitted):
                     out[l, g, u] = _chances(made, rows, record, z[l]).sum()
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
-        """log p(y* | y_-i) relative to the truth's by donors of synthesised targets, (G, U).
-
-        By Brook's lemma, as of forests: each column given the guesses of those before it in the
-        order, and the values of those behind.
-        """
+        """log p(y* | y_-i) relative to the truth's by donors, (G, U), by Brook's lemma."""
         out = np.zeros(targets.guesses.codes.shape[:2])
         hit = np.flatnonzero(self.chosen[targets.record])
         G = len(out)
@@ -407,8 +402,7 @@ class PMM(Declaration):
         more, variables = _further(extra, data, missing)
         keys = cell_keys(data, data.codes, self.identifying, self.cuts)
         chosen = sensitive(keys, self.threshold)
-        _check_selection(self, chosen)
-        _check_constraints(self, data, chosen)
+        _check_selection(self, data, chosen)
         rows = np.column_stack([data.codes, more])
         made = fit_mechanism(data, variables, rows[~chosen], kinds, self)
         if progress is not None:
@@ -464,7 +458,7 @@ def _further(
     return coded.codes, [*data.variables, *coded.variables]
 
 
-def _check_selection(model: PMM, chosen: Flags) -> None:
+def _check_selection(model: PMM, data: Microdata, chosen: Flags) -> None:
     names, kept = list(model.identifying), int((~chosen).sum())
     if not chosen.any():
         raise InputError(
@@ -476,9 +470,6 @@ def _check_selection(model: PMM, chosen: Flags) -> None:
             f"{kept} records lie in cells of {names} with more than {model.threshold}, too few to "
             f"be donors={model.donors}; lower threshold, or name fewer identifying columns"
         )
-
-
-def _check_constraints(model: PMM, data: Microdata, chosen: Flags) -> None:
     broken = ~allowed_rows(data, data.codes[~chosen], tuple(model.constraints))
     if broken.any():
         row = int(np.flatnonzero(~chosen)[np.argmax(broken)]) + 1

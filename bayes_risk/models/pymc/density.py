@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.variables import MISSING_LABEL, Variable
@@ -36,18 +36,14 @@ ROW_BY_ROW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Builder:
-    """The user's ``build``, fed with coded rows.
-
-    ``continuous`` names the whole numbers whose variable is continuous: they are floats, as
-    synthetic values and guesses need be no integers; so are whole numbers of more than 32 bits.
-    ``dims`` are the dimensions of the rows.
-    """
+    """The user's ``build``, fed with coded rows."""
 
     build: Callable[[pd.DataFrame], Any]
     columns: tuple[str, ...]
     microdata: Microdata
+    # whole numbers whose variable is continuous: given as floats
     continuous: frozenset[str] = frozenset()
-    dims: frozenset[str] = frozenset()
+    dims: frozenset[str] = frozenset()  # dimensions of the rows
 
     @classmethod
     def of(cls, build: Any, columns: tuple[str, ...], microdata: Microdata) -> "Builder":
@@ -417,7 +413,7 @@ class Engine:
             out += self.log_p(codes[first : first + ROWS], theta, columns).sum(axis=1)
         return out
 
-    def draw(self, column: str, codes: Codes, theta: Theta, rng: np.random.Generator) -> Array:
+    def draw(self, column: str, codes: Codes, theta: Theta, rng: Rng) -> Array:
         """A draw of one column of the rows from one draw of Theta, in codes, shape (rows,)."""
         with self.lock:
             make = self.once(("draw", column), lambda: _draw(self, column))
@@ -461,7 +457,7 @@ def _draw(engine: Engine, column: str) -> Callable[..., npt.NDArray[Any]]:
     inputs = [*engine.free.values(), *engine.data.values()]
     f = pm.compile(inputs, out, on_unused_input="ignore")
 
-    def draw(theta: Theta, table: Values, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def draw(theta: Theta, table: Values, rng: Rng) -> npt.NDArray[Any]:
         reseed_rngs(rngs, int(rng.integers(2**63)))
         return np.asarray(f(*(theta[name] for name in engine.free), *table))
 

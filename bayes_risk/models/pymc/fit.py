@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import group, set_up_chain
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
@@ -41,18 +41,14 @@ WEIGHT = 20  # and for how many draws of the warm-up they count
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Condition:
-    """What Theta is conditioned on: the table, perhaps without a record, and a release or none.
-
-    ``z`` released codes (n, p) of each data set and ``replaced`` (n,) the rows of these that count;
-    ``columns`` the synthesised ones, none without a release; ``left_out`` the record, -1 for none.
-    ``power`` (n,) the record weights, powers of the likelihood of ``y``; None: all 1.
-    """
+    """What Theta is conditioned on: the table, perhaps without a record, and a release or none."""
 
     y: Codes
-    z: tuple[Codes, ...]
-    replaced: Flags
-    columns: tuple[str, ...]
-    left_out: int = -1
+    z: tuple[Codes, ...]  # released codes (n, p) of each data set
+    replaced: Flags  # (n,): rows of these that count
+    columns: tuple[str, ...]  # the synthesised ones, none without a release
+    left_out: int = -1  # the record, -1 for none
+    # (n,): record weights, powers of the likelihood of ``y``; None: all 1
     power: Array | None = None
 
     @property
@@ -104,11 +100,7 @@ class SharedRows:
 
 
 def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
-    """The user's model of the table, its likelihood raised to the record weights.
-
-    A potential adds ``sum_i (alpha_i - 1) log p(y_i | Theta)`` over the modelled columns; without
-    weights it is the user's model as it is.
-    """
+    """The user's model, and with weights a potential ``sum_i (alpha_i - 1) log p(y_i | Theta)``."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -127,19 +119,15 @@ def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampler:
-    """A compiled step for p(Theta | y, Z) with any y, Z of given columns.
-
-    ``fresh`` is the step's state before any chain; ``inward`` turns parameters into the sampler's
-    unconstrained values, ``outward`` back.
-    """
+    """A compiled step for p(Theta | y, Z) with any y, Z of given columns."""
 
     engine: Engine
     tables: list[SharedRows]
     step: Any
-    fresh: Any
+    fresh: Any  # the step's state before any chain
     values: list[str]
-    inward: Callable[..., Any]
-    outward: Callable[..., Any]
+    inward: Callable[..., Any]  # parameters to the sampler's unconstrained values
+    outward: Callable[..., Any]  # and back
 
     @classmethod
     def of(cls, engine: Engine, condition: Condition, theta: Theta) -> "Sampler":
@@ -162,15 +150,8 @@ class Sampler:
             for h in np.linspace(0, H - 1, min(WARM, H)).astype(int)
         ]
         step = _step(model, points)
-        return cls(
-            engine=engine,
-            tables=tables,
-            step=step,
-            fresh=step.sampling_state,
-            values=value_names,
-            inward=inward,
-            outward=outward,
-        )
+        maps: Any = {"inward": inward, "outward": outward, "values": value_names}
+        return cls(engine=engine, tables=tables, step=step, fresh=step.sampling_state, **maps)
 
     def run(
         self,
@@ -178,7 +159,7 @@ class Sampler:
         starts: Sequence[Mapping[str, Any]],
         length: Length,
         *,
-        rng: np.random.Generator,
+        rng: Rng,
         n_jobs: int = 1,
         tick: Callable[[int], None] = lambda done: None,
     ) -> list[Theta]:
@@ -200,7 +181,7 @@ class Sampler:
 
         return stage("draws", chains)
 
-    def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
+    def _chain(self, start: Mapping[str, Any], length: Length, rng: Rng) -> Theta:
         from pymc.exceptions import SamplingError
 
         step, draws = self.step, []
@@ -291,7 +272,7 @@ class PyMCPosterior:
         batch = batch_of_draws(self.n_draws, self.n_chains)
         return [PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int = 1) -> "PyMCPosterior":
         """Chains twice as long, every other draw kept."""
         size = self.n_draws // self.n_chains
         starts = [{k: x[-1] for k, x in chain.items()} for chain in self.chains()]
@@ -386,7 +367,7 @@ class PyMCFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         return (self._table(h, request, rng) for h, rng in request.draws())
 
-    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int, request: Request, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         engine = self.posterior.engine
         theta = {k: x[h] for k, x in self.posterior.theta.items()}
@@ -398,11 +379,7 @@ class PyMCFit(Synthesis):
         return codes
 
     def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> PyMCPosterior:
-        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has.
-
-        Synthesised values of replaced records enter the likelihood, each given the columns of the
-        release before it; what was not synthesised enters once, with the table.
-        """
+        """p(Theta | y, Z^(l)) of all data sets of draw l: replaced records, synthesised columns."""
         base = self.posterior
         run: Any = {"tick": Ticker(how["progress"], f"release {l + 1}", base.n_draws)}
         run |= {"rng": how["rng"], "n_jobs": how["n_jobs"]}
@@ -425,10 +402,7 @@ class PyMCFit(Synthesis):
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
-        """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H).
-
-        Of some draws alone, if they are given.
-        """
+        """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H)."""
         engine, theta = self.posterior.engine, self.posterior.theta
         if draws is not None:
             theta = {name: values[draws] for name, values in theta.items()}
@@ -500,13 +474,9 @@ def fitted(
         thin=1,
         tune=max(length.tune // 4, MIN_TUNE),
     )
-    return PyMCFit(
-        model=model,
-        microdata=builder.microdata,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=_diagnose(idata, theta, length.chains) if sample else {},
-    )
+    diagnostics = _diagnose(idata, theta, length.chains) if sample else {}
+    found: Any = {"idata": idata, "posterior": posterior, "diagnostics": diagnostics}
+    return PyMCFit(model=model, microdata=builder.microdata, **found)
 
 
 def _begun(pseudo: Any, engine: Engine, length: Length, seed: int) -> dict[str, Any]:

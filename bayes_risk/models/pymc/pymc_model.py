@@ -12,9 +12,8 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.models.fits.inputs import microdata
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.fits.synthesis import Declaration, Ticker
+from bayes_risk.models.fits.synthesis import Declaration, Ticker, microdata
 
 from .density import Builder
 from .fit import PyMCFit, fitted

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
 from bayes_risk.data.microdata import Codes, Microdata
@@ -25,7 +25,6 @@ from bayes_risk.evidence.contract import (
     How,
     Offer,
     Posterior,
-    Progress,
     Simulated,
     Targets,
     drawn,
@@ -35,15 +34,13 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.priors import same_but
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns, same_but
 from bayes_risk.release.release import EncodedRelease
 
 from .families import CategoricalLogit
-from .glm import Nuts
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Part, SampledRows, check_outcome, n_outcomes
+from .part import Coefficients, Nuts, Part, SampledRows, check_outcome, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -148,10 +145,7 @@ class RegressionFit(Synthesis):
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """Exact evidence of the normal families.
-
-        So is the product over releases, for an intruder who does not know all other records.
-        """
+        """Exact evidence of the normal families, and of the product over releases."""
         parts = [closed(held) for held in touched(self.made(release), targets)]
         if drawn(self, release) == "plug-in":
             tables = [self.released(release, l) for l in range(release.m)]
@@ -160,12 +154,11 @@ class RegressionFit(Synthesis):
         draws = range(len(release.by_draw))
         after = [touched(self.augmented(release, l, **how).parts, targets) for l in draws]
 
-        def each_change() -> Iterator[Array]:
-            for held, *seen in zip(parts, *after, strict=True):
-                base = held.log_predictive(targets)
-                yield np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
+        def factor(held: ExactPart, *seen: Any) -> Array:
+            base = held.log_predictive(targets)
+            return np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
 
-        return Simulated.product(each_change())
+        return Simulated.product(map(factor, parts, *after))
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Leave-one-out predictives of normal regressions, multiplied, (G, U)."""
@@ -217,7 +210,7 @@ class RegressionFit(Synthesis):
     def _tables(self, request: Request) -> Iterator[Codes]:
         return (self._table(h, request, rng) for h, rng in request.draws())
 
-    def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
+    def _table(self, h: int | None, request: Request, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         codes = request.table().astype(float)
         for held in self.posterior.parts:
@@ -256,10 +249,7 @@ class RegressionFit(Synthesis):
     def without(
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any
     ) -> RegressionPosterior:
-        """The posterior ``start`` again, with the confidential values of one record left out.
-
-        ``start`` has the rows of the release, if there is one.
-        """
+        """The posterior ``start``, of y or y and Z, with one record's confidential values out."""
         row = record if self.known is None else int(self.known.seen[:record].sum())
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
@@ -269,10 +259,7 @@ class RegressionFit(Synthesis):
         return RegressionPosterior(parts=parts)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":
-        """The same regressions with only the known records' values seen, known (n,).
-
-        Sampled from scratch where they are few and the metric of the whole fit tells little.
-        """
+        """The same regressions of the known records alone; few are sampled from scratch."""
         made = self.made(release)
         tick = Ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
@@ -288,11 +275,7 @@ class RegressionFit(Synthesis):
         )
 
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known, of normal regressions.
-
-        4 chains, as many draws as the fit has; a sweep costs n_U J (4 k^2 + m k) multiplications
-        and the designs of later regressions.
-        """
+        """p(y_U | y_A, Z^(1..m)), y_U unknown values; a sweep costs n_U J (4 k^2 + m k)."""
         assert self.known is not None
         parts = [closed(held) for held in self.made(release)]
         tables = [self.released(release, l) for l in range(release.m)]
@@ -337,18 +320,10 @@ class RegressionFit(Synthesis):
 
 
 def fitted(
-    model: Any,
-    data: Microdata,
-    parts: Sequence[Part],
-    weights: Array | None,
-    length: Length,
-    nuts_sampler: str,
-    rng: np.random.Generator,
-    progress: Progress | None,
-    *,
-    sample: bool = True,
+    model: Any, data: Microdata, parts: Sequence[Part], weights: Any, length: Length, run: Any
 ) -> RegressionFit:
-    """Fit each regression of a `Regression` to the confidential table, one after another."""
+    """Fit one regression after another; ``run``: sampler, generator, progress, and if to sample."""
+    nuts_sampler, rng, progress, sample = run
     sampled = [p for p in parts if not p.family.exact]
     tick = Ticker(progress, "fit", max(len(sampled), 1) * length.steps)
     held: list[PartPosterior] = []
@@ -365,14 +340,9 @@ def fitted(
         values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
         mixed = mixing(*ess_and_rhat(values, length.chains), length.chains)
         diagnostics = {"draws": length.draws, "chains": length.chains, **mixed}
-    return RegressionFit(
-        model=model,
-        microdata=data,
-        idata=to_idata(held) if sample else None,
-        posterior=RegressionPosterior(parts=held),
-        diagnostics=diagnostics,
-        weights=weights,
-    )
+    found: Any = {"posterior": RegressionPosterior(parts=held), "diagnostics": diagnostics}
+    found["idata"] = to_idata(held) if sample else None
+    return RegressionFit(model=model, microdata=data, weights=weights, **found)
 
 
 def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
@@ -483,10 +453,7 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
 
 
 def _column(part: Part, table: pd.DataFrame, name: str, told: str) -> Array:
-    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0.
-
-    ``told``: its name for messages, without levels.
-    """
+    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
     names = (name, name.replace(".0]", "]"))
     found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:

@@ -54,10 +54,7 @@ States = Mapping[str, list[dict[str, Any]]]
 
 
 class Expression:
-    """A term of a formula as Python evaluates it, compiled when it is made.
-
-    ``columns`` by what stands for them in ``text``; ``n_states`` calls learn from the first table.
-    """
+    """A term as Python evaluates it, compiled when it is made; ``n_states`` calls learn."""
 
     def __init__(self, text: str, columns: Mapping[str, str]) -> None:
         self.text, self.columns = text, columns
@@ -92,17 +89,13 @@ class UnseenLevels(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """A formula's right-hand side: ``terms`` of factors that are looked up, by name.
-
-    A factor is a column, one of the ``expressions``, or one of the ``numbers``. What was learnt
-    from a frame, levels, knots and centres: ``states`` of the calls, and formulaic's ``spec``.
-    """
+    """A formula's right-hand side: terms of factors, which are columns, expressions or numbers."""
 
     terms: SimpleFormula
     expressions: Mapping[str, Expression]
     numbers: Mapping[str, float]
-    states: States = field(default_factory=dict)
-    spec: Any = None
+    states: States = field(default_factory=dict)  # of the calls, as was learnt from a frame
+    spec: Any = None  # formulaic's
 
     @property
     def factors(self) -> set[str]:

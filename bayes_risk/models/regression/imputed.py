@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from scipy.special import logsumexp
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import Ticks, in_order
@@ -61,10 +61,7 @@ def product(V, x, out):
 
 @numba.njit(cache=True, nogil=True)
 def moved(V, xy, x, y, sign, side):
-    """V and X'y with a row more (sign 1) or less (-1), in place.
-
-    False where the row alone determines a coefficient, and cannot be taken out.
-    """
+    """V and X'y with a row more (sign 1) or less (-1), in place; False: it cannot be taken out."""
     left = 1.0 + sign * product(V, x, side)
     if left < LEVERAGE:
         return False
@@ -90,10 +87,9 @@ def predictive(V, xy, yy, a, b, x, y, side):
 def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
     """A Metropolis step for every row, in order; False: a row is too heavy to be taken out.
 
-    ``V`` (J, k, k), ``xy`` (J, k), ``yy`` (J,): of the J regressions with all rows as they are,
-    changed in place; ``a`` (J,) with one row left out, ``b`` (J,) of the prior. ``now`` and
-    ``proposed``: predictors (J, n, k) and outcomes (J, n). ``log_ratio`` (n,): of proposed over
-    present row, by all that does not depend on other rows; the rest is p(row | others)^power.
+    ``V`` (J, k, k), ``xy`` (J, k), ``yy`` (J,) with all rows, changed in place; ``a`` (J,) with one
+    row left out, ``b`` (J,) of the prior. ``now``, ``proposed``: predictors (J, n, k), outcomes (J,
+    n). ``log_ratio`` (n,), by all that no other row matters to; the rest is p(row | others)^power.
     """
     X, y = now
     other_X, other_y = proposed
@@ -132,9 +128,9 @@ def tempered(
 ) -> tuple[Any, Any]:
     """sum_l powers_l log p_l(row | data without the target's row) of rows, (H, G, U).
 
-    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L), of all rows; ``own``: the
-    target's row in each draw, (H, U, k) and (H, U); ``guesses``: rows (G, U, k) and (G, U). Also,
-    if ``normed``, the log integral over the outcome at the target's own predictors, (H, U), or 0.
+    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L); ``own``: the target's row in
+    each draw, (H, U, k), (H, U); ``guesses``: (G, U, k), (G, U). Also, if ``normed``, the log
+    integral over the outcome at the target's own predictors, (H, U).
     """
     (V, mean, a, b), (own_x, own_y), (x, y) = posteriors, own, guesses
     out: Any = 0.0
@@ -157,10 +153,10 @@ def tempered(
 
 
 def log_integral(powers: Array, centre: Array, scale2: Array, df: Array) -> Any:
-    """log of the integral of prod_l t_l(y)^powers_l over y, by steps that grow away from its top.
+    """log of the integral of prod_l t_l(y)^powers_l over y; l is the first axis.
 
-    The trapezoidal rule on y = middle + width sinh(t): smooth and bell-shaped, so 41 points leave
-    1e-6, if the middle and width are roughly those of the product. l is the first axis.
+    The trapezoidal rule on y = middle + width sinh(t), smooth and bell-shaped: 41 points leave
+    1e-6.
     """
     wide = (slice(None), *[None] * (centre.ndim - 1))
     powers, df = powers[wide], df[wide]
@@ -229,13 +225,7 @@ class Unknown:
         return y, codes, X
 
     def chain(
-        self,
-        state: State,
-        *,
-        draws: int,
-        tune: int,
-        rng: np.random.Generator,
-        tick: Callable[[int], None],
+        self, state: State, *, draws: int, tune: int, rng: Rng, tick: Callable[[int], None]
     ) -> tuple[list[Draw], State]:
         """`tune` sweeps thrown away, then draws, and where the chain stopped."""
         y, codes, X = (x.copy() for x in state)
@@ -249,12 +239,9 @@ class Unknown:
         return kept, state
 
     def sweep(
-        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
+        self, state: State, found: list[NormalInverseGamma], rng: Rng
     ) -> list[NormalInverseGamma]:
-        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one.
-
-        ``found``: the posteriors given all rows; returned are those given the rows then.
-        """
+        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
         y, codes, X = state
         if not y.shape[1]:
             return found
@@ -291,7 +278,7 @@ class Unknown:
         return [prior.posterior(known.plus(rows)) for prior, known, rows in each]
 
     def _proposed(
-        self, state: State, found: list[NormalInverseGamma], rng: np.random.Generator
+        self, state: State, found: list[NormalInverseGamma], rng: Rng
     ) -> tuple[State, Array]:
         """Rows between those of theta^(l), and the log ratio prod_l f_l / q of new to old."""
         y, codes, X = np.empty_like(state[0]), state[1].copy(), state[2].copy()
@@ -357,7 +344,7 @@ class ImputedPosterior:
         return begun._longer(draws, WARM_UP, **how)
 
     def _longer(
-        self, draws: int, tune: int, *, rng: np.random.Generator, n_jobs: int, tick: Any
+        self, draws: int, tune: int, *, rng: Rng, n_jobs: int, tick: Any
     ) -> "ImputedPosterior":
         """Go on with every chain, each with its own generator: `n_jobs` does not matter."""
         jobs = [
@@ -372,9 +359,7 @@ class ImputedPosterior:
     def n_draws(self) -> int:
         return sum(map(len, self.draws))
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list["ImputedRowsPredictive"]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list["ImputedRowsPredictive"]:
         """One of all regressions, which imputed rows tie together."""
         y, fits = zip(*(draw for chain in self.draws for draw in chain), strict=True)
         tables = [tuple(map(np.stack, zip(*each, strict=True))) for each in zip(*fits, strict=True)]
@@ -385,7 +370,7 @@ class ImputedPosterior:
             )
         ]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "ImputedPosterior":
         """As many draws again, chains going on where they stopped."""
         return self._longer(len(self.draws[0]), 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import gamma, halfnorm, norm
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
@@ -23,8 +23,7 @@ from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.fits.sampling import DrawnPredictive, Length, blocks
 
 from .families import LogNormal
-from .glm import Nuts, extra_of
-from .part import Coefficients, Part, SampledRows, n_outcomes
+from .part import Coefficients, Nuts, Part, SampledRows, extra_of, n_outcomes
 
 CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9
@@ -32,13 +31,10 @@ COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it
 
 
 class Moments(NamedTuple):
-    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records.
+    """What the data say, summed over weighted records; of several sets with a leading axis."""
 
-    Of several sets of data with a leading axis; so is what is made of them.
-    """
-
-    xx: Array
-    xy: Array
+    xx: Array  # (k, k): X'X
+    xy: Array  # (k,): X'y
     yy: Any
     n: Any
 
@@ -85,10 +81,9 @@ class ConjugatePrior:
 
 
 def _half_of_inverse(precision: Array) -> Array:
-    """The inverse of a positive definite matrix as half'half, found on the scale of its diagonal.
+    """Inverse of a positive definite matrix as half'half, on the scale of its diagonal.
 
-    Rounding may hide that a matrix is singular: the squared diagonal of Cholesky's root is the
-    share of each predictor that the ones before it leave over.
+    The squared diagonal of Cholesky's root is the share of each predictor that those before leave.
     """
     diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
     size = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
@@ -116,7 +111,7 @@ class NormalInverseGamma:
     a: Any
     b: Any
 
-    def draws(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    def draws(self, size: int, rng: Rng) -> tuple[Array, Array]:
         """Independent draws of beta (size, k) and sigma (size,)."""
         sigma = np.sqrt(self.b / rng.gamma(self.a, size=size))
         z = rng.standard_normal((size, len(self.mean)))
@@ -134,10 +129,8 @@ class NormalInverseGamma:
     ) -> Array:
         """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.
 
-        ``x`` (U, k), ``y`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U). Each record is taken out
-        by rank-one formulas; records that are not ``fitted`` (U,) are not among the data. With
-        ``weight`` w (U,) of a pseudo-posterior it is log E[p(y* | x*, beta, sigma)^w] without
-        (x, y)^w: `docs/sensitivity.md`.
+        ``x`` (U, k), ``y`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U); unless ``fitted`` (U,)
+        they are not among the data. With ``weight`` w (U,) log E[p(y* | x*, beta, sigma)^w].
         """
         w, out = np.broadcast_arrays(weight, np.multiply(weight, fitted), y)[:2]
         V_x = x @ self.V  # shape (U, k)
@@ -177,10 +170,7 @@ class RegressionPredictive(DrawnPredictive):
 
     @classmethod
     def of(cls, held: Sequence[Any], targets: Targets) -> "RegressionPredictive":
-        """Of fitted regressions; batches for the Monte Carlo error, an even number.
-
-        One chain alone is cut into up to five.
-        """
+        """Of fitted regressions; one chain alone is cut into up to five."""
         parts, draws = [one.part for one in held], [one.draws for one in held]
         H, chains = len(draws[0]), draws[0].n_chains
         if chains == 1 and H >= 25:
@@ -199,19 +189,14 @@ class RegressionPredictive(DrawnPredictive):
 
 
 class Guessed(NamedTuple):
-    """Targets and guesses of a regression.
+    """Targets and G' distinct guesses of a regression."""
 
-    ``own``: the targets' rows; ``X`` (G', U, k), ``y`` (G', U): those of the guesses, ``outcome``
-    (G', U) as released, 1 where it is not ``possible``; ``cell`` (G,): which of the G' rows each
-    guess has.
-    """
-
-    own: SampledRows
-    X: Array
-    y: Array
-    outcome: Array
+    own: SampledRows  # the targets' rows
+    X: Array  # (G', U, k)
+    y: Array  # (G', U)
+    outcome: Array  # (G', U): as released, 1 where it is not possible
     possible: Flags
-    cell: Ints
+    cell: Ints  # (G,): which of the G' rows each guess has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -224,9 +209,7 @@ class ExactPart:
     draws: Coefficients
 
     @classmethod
-    def fitted(
-        cls, part: Part, rows: SampledRows, n: int, chains: int, rng: np.random.Generator
-    ) -> "ExactPart":
+    def fitted(cls, part: Part, rows: SampledRows, n: int, chains: int, rng: Rng) -> "ExactPart":
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
         known = prior.posterior(Moments.from_rows(rows.X, rows.y, rows.weights))
@@ -235,7 +218,7 @@ class ExactPart:
         return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
-        self, rows: SampledRows, *, shorter: int = 1, rng: np.random.Generator, **how: Any
+        self, rows: SampledRows, *, shorter: int = 1, rng: Rng, **how: Any
     ) -> "ExactPart":
         """The same regression of other rows."""
         chains = self.draws.n_chains
@@ -243,10 +226,7 @@ class ExactPart:
         return ExactPart.fitted(self.part, rows, n, chains, rng)
 
     def log_predictive(self, targets: Targets) -> Array:
-        """log p(y* | x*, data without i), shape (G, U), in closed form, block by block.
-
-        Targets that are not ``fitted`` are not among the data.
-        """
+        """log p(y* | x*, data without i), shape (G, U), in closed form, block by block."""
         out = np.empty(targets.guesses.codes.shape[:2])
         width = len(self.part.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
@@ -283,11 +263,7 @@ class ExactPart:
         return [Moments.from_rows(one.X, one.y) for one in rows]
 
     def log_release_at_estimate(self, released: Sequence[Moments], targets: Targets) -> Array:
-        """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U), block by block.
-
-        ``released``: moments of each data set's rows. Cost: a k x k system for each guess and
-        target.
-        """
+        """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, (m, G, U), by moments of Z^(l)."""
         G, U = targets.guesses.codes.shape[:2]
         out = np.empty((len(released), G, U))
         k = len(self.part.names)
@@ -391,13 +367,11 @@ class RegressionPosterior:
     def n_draws(self) -> int:
         return min(len(part.draws) for part in self.parts)
 
-    def predictives(
-        self, targets: Targets, *, rng: np.random.Generator
-    ) -> list[RegressionPredictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[RegressionPredictive]:
         """One for each regression in which a guess appears, as outcome or in the formula."""
         return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "RegressionPosterior":
         """As many draws again, sampled chains going on where they stopped."""
         parts = []
         for held, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
@@ -427,12 +401,9 @@ def closed(held: FittedPart) -> ExactPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClosedPredictive:
-    """A predictive in closed form, handed out as if by H draws that all agree.
+    """A predictive in closed form, handed out as if by H draws that all agree."""
 
-    ``log_p`` (G, U) is log p(y* | data without the target); that of the truth is not looked at.
-    """
-
-    log_p: Array
+    log_p: Array  # (G, U)
     batch: Ints
 
     def log_truth(self, block: slice) -> Array:
@@ -448,15 +419,12 @@ class ClosedPredictive:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClosedPosterior:
-    """p(Theta | known rows) of normal regressions, never drawn: its predictives are exact.
-
-    ``n_draws`` is the number of draws beside which it stands.
-    """
+    """p(Theta | known rows) of normal regressions, never drawn; ``n_draws``: beside it."""
 
     parts: Sequence[ExactPart]
     n_draws: int
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
         """One for each regression in which a guess appears."""
         batch = batch_of_draws(self.n_draws, CHAINS)
         return [
@@ -464,7 +432,7 @@ class ClosedPosterior:
             for held in touched(self.parts, targets)
         ]
 
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
+    def doubled(self, *, rng: Rng, n_jobs: int) -> "ClosedPosterior":
         """Exact as it is."""
         return self
 
@@ -476,7 +444,7 @@ class RegressionReweighting:
     model: Any
 
     def predictives(
-        self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
+        self, posterior: RegressionPosterior, targets: Targets, *, rng: Rng
     ) -> list[tuple[Predictive, Array]]:
         """Predictives, with the log ratio of priors of each draw (H,), 0 where drawn again."""
         found = list[tuple[Predictive, Array]]()

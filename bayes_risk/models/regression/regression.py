@@ -25,13 +25,14 @@ from .families import (
     Binomial,
     Family,
     OrderedLogit,
+    RegressionPrior,
     family_of,
+    power_scaled_prior,
     trials_column,
 )
 from .fit import RegressionFit, fitted, from_external
 from .formulas import parse
 from .part import Part, check_outcome
-from .prior import RegressionPrior, power_scaled_prior
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 
@@ -159,7 +160,7 @@ class Regression(Declaration):
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
         parts = self._parts(data)
-        return fitted(self, data, parts, alpha, length, nuts_sampler, rng, progress, sample=sample)
+        return fitted(self, data, parts, alpha, length, (nuts_sampler, rng, progress, sample))
 
     def from_draws(
         self,
@@ -230,8 +231,15 @@ class Regression(Declaration):
         for name in self.formulas:
             family = self._family(name, data)
             check_outcome(name, family, data, data.codes)
-            if isinstance(family, OrderedLogit) and name not in (how.get("levels") or {}):
-                _check_ordered(name, df[name])
+            kind = df[name].dtype  # levels of text have no order but that of the alphabet
+            ordered = isinstance(kind, pd.CategoricalDtype) and kind.ordered
+            ordered = ordered or pd.api.types.is_numeric_dtype(kind)
+            ordered = ordered or name in (how.get("levels") or {})
+            if isinstance(family, OrderedLogit) and not ordered:
+                raise InputError(
+                    f"column {name!r} is to be ordered, and nothing says in which order; make it "
+                    "an ordered pandas category, or list its levels from lowest to highest"
+                )
         return data
 
     def _columns(self, df: pd.DataFrame) -> list[str]:
@@ -247,16 +255,6 @@ class Regression(Declaration):
                     f"{list(df.columns)}"
                 )
         return [c for c in df.columns if c in wanted]
-
-
-def _check_ordered(name: str, column: pd.Series) -> None:
-    """Levels of text have no order but that of the alphabet, which nobody means."""
-    ordered = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
-    if not ordered and not pd.api.types.is_numeric_dtype(column.dtype):
-        raise InputError(
-            f"column {name!r} is to be ordered, and nothing says in which order; make it an "
-            f"ordered pandas category, or list its levels from lowest to highest"
-        )
 
 
 def _of_family(number: Number, family: Family) -> Number:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
@@ -26,14 +26,21 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
-from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
+from bayes_risk.models.fits.synthesis import (
+    Declaration,
+    Request,
+    Synthesis,
+    Ticker,
+    check_outcome,
+    column_order,
+    made_columns,
+    microdata,
+)
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
+from .cart_evidence import Leaves, grown_anew, known_splits, log_prior_of_trees, mismatch
 from .cart_known import IN_WORDS, partly_known
 from .kernels import bandwidth
-from .predicted import log_prior_of_trees
 from .rpart_import import trees_of_releases
 from .tree import BAYESIAN, PLAIN, Tree, grow
 
@@ -44,16 +51,14 @@ def draw_donors(
     tree: Tree,
     nodes: Ints,
     kind: int,
-    rng: np.random.Generator,
+    rng: Rng,
     weights: Array | None = None,
     shares: Shares | None = None,
 ) -> Ints:
     """A record of its node for each row (R,), whose value it is given.
 
-    Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
-    rows that draw from it; with record ``weights`` (n,) Dirichlet(alpha_1, alpha_2, ...). They are
-    put into ``shares``, and taken from there if they were drawn before. Plain draws: all records
-    alike, or in proportion to their weights.
+    Bayesian bootstrap: records of a node have weights Dirichlet(1, ..., 1), with record ``weights``
+    (n,) Dirichlet(alpha_1, ...), kept in ``shares``. Plain draws: alike, or by their weights.
     """
     out = np.empty(len(nodes), dtype=np.int64)
     order = np.argsort(nodes, kind="stable")
@@ -81,12 +86,8 @@ def draw_donors(
     return out
 
 
-def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: np.random.Generator) -> Array:
-    """Draws from Gaussian kernels around values (R,), cut off at the range of each row's node.
-
-    Inverse-cdf draws; the bandwidth is Silverman's for the node's genuine values ``y``. Nodes
-    whose values are all equal keep them.
-    """
+def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: Rng) -> Array:
+    """Draws from kernels (Silverman's bandwidth) around values (R,), cut off at a node's range."""
     out = values.astype(float)
     for node in np.unique(nodes).tolist():
         held = y[tree.donors[tree.begin[node] : tree.end[node]]]
@@ -124,11 +125,7 @@ class CARTFit(Synthesis):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """How the shares of values in leaves may be drawn, the model's way first.
-
-        By the Bayesian bootstrap for each data set anew, or once for all; or not at all: plainly.
-        Trees that were not grown here, and those with a floor, are of plain draws alone.
-        """
+        """How shares of values in leaves may be drawn; trees of files, and floors: plainly."""
         if self.of_release is not None or self.model.floor is not None:
             return ("plug-in",)
         if self.model.bootstrap == "bayesian":
@@ -139,12 +136,7 @@ class CARTFit(Synthesis):
         return PLAIN if parameters == "plug-in" else BAYESIAN
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        """What is offered: evidence with the splits known, or with trees grown for each guess.
-
-        For an intruder who knows only some of the other records: ``"exact"`` where no tree splits
-        on a synthesised column, else ``"independent-releases"``. Trees that were not grown here
-        are not grown anew.
-        """
+        """Evidence with the splits known, or with trees grown here grown anew for each guess."""
         trees = self._made(release)
         further = offers(self, "knowing", "trees", "log-prior")
         further += offers(self, "factors") if self.known is None else []
@@ -344,10 +336,7 @@ class CARTFit(Synthesis):
         return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> "CARTFit":
-        """The same trees, the values of the known records (n,) alone seen.
-
-        Of the others the intruder knows how many there are in each leaf.
-        """
+        """The same trees, of unknown records only how many lie in each leaf."""
         return replace(self, known=known)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.m
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numba
@@ -14,10 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
+from bayes_risk.models.fits.predicted import Spread, log_level, log_number
 from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import Ticker, log_p_of_guesses
 
@@ -28,39 +31,27 @@ MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 
 
 class Leaves(NamedTuple):
-    """The trees that made a release, and how values were drawn from their leaves.
-
-    ``trees``: those of each data set; ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for
-    each tree, whether its values come from kernels, and whether they are whole numbers; ``z``:
-    codes of the replaced records, for each data set; ``weights`` (n,): what each record counts,
-    None: 1; ``floor``: probability of a value that its leaf does not hold, None: 0.
-    """
+    """The trees that made a release, and how values were drawn from their leaves."""
 
     data: Microdata
-    trees: Sequence[Sequence[Tree]]
-    kind: int
-    smoothed: Sequence[bool]
-    whole: Sequence[bool]
-    z: Sequence[Codes]
-    weights: Array | None = None
-    floor: float | None = None
+    trees: Sequence[Sequence[Tree]]  # of each data set
+    kind: int  # `BAYESIAN` or `PLAIN`
+    smoothed: Sequence[bool]  # of each tree, whether its values come from kernels
+    whole: Sequence[bool]  # and whether they are whole numbers
+    z: Sequence[Codes]  # replaced records of each data set
+    weights: Array | None = None  # (n,): what each record counts, None: 1
+    floor: float | None = None  # probability of a value that its leaf does not hold, None: 0
 
 
 class LeafCounts(NamedTuple):
-    """What one data set shows of one tree.
+    """What one data set shows of a tree; weights are multiples of 2^-30, with exact sums, or 1."""
 
-    ``values`` (V,): those that are met, increasing; ``N``, ``R`` (nodes,): records, and values
-    released from the node itself. ``keys`` sorted ``node V + place of the value``, with ``n``
-    records and ``r`` released values of each. Records count with their weights, multiples of 2^-30
-    whose sums are exact, or 1.
-    """
-
-    values: Array
-    N: Array
-    R: Ints
-    keys: Ints
-    n: Array
-    r: Ints
+    values: Array  # (V,): those that are met, increasing
+    N: Array  # (nodes,): records
+    R: Ints  # (nodes,): values released from the node itself
+    keys: Ints  # sorted ``node V + place of the value``
+    n: Array  # records of each
+    r: Ints  # released values of each
 
     @classmethod
     def of(
@@ -82,10 +73,7 @@ class LeafCounts(NamedTuple):
         weights: Array | None = None,
         further: Sequence[Array] = (),
     ) -> "LeafCounts":
-        """Count: values y (n,) of all records; nodes and values z (rows,) of released ones.
-
-        ``further``: values that will be asked for.
-        """
+        """Count values y (n,) of all records, nodes and values z of released ones."""
         values = np.unique(np.concatenate([np.unique(x) for x in (y, z, *further)]))
         place, V = np.searchsorted(values, y), len(values)
         R = np.bincount(nodes, minlength=tree.n_nodes)
@@ -175,9 +163,8 @@ def _gain(shown, kind, floored, node, old, new, w):
 def _gains(tree, shown, kind, floored, own, guess, weight, out):
     """log p(Z | y*, y_-i) less that of the truth for each target, shape (G, U).
 
-    Minus infinity where nobody is left who holds a released value. ``own`` (U,), ``guess`` (G, U):
-    leaves and values of the targets as they are, and of the guesses; ``floored``: a floor, and
-    log p of nodes (3, nodes) with one record less, as they are, with one more; (3, 0): no floor.
+    ``own`` (U,), ``guess`` (G, U): leaves and values as they are, and of guesses. ``floored``: a
+    floor, and log p of nodes (3, nodes) with a record less, as they are, with one more, or (3, 0).
     """
     parent, begin, end = tree
     for u in range(out.shape[1]):
@@ -212,13 +199,9 @@ class Floor(NamedTuple):
 
 
 def known_splits(
-    leaves: Leaves, targets: Targets, *, rng: np.random.Generator, progress: Progress | None
+    leaves: Leaves, targets: Targets, *, rng: Rng, progress: Progress | None
 ) -> Simulated:
-    """log p(Z^(l) | y*, y_-i) up to a constant for each target, the trees known.
-
-    Without an error, its deviations all zero, unless some values are smoothed and drawn by the
-    Bayesian bootstrap.
-    """
+    """log p(Z^(l) | y*, y_-i) up to a constant, the trees known; with an error only if smoothed."""
     shape = targets.guesses.codes.shape[:2]
     log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
     columns = list(dict.fromkeys(tree.column for tree in leaves.trees[0]))
@@ -244,12 +227,7 @@ def known_splits(
 
 
 def grown_anew(
-    leaves: Leaves,
-    targets: Targets,
-    min_leaf: int,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None,
+    leaves: Leaves, targets: Targets, min_leaf: int, *, rng: Rng, progress: Progress | None
 ) -> Simulated:
     """The same with trees grown anew for each target and guess: U x G fits."""
     seed = int(rng.integers(2**62))
@@ -378,3 +356,54 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
                 shown.log_p(leaves.kind) if floored is None else floored.sums(shown, 0).sum()
             )
     return total, off
+
+
+def log_prior_of_trees(
+    data: Microdata, trees: Sequence[Sequence[Tree]], known: Flags | None, targets: Targets
+) -> Array:
+    """log p(y* | y_A) by a chain of trees, (G, U); of several sets of trees the mean density."""
+    seen = np.arange(len(data.codes)) if known is None else np.flatnonzero(known)
+    each = [reduce(np.add, (_expected(data, t, seen, targets) for t in chain)) for chain in trees]
+    return each[0] if len(each) == 1 else log_sum(np.stack(each))
+
+
+def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Array:
+    """Of one tree; where it does not concern a guess 0."""
+    codes, own = data.codes[seen], targets.profiles[:, tree.column]
+    at, y = tree.leaf(codes), tree.outcome(codes[:, tree.column])
+    leaf, value, cell = rows_of(tree, targets)
+    variable = data.variables[tree.column]
+    whole = getattr(getattr(tree, "of", None), "rest", None) is None
+    if isinstance(variable, Number) and whole:
+        held = at < tree.n_drawn
+        spread = Spread.without(y[held], tree.outcome(own), targets.fitted)
+        found = _of_numbers((at[held], y[held], seen[held]), leaf, value, targets, spread)
+    else:
+        levels = np.unique(np.concatenate([y, value.ravel()]))
+        d, mine = variable.n_levels or len(levels), tree.outcome(own)
+        count = np.zeros((tree.n_nodes, len(levels)))
+        np.add.at(count, (at, np.searchsorted(levels, y)), 1.0)
+        same = targets.fitted & (leaf == tree.leaf(targets.profiles))
+        n = count[leaf, np.searchsorted(levels, value)] - (same & (value == mine))
+        found = log_level(n, count.sum(axis=1)[leaf] - same, d)
+    return np.where(leaf < tree.n_drawn, found, 0.0)[cell]
+
+
+def _of_numbers(
+    held: tuple[Ints, Array, Ints], leaf: Ints, value: Array, targets: Targets, spread: Spread
+) -> Array:
+    """Leaf by leaf: ``held`` leaves, values and rows of the records seen."""
+    at, y, rows = held
+    out, target = np.empty(leaf.size), np.broadcast_to(np.arange(len(targets)), leaf.shape).ravel()
+    record = np.where(targets.fitted, targets.record, -1)[target]
+    order = np.argsort(at, kind="stable")
+    asked, points = np.argsort(leaf.ravel(), kind="stable"), value.ravel()
+    nodes, begin = np.unique(leaf.ravel()[asked], return_index=True)
+    for node, some in zip(nodes, np.split(asked, begin[1:]), strict=True):
+        who = order[slice(*np.searchsorted(at[order], [node, node + 1]))]
+        for block in blocks(len(some), max(len(who), 1)):
+            k = some[block]
+            weights = (record[k][:, None] != rows[who]).astype(float)
+            near = Spread(spread.mean[target[k]], spread.sd[target[k]])
+            out[k] = log_number(points[k], y[who][None], weights, near)
+    return out.reshape(leaf.shape)

@@ -34,10 +34,9 @@ def counted(
     """What all data sets show of one tree, of records partly known: by value, node and type.
 
     First the V values that are met or ``guessed``. *By value*: sorted ``node V + value`` of those
-    shown; which type of its node each is. *By node*: known and unknown records, released values R
-    (nodes, m), weight of a level and of all that are not shown, known records with such. *By type*:
-    the first of each node, known records, released values (types, m) in increasing order, how many
-    levels are of it.
+    shown, and types. *By node*: known and unknown records, released values R (nodes, m), weight of
+    a level and of all not shown, known records with such. *By type*: the first of each node, known
+    records, released values (types, m) in increasing order, levels of it.
     """
     seen = leaves._replace(weights=known.astype(float))
     counts = LeafCounts.of(seen, tree, np.concatenate(leaves.z), [guessed])
@@ -90,12 +89,7 @@ def _tables(draws, nodes, types, cells, sums):
 
 @numba.njit(cache=True, nogil=True)
 def fill(kind, node, types, wanted, table):
-    """The wanted cells of a node's table; returns log p of the node as it is.
-
-    ``node``: numbers of known and unknown records, R of each data set, weight of a level and of all
-    levels not shown, number of known records with such. ``types``: known records, released values
-    of each data set, multiplicity.
-    """
+    """The wanted cells of a node's table; returns log p of it as it is. Arguments: `counted`."""
     n_known, n_unknown, R, weight, weight_rest, c_rest = node
     T = len(types[0])  # after them the levels that are not shown
     counts = np.append(types[0].astype(np.float64), c_rest)
@@ -130,10 +124,7 @@ def fill(kind, node, types, wanted, table):
 
 @numba.njit(cache=True, nogil=True)
 def _log_terms(kind, c, weight, r, out):
-    """log of Gamma(w+c+u) / (Gamma(w+c) u!) prod_l g_l(c+u), u = 0, 1, ..., up to a constant.
-
-    ``g_l(n) = Gamma(n + r_l) / Gamma(n)``; of plain draws ``n^r_l``.
-    """
+    """log of Gamma(w+c+u) / (Gamma(w+c) u!) prod_l g_l(c+u), u = 0, 1, ..., up to a constant."""
     shows = r.sum() > 0
     out[:] = -np.inf
     start = 1 if c == 0 and shows else 0
@@ -159,10 +150,7 @@ def _log_change(kind, n, r):
 
 @numba.njit(cache=True, nogil=True)
 def _tilt(log_p, times, n_unknown):
-    """A factor for each unknown record that puts the mass of the product where it is looked at.
-
-    It cancels in the end: every term of the sum has it as often as there are unknown records.
-    """
+    """A factor for each unknown record, which moves the product's mass to the middle."""
     spread = 0.0
     for k in range(len(log_p)):
         there = log_p[k][log_p[k] > -np.inf]
@@ -288,10 +276,7 @@ def _row(row, wanted, powers, p, drop, times, sides):
 
 @numba.njit(cache=True, nogil=True)
 def _log_at(at, product, n_known, n_unknown):
-    """log of the coefficient of ``n_unknown``, the tilt taken off, with what all terms share.
-
-    The weights of all levels add up to 1.
-    """
+    """log of the coefficient of ``n_unknown``, the tilt taken off, with what all terms share."""
     kind, R, tilt = at
     if n_unknown < 0 or n_known < 0 or product[n_unknown] <= 0.0:
         return -np.inf
@@ -319,11 +304,7 @@ IN_WORDS = {
 def partly_known(
     leaves: Leaves, targets: Targets, known: Flags, progress: Progress | None
 ) -> Simulated:
-    """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (1, G, U).
-
-    One number for all data sets, which share the records that are not known. ``known`` (n,):
-    records whose values are, among them those that were released unchanged.
-    """
+    """log p(Z^(1..m) | y*, y_A) of all data sets, up to a constant for each target, (1, G, U)."""
     total = np.zeros((1, *targets.guesses.codes.shape[:2]))
     tick = Ticker(progress, "evidence", len(leaves.trees[0]))
     for tree in leaves.trees[0]:  # those of all data sets
@@ -333,11 +314,7 @@ def partly_known(
 
 
 def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Array:
-    """What one tree adds, shape (G, U).
-
-    Cost: for each node that guesses reach, its u unknown records and each type of value that a
-    target leaves, 4 u^2 times the number of types; look-ups for each guess.
-    """
+    """What one tree adds, (G, U). Cost: 4 u^2 for u unknown records of a node and two types."""
     for z in leaves.z:
         check_made(leaves.data, tree, LeafCounts.of(leaves, tree, z).n_strange)
     leaf, guessed, cell = rows_of(tree, targets)
@@ -354,8 +331,7 @@ def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Arra
         """Of values in the nodes; of those that a node never shows the last."""
         asked = node * len(values) + value
         place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        found: Ints = np.where(keys[place] == asked, kind[place], width[node])
-        return found
+        return np.asarray(np.where(keys[place] == asked, kind[place], width[node]))
 
     row = np.where(told[u], type_of(own[u]), width[node] + 1)
     row = np.where(taken, row, width[node] + 2)

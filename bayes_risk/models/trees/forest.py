@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.progress import Asked, shows_progress
@@ -25,14 +25,16 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets, offers
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.inputs import check_outcome, column_order, microdata
 from bayes_risk.models.fits.synthesis import (
     Declaration,
     Fitted,
     Request,
     Ticker,
+    check_outcome,
+    column_order,
     log_p_of_guesses,
     made_columns,
+    microdata,
 )
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -43,8 +45,8 @@ from .forest_trees import (
     Trees,
     grow_forest,
     log_gains,
+    log_prior_of_forests,
 )
-from .predicted import log_prior_of_forests
 
 __all__ = ["Forest", "search_orders"]
 
@@ -261,7 +263,7 @@ def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
         return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
 
 
-def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> Ints:
+def draw_levels(votes: Counts, dirichlet: float, rng: Rng) -> Ints:
     """A level for each row of votes (r, K), from its shares or from Dirichlet(votes + a)."""
     weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
     edges = np.cumsum(weights, axis=1)

@@ -22,6 +22,7 @@ from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.fits.predicted import log_level
 
 from .tree import encoded, level_orders, without_advice
 
@@ -67,10 +68,7 @@ class Trees:
         return out
 
     def votes(self, X: Singles, *, out_of_bag: bool, n_jobs: int = 1) -> Counts:
-        """Votes for each level, shape (r, K), of the encoded rows (r, k) of the records replaced.
-
-        ``out_of_bag``: only of the trees in whose bootstrap sample the record is not.
-        """
+        """Votes for each level, (r, K), of the encoded rows (r, k) of the records replaced."""
         out = np.zeros((len(X), self.K), dtype=np.int32)
         bags = self.bags if out_of_bag else self.bags[:, :0]
         parts = np.array_split(np.arange(len(X)), max(1, min(n_jobs, len(X) // MIN_ROWS)))
@@ -149,10 +147,7 @@ def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, 
 
 
 def _single(threshold: Array) -> Singles:
-    """Largest single-precision number at most the threshold: it parts single-precision rows alike.
-
-    Midpoints of neighbouring single-precision numbers would otherwise round up to the upper one.
-    """
+    """Largest single-precision number at most the threshold, which parts such rows alike."""
     rounded = threshold.astype(np.float32)
     above = rounded.astype(float) > threshold
     return np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
@@ -188,18 +183,13 @@ def _votes(X, first, last, nodes, bags, out):
 
 
 class Composition(NamedTuple):
-    """Genuine values in the nodes of a forest's trees.
-
-    ``y`` (r,) the outcome of the records replaced, ``place`` (n,) their number or -1; ``held``
-    (nodes, K) records of the bootstrap sample, counted as often as drawn; ``parent`` (nodes,), -1
-    at roots.
-    """
+    """Genuine values in the nodes of a forest's trees."""
 
     trees: Trees
-    y: Ints
-    place: Ints
-    held: Counts
-    parent: Counts
+    y: Ints  # (r,): outcome of the records replaced
+    place: Ints  # (n,): their number or -1
+    held: Counts  # (nodes, K): records of the bootstrap sample, counted as often as drawn
+    parent: Counts  # (nodes,): -1 at roots
 
     @classmethod
     def from_table(cls, trees: Trees, codes: Codes) -> "Composition":
@@ -214,18 +204,13 @@ class Composition(NamedTuple):
 
 
 class ReleasedVotes(NamedTuple):
-    """What one data set shows of one forest.
-
-    ``codes`` (n, p) the data set; ``z`` (r,) released outcomes; ``votes`` (r,) of the trees for
-    them. Released records of tree t in the order of their leaves: ``order[t]`` (r,), those of leaf
-    v of tree t at ``begin[start[t] + t + v]`` up to the next.
-    """
+    """What one data set (n, p) shows of one forest."""
 
     codes: Codes
-    z: Ints
-    votes: Counts
-    order: Counts
-    begin: Counts
+    z: Ints  # (r,): released outcomes
+    votes: Counts  # (r,): of the trees for them
+    order: Counts  # (T, r): released records of each tree by leaf
+    begin: Counts  # those of leaf v of tree t start at ``begin[start[t] + t + v]``
     out_of_bag: bool
 
     @classmethod
@@ -251,9 +236,7 @@ def log_gains(
 ) -> Array:
     """log p(Z^(l) | y*, y_-i) less that of the truth, for some data sets, shape (m, G, which).
 
-    ``drawn_before``: columns synthesised before this one, by whose released values a target's own
-    record found its leaf. Cost: m x U x T for each distinct guess, times the released records in
-    leaves whose vote changes.
+    Cost: m x U x T for each distinct guess, times the released records in leaves that change.
     """
     with np.errstate(divide="ignore"):
         log_votes = np.log(np.arange(len(base.trees) + 1) + dirichlet)
@@ -350,10 +333,7 @@ def _majority(held, b, out_of, into):
 
 @numba.njit(cache=True, nogil=True)
 def _left_behind(held, parent, first, leaf, b, own, goes_to, value):
-    """What a leaf votes for without the target, which goes to another leaf with some value.
-
-    An emptied leaf votes as the smallest node above it that still holds a record.
-    """
+    """What a leaf votes for without the target; emptied, as the node above that holds a record."""
     vote, node = _majority(held[first + leaf], b, own, -1), leaf
     while vote < 0:
         node = parent[first + node]
@@ -402,9 +382,9 @@ def _summed(votes, log_votes, delta, touched):
 def _gains(forest, shown, whos, moves, found, log_votes, out):
     """Change of sum_k log(votes for z_k) that each guess makes, shape (G', U).
 
-    ``moves``: the targets' values (U,), those of the guesses (G', U); leaves (T, U) as they are and
-    (T, P, U) of the guesses, and which of the P belongs to each of the G'. ``found``: leaves of the
-    targets' released records (T, F, U), and which of the F belongs to each of the G'.
+    ``moves``: values of targets (U,) and guesses (G', U); leaves (T, U) as they are and (T, P, U)
+    of guesses, and the P of each G'. ``found``: leaves of released records (T, F, U), the F of
+    each.
     """
     start, right, held, parent, bags = forest
     z, votes, order, begin, out_of_bag = shown
@@ -437,3 +417,41 @@ def _gains(forest, shown, whos, moves, found, log_votes, out):
                     own_votes += 1 if vote == z[who] else 0
             change = log_votes[own_votes] - log_votes[votes[who]]
             out[g, u] = change + _summed(votes, log_votes, delta, touched[:n])
+
+
+def log_prior_of_forests(forests: Sequence[Trees], targets: Targets) -> Array:
+    """log p(y* | y_-i) relative to the truth's by votes of trees that have not seen the record.
+
+    By Brook's lemma the joint is the product of ``p(y*_j | y*_1..j-1, y_j+1..) / p(y_j | the
+    same)``.
+    """
+    total = np.zeros(targets.guesses.codes.shape[:2])
+    earlier: list[int] = []
+    for trees in forests:
+        places = np.flatnonzero(targets.columns == trees.column)
+        if len(places):
+            rows, cell = targets.rows(frozenset(earlier))
+            votes = _left_out_votes(trees, rows, targets)[cell]  # shape (G, U, K)
+            guess = targets.guesses.codes[:, :, places[0]].astype(np.int64)
+            own = targets.profiles[:, trees.column].astype(np.int64)
+            N = votes.sum(axis=2)
+            for level, sign in ((guess, 1.0), (np.broadcast_to(own, guess.shape), -1.0)):
+                n = np.take_along_axis(votes, level[..., None], axis=2)[..., 0]
+                total += sign * log_level(n, N, trees.K)
+        earlier.append(trees.column)
+    return total
+
+
+def _left_out_votes(trees: Trees, rows: Array, targets: Targets) -> Array:
+    """Votes (G', U, K) of the trees in whose bootstrap sample the target is not."""
+    G, U, p = rows.shape
+    leaf = trees.leaves(trees.encoded(rows.reshape(-1, p))).reshape(len(trees), G, U)
+    place = np.searchsorted(trees.rows, targets.record)
+    there = trees.rows[np.minimum(place, len(trees.rows) - 1)] == targets.record
+    votes = np.zeros((G, U, trees.K))
+    g, u = np.indices((G, U))
+    for t in range(len(trees)):
+        free = ~there | (trees.bags[t, np.minimum(place, len(trees.rows) - 1)] == 0)
+        level = trees.right[trees.start[t] + leaf[t]]
+        votes[g, u, level] += free
+    return votes

@@ -30,11 +30,7 @@ NO_DRAWS = (np.uint64(0), 1, 0)
 
 @numba.njit(cache=True, nogil=True)
 def changes(held, z, whole, draws, questions, answers):
-    """log E[p(Z | others' weights, guess) / p(Z | others' weights, truth)] for each question.
-
-    ``draws``: batches, draws in each, and a seed. What too few draws decide is asked once more of
-    `MORE_DRAWS` times as many.
-    """
+    """log E[p(Z | others' weights, guess) / p(Z | ..., truth)] for each question, by `draws`."""
     batches, kept, seed = draws
     wanted = np.ones(len(questions[0]), np.bool_)
     node = reference(held, z, whole, (batches, kept), seed)
@@ -148,13 +144,9 @@ def log_gain_smoothed(
     guess: tuple[Ints, Array],
     seed: int,
 ) -> tuple[Array, Array, Array]:
-    """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
+    """log p(Z | y*, y_-i) less that of the truth (G, U), its deviations (B, G, U), ESS (U,).
 
-    Shapes (G, U), (B, G, U) and (U,); ``own`` (U,), ``guess`` (G, U): leaf and value.
-
-    What is asked is sorted by node and done once for each distinct node, own value and guessed
-    value. A node costs some tens of sweeps of its R values and N records; after that a guess costs,
-    for each draw of the weights, a few operations for each distinct released value.
+    Each distinct node, own value and guessed value is done once; a node costs some tens of sweeps.
     """
     log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
     deviations = np.zeros((BATCHES, *guess[0].shape))

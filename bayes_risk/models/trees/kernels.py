@@ -23,11 +23,7 @@ STEPS = 400_000  # of allocations in a node with many values
 
 @numba.njit(cache=True, nogil=True)
 def of_node(held, z, how, simulation, node, out):
-    """log p of values z shown by records with values `held`, by batch.
-
-    ``z`` is sorted. The last record keeps its place on the line of random numbers, whatever its
-    value, and so do the others.
-    """
+    """log p of sorted values z shown by records with values `held`, by batch."""
     whole, plain, atom = how
     N, R = len(held), len(z)
     out[:] = -np.inf
@@ -195,11 +191,9 @@ BURN_IN = 10  # in units of the time in which draws forget
 
 @numba.njit(cache=True, nogil=True)
 def drawn_weights(log_k, count, times, chains, kept, seed):
-    """Posterior draws of w, chain after chain: of the records of each value, and one's share.
+    """Draws of w (S, V), chain after chain, and one record's share in the weight of each value.
 
-    log_k : shape (Z, V). Returns W, shape (S, V), and the share of one record in the weight of all
-    that hold its value, shape (S, V). Sweeps: a_r | w, z, then w | a ~ Dirichlet(1 + n). What a
-    sweep keeps of the past is at most R / (N + R).
+    Sweeps: a_r | w, z, then w | a ~ Dirichlet(1 + n), which keeps R / (N + R) of the past at most.
     """
     edges, (_, k) = np.empty(log_k.shape), _scaled(log_k)
     apart = 1 + min(int(count.sum() / times.sum()), 9)
@@ -256,10 +250,7 @@ LARGE = 25.0  # log of a factor; as many of them are not yet infinite
 
 @numba.njit(cache=True, nogil=True)
 def reference(held, z, whole, draws, seed):
-    """A node as it is: its values, the draws of their weights, and log f_w(z) at some bandwidths.
-
-    ``draws``: numbers of chains, and of draws in each.
-    """
+    """A node as it is: values, draws of their weights, and log f_w(z) at some bandwidths."""
     y, times = _counted(held)
     shown, count = _counted(z)
     shape = shape_of(held)

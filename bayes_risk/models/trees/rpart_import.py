@@ -27,18 +27,13 @@ NOTHING = np.empty(0)
 
 
 class Feature(NamedTuple):
-    """What a tree looks at, computed from one column.
-
-    ``table``: of a category, the number of each level in the tree, -1 where it has none. ``apart``:
-    values of a number that are kept apart, increasing, with what each becomes; all others become
-    ``rest``, or stay as they are (None).
-    """
+    """What a tree looks at, computed from one column."""
 
     column: int
-    table: Array | None = None
-    apart: Array = NOTHING
-    becomes: Array = NOTHING
-    rest: float | None = None
+    table: Array | None = None  # of a category, the number of each level in the tree, -1: none
+    apart: Array = NOTHING  # values of a number that are kept apart, increasing
+    becomes: Array = NOTHING  # what each of these becomes
+    rest: float | None = None  # what all others become, None: they stay
 
     def encoded(self, codes: npt.NDArray[np.generic]) -> Array:
         """The feature of coded values, of any shape."""
@@ -53,11 +48,7 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RpartTree(Tree):
-    """A tree of rpart, with the place of the records of the confidential table in it.
-
-    One node beyond those that values are drawn from holds the records that the tree does not
-    concern, for their values are kept apart.
-    """
+    """A tree of rpart with the table's records in it; those it does not concern in a node more."""
 
     name: str  # what synthpop calls the outcome
     of: Feature  # what of the column is drawn: itself, or which value is kept apart
@@ -270,10 +261,7 @@ def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
 
 
 def imported(model: Model, name: str, columns: TreeColumns, source: str) -> RpartTree:
-    """A tree with the records of the table in its leaves, their numbers compared to rpart's.
-
-    ``model`` as text: draws from the whole column.
-    """
+    """A tree with the table's records in its leaves, compared to rpart's; text: a whole column."""
     rpart = model if isinstance(model, Rpart) else ONE_LEAF
     data, used = columns.data, sorted({rule.variable for split in rpart.rules for rule in split})
     of = _outcome(name, rpart.outcome, columns)

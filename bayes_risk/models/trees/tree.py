@@ -66,10 +66,7 @@ class Tree(ABC):
 
 
 class Moves(NamedTuple):
-    """What guesses change: a row for each node on the way of a guess or of its target, (rows,).
-
-    Nodes that show nothing are left out, and so are those without the target and the guess.
-    """
+    """What guesses change: a row for each node that shows a value on the way of guess or target."""
 
     node: Ints
     taken: Flags  # the target lies in the node
@@ -126,11 +123,7 @@ class GrownTree(Tree):
         return self._descended(codes, self.present[:, :0], np.empty((0, 0), dtype=np.int64))
 
     def node(self, codes: Codes) -> Ints:
-        """The node whose values a row is given, shape (R,).
-
-        The leaf, unless a split on the way is of a nominal predictor whose level no record of the
-        node holds: then that node.
-        """
+        """The node whose values a row is given: its leaf, or where a split lacks its level."""
         levels = np.full((len(codes), len(self.predictors)), -1, dtype=np.int64)
         for place, j in enumerate(self.predictors):
             if int(j) in self.ranks:

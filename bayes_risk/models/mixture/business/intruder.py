@@ -1,4 +1,4 @@
-"""Evidence of releases of a Poisson mixture, for business competitors.
+"""What a business competitor sees of one target, and the evidence of releases for them.
 
 They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
 they do not know are integrated out. Where an approximation is used, `in_words` names it.
@@ -12,155 +12,221 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change
+from bayes_risk.data.microdata import rows_named
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Ticker
-from bayes_risk.models.mixture.fitting import truncation_binds
-from bayes_risk.models.mixture.state import Units
+from bayes_risk.models.mixture.columns import Mechanism
+from bayes_risk.models.mixture.mixture import truncation_binds
+from bayes_risk.models.mixture.state import Rows, Units
 from bayes_risk.release.release import EncodedRelease
 
-from .class_posterior import Averaged, ClassPosterior
 from .competitors import (
+    EXACT_UP_TO,
+    TAIL,
+    Averaged,
+    ClassPosterior,
     Groups,
+    Pair,
+    Question,
     before,
+    belief,
     dealt,
     dealt_to_pair,
     further,
+    log_sum_of_others,
     pair_masses,
     together,
     with_total,
 )
-from .scenario import AttackScenario
-from .totals import TAIL
-
-EXACT_UP_TO = 2**21  # cells of the convolution
-TILTS = 64  # centres at which a convolution is taken
-TRUSTED = 1e-9  # of the largest mass: below, rounding errors of the transform show
-NODES = 4096  # support points of the saddlepoint's sums
-EXPONENTS = np.linspace(0.0, 4.0, 17)  # of the power laws that a tail may follow
 
 
-def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Array]:
-    """Values (V,) of one other record of the tail, and what is believed of them, (S, V).
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttackScenario:
+    """One target before one intruder."""
 
-    Whole numbers above the threshold ``low``, up to the second largest value ``high``; one row of
-    probabilities for each of S equally probable beliefs. By default power laws, proportional to v
-    ** -s for each s of `EXPONENTS`: what the total says of s is then learnt, not believed.
-    """
-    values = np.arange(np.floor(low) + 1.0, np.floor(high) + 1.0)
-    if others is None:
-        relative = np.maximum(values, 0.5) / max(values[0], 0.5)
-        powers = relative ** -EXPONENTS[:, None]
-        return values, powers / powers.sum(axis=1, keepdims=True)
-    if hasattr(others, "pmf"):
-        chances = np.asarray(others.pmf(values), dtype=float)
-    else:
-        chances = np.asarray(others.cdf(values + 0.5) - others.cdf(values - 0.5), dtype=float)
-    if not chances.sum() > 0:
-        raise InputError(
-            f"others gives no probability to values of {column!r} above the threshold and up to "
-            "the second largest; give a belief that covers them"
+    fit: Any
+    intruder: Intruder
+    release: EncodedRelease
+    hows: tuple[Mechanism, ...]  # how each of the m data sets was drawn
+    record: int  # the target
+    other: int | None  # the second record that is not known, if there is one
+    columns: Ints  # (q,): guessed counts
+    guesses: Array  # (G, q)
+
+    @classmethod
+    def of(
+        cls, fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets, u: int
+    ) -> "AttackScenario":
+        """Read target u."""
+        index, columns, other = fit.microdata.index, fit.columns, None
+        if intruder.other is not None:
+            other = int(rows_named([intruder.other], index, "other")[0])
+        return cls(
+            fit=fit,
+            intruder=intruder,
+            release=release,
+            hows=tuple(Mechanism.of(release, columns, fit.prior)),
+            record=int(targets.record[u]),
+            other=other,
+            columns=columns.variables(targets.columns),
+            guesses=targets.guesses.codes[:, u].astype(float),
         )
-    return values, (chances / chances.sum())[None]
 
+    @property
+    def names(self) -> list[str]:
+        """Of the counts."""
+        names: list[str] = self.fit.counts
+        return names
 
-def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tuple[Array, bool]:
-    """log Pr(n values of `belief` add up to each of ``sums`` (G,)), and whether that is exact.
+    @property
+    def known_columns(self) -> Flags:
+        """Counts of the target that are known, shape (p,)."""
+        known = [name in list(self.intruder.knows_columns) for name in self.names]
+        return np.array(known) | ~self.synthesized
 
-    If not, by the saddlepoint approximation, whose relative error is of order 1 / n.
-    """
-    if n == 0:
-        return np.where(sums == 0, 0.0, -np.inf), True
-    steps = sums - n * values[0]  # in steps above the least possible sum
-    possible = (steps >= 0) & (steps <= n * (len(values) - 1)) & (steps == np.round(steps))
-    out = np.full(len(sums), -np.inf)
-    exact = n * len(values) <= EXACT_UP_TO
-    if possible.any():
-        added = convolved if exact else saddlepoint
-        with np.errstate(divide="ignore"):
-            each = [added(steps[possible], n, np.log(row)) for row in chances]
-        out[possible] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
-    return out, exact
+    @property
+    def deals(self) -> bool:
+        """Whether totals are dealt (MM, TCMM)."""
+        return self.release.groups is not None or self.fit.model.kind != "MP"
 
+    @property
+    def own(self) -> Rows:
+        """Confidential rows."""
+        return self.hows[0].y
 
-def convolved(steps: Array, n: int, log_chances: Array) -> Array:
-    """log Pr(sum of n steps) on 0 .. V - 1, by the Fourier transform, tilted to where it is asked.
+    @property
+    def synthesized(self) -> Flags:
+        """Which counts are, shape (p,)."""
+        return self.hows[0].synthesized[: len(self.names)]
 
-    A transform has an absolute error; multiplying the chances by exp(t v) moves the mass to the sum
-    that is asked for, and dividing by it afterwards is exact.
-    """
-    v = np.arange(len(log_chances), dtype=float)
-    size = 1 << int(np.ceil(np.log2(n * (len(v) - 1) + 1)))
-    out = np.full(len(steps), -np.inf)
-    left = np.argsort(steps, kind="stable")
-    for _ in range(TILTS):
-        if not len(left):
-            break
-        centre = steps[left[len(left) // 2]]
-        mean = float(np.clip(centre / n, 1e-6 * v[-1], (1.0 - 1e-6) * v[-1]))
-        t = _tilted(mean, v, log_chances)[0] if len(v) > 1 else 0.0
-        log_tilted = log_chances + t * v
-        scale = np.logaddexp.reduce(log_tilted)
-        spectrum = np.fft.rfft(np.exp(log_tilted - scale), size)
-        mass = np.fft.irfft(spectrum**n, size)
-        at = mass[steps[left].astype(np.int64)]
-        good = at > TRUSTED * mass.max()
-        here = left[good]
-        out[here] = np.log(at[good]) + n * scale - t * steps[here]
-        if not good.any():
-            break
-        left = left[~good]
-    if len(left):
-        out[left] = saddlepoint(steps[left], n, log_chances)
-    return out
+    def telling(self, rows: Rows, counts: npt.ArrayLike, *, levels: bool = True) -> Rows:
+        """The same rows saying nothing but of the ``counts`` (p,), and of covariates or not."""
+        told = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
+        return rows.without(~told, self.hows[0].padding)
 
+    @property
+    def j(self) -> int:
+        """The guessed count of an intruder who knows the largest."""
+        return int(self.columns[0])
 
-def saddlepoint(steps: Array, n: int, log_chances: Array) -> Array:
-    """The same approximately: exp(n K(t) - t s) / sqrt(2 pi n K''(t)) with n K'(t) = s.
+    @property
+    def runner_up(self) -> int:
+        """The record with the second largest value."""
+        values = self.own.counts[:, self.j].copy()
+        values[[self.record] if self.other is None else self.two] = -1.0
+        return int(np.argmax(values))
 
-    At the two ends of the range, where there is only one way, it is exact.
-    """
-    v, log_mass = np.arange(len(log_chances), dtype=float), log_chances
-    if len(v) > NODES:  # neighbouring values taken together
-        edges = np.linspace(0, len(v), NODES + 1).astype(int)[:-1]
-        mass = np.add.reduceat(np.exp(log_chances), edges)
-        v = np.add.reduceat(np.exp(log_chances) * v, edges) / np.maximum(mass, 1e-300)
-        with np.errstate(divide="ignore"):
-            log_mass = np.log(mass)
-    out = np.empty(len(steps))
-    for g, s in enumerate(steps):
-        if s <= 0 or s >= n * (len(log_chances) - 1):
-            out[g] = n * (log_chances[0] if s <= 0 else log_chances[-1])
-            continue
-        t, cumulant, variance = _tilted(s / n, v, log_mass)
-        out[g] = n * cumulant - t * s - 0.5 * np.log(2 * np.pi * n * max(variance, 1e-12))
-    return out
+    @property
+    def second_value(self) -> float:
+        """The largest value that is known."""
+        return float(self.own.counts[self.runner_up, self.j])
 
+    @property
+    def in_order(self) -> Flags:
+        """Guesses that leave the target the largest, shape (G,)."""
+        if self.intruder.largest is None:
+            return np.ones(len(self.guesses), dtype=bool)
+        least = np.full(len(self.guesses), self.second_value)
+        if self.other is not None:
+            least = np.maximum(least, self.pair(None).totals[0] - self.guesses[:, 0])
+        return np.asarray(self.guesses[:, 0] >= least)
 
-def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, float]:
-    """The tilt t with mean K'(t), K(t), K''(t), by bisection safeguarding Newton's steps."""
-    low, high, t = -np.inf, np.inf, 0.0
-    span = max(float(v[-1] - v[0]), 1.0)
-    total = spread = 0.0
-    for _ in range(200):
-        log_w = log_chances + t * v
-        total = float(np.logaddexp.reduce(log_w))
-        w = np.exp(log_w - total)
-        here = float(w @ v)
-        spread = float(w @ (v - here) ** 2)
-        if abs(here - mean) <= 1e-10 * span:
-            break
-        low, high = (t, high) if here < mean else (low, t)
-        step = t + (mean - here) / max(spread, 1e-12 * span**2)
-        if not low < step < high:
-            step = t + np.sign(mean - here) * max(1.0 / span, abs(t))
-            if np.isfinite(low) and np.isfinite(high):
-                step = 0.5 * (low + high)
-        t = step
-    return t, total, spread
+    @property
+    def knows_second_record(self) -> bool:
+        """Whether the whole record with the second largest value is known, not the value alone."""
+        return bool(self.intruder.knows_records == "second-largest")
+
+    @property
+    def question(self) -> Question:
+        """What is asked of the target, and known of it and of the second largest."""
+        whole = self.knows_second_record
+        marked = whole | (np.arange(len(self.names)) == self.j)
+        second = self.own.take(np.array([self.runner_up]))
+        return Question(
+            column=self.j,
+            guesses=self.guesses[:, 0],
+            exposure=float(self.own.exposure[self.record, self.j]),
+            target=self.telling(self.own.take(np.array([self.record])), self._known_of_target),
+            second=self.telling(second, marked, levels=whole),
+        )
+
+    @property
+    def _known_of_target(self) -> Flags:
+        return np.asarray(self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns))
+
+    def dealt_question(self, l: int) -> Question:
+        """The same of counts that are dealt in the same groups as the guessed one."""
+        asked, alike = self.question, self.synthesized.copy()
+        if self.release.groups is not None and self.intruder.groups != "inferred":
+            for j in np.flatnonzero(alike).tolist():
+                alike[j] = (self.groups(l, j) == self.groups(l, self.j)).all()
+        return replace(
+            asked,
+            target=self.telling(asked.target, alike, levels=False),
+            second=self.telling(asked.second, alike, levels=False),
+        )
+
+    def agree(self, record: int, columns: Flags, *, levels: bool) -> Array:
+        """1 for rows with a record's exposure, these counts, and if compared, covariates; (n,)."""
+        own = self.own
+        same = (own.exposure == own.exposure[record]).all(axis=1)
+        same &= (own.counts == own.counts[record])[:, columns].all(axis=1)
+        if levels:
+            same &= (own.positions == own.positions[record]).all(axis=1)
+        return np.asarray(same.astype(float))
+
+    def groups(self, l: int, j: int) -> Ints:
+        """Of all records in count j, as data set l was dealt; (n,)."""
+        assert self.release.groups is not None
+        place = list(self.release.synthesized).index(self.names[j])
+        return np.asarray(self.release.groups[l][:, place])
+
+    @property
+    def in_tail(self) -> bool:
+        """Whether the target is in a collapsed tail of the guessed count."""
+        if self.release.groups is None or self.other is not None:
+            return False
+        return bool(self.groups(0, self.j)[self.record] == TAIL)
+
+    def thresholds(self, l: int) -> Array:
+        """The largest value outside the tail of each guessed count, (q,)."""
+        found = []
+        for j in self.columns.tolist():
+            outside = self.groups(l, j) != TAIL
+            found.append(self.own.counts[outside, j].max() if outside.any() else -1.0)
+        return np.array(found)
+
+    @property
+    def two(self) -> Ints:
+        """Rows of target and other."""
+        assert self.other is not None
+        return np.array([self.record, self.other])
+
+    def known(self, l: int | None) -> Units:
+        """Rows known without the two: of the table, and with l, of a data set by MP."""
+        rest = ~np.isin(np.arange(len(self.own.counts)), self.two)
+        return self.own.take(rest).units() if l is None else self.hows[l].around(rest)[0]
+
+    def pair(self, l: int | None) -> Pair:
+        """What is asked of the two; with l, their own synthetic values beside what is known."""
+        each, how = np.split(self.two, 2), None if l is None else self.hows[l]
+        rows = [self.telling(self.own.take(i), self._known_of_target) for i in each]
+        if how is not None and how.own:
+            z, made = self.telling(how.z, self.synthesized), how.synthesized
+            rows = [row.beside(z.take(i), made) for row, i in zip(rows, each, strict=True)]
+        counts = self.own.counts[self.two]
+        return Pair(
+            columns=self.columns,
+            guesses=self.guesses,
+            totals=counts[:, self.columns].sum(axis=0),
+            exposure=self.own.exposure[self.two],
+            first=rows[0],
+            second=rows[1],
+        )
 
 
 def check(scene: AttackScenario) -> None:
@@ -244,13 +310,10 @@ def evidence(
     release: EncodedRelease,
     targets: Targets,
     *,
-    rng: np.random.Generator,
+    rng: Rng,
     progress: Progress | None,
 ) -> Simulated:
-    """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
-
-    Where a truncation binds, the effective number of draws is set to 0: the target is unreliable.
-    """
+    """log p(Z^(l) | y*, A), (m, G, U), for a competitor; an ESS of 0 where a truncation binds."""
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
         scene = AttackScenario.of(fit, intruder, release, targets, u)
@@ -301,7 +364,7 @@ class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
     scene: AttackScenario
-    rng: np.random.Generator
+    rng: Rng
     progress: Progress | None
     full: list[float] = field(default_factory=list)
 
@@ -348,10 +411,7 @@ def _second(work: _Work) -> Averaged:
 
 
 def _drawn(work: _Work, l: int) -> Averaged:
-    """MP: the predictive of a further record, after the release and what is known.
-
-    A known total is weighed with a power 1 / m for each release, so that it counts once.
-    """
+    """MP: the predictive of a further record; a known total has power 1 / m for each release."""
     scene, question = work.scene, work.scene.question
     rows = scene.hows[l].z.below(question.second)
     learnt = work.learnt(rows.units(), f"release {l + 1}")
