@@ -70,10 +70,7 @@ class Rehearsed(Exception):
 
 @contextmanager
 def rehearsal() -> Iterator[dict[str, Any]]:
-    """What is called in this block refuses what it would refuse, and stops before its work.
-
-    Gives what that would begin with.
-    """
+    """Calls in this block refuse what they would, and stop before their work, which is given."""
     work: dict[str, Any] = {}
     with set_to(_rehearsal, work), suppress(Rehearsed):
         yield work

@@ -182,10 +182,7 @@ class Combinations:
 
 
 def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """Of each distinct row (n, q), in order, the first one and how many there are, (U,) each.
-
-    Between them: which of the distinct rows each row is, (n,). NaN is a value like others.
-    """
+    """First row of each distinct row (n, q), which of them each row is, how many there are."""
     cells = Combinations(len(table))
     for column in table.T:
         low, high = (0, REACH) if not len(column) else (column.min(), column.max())
@@ -241,8 +238,3 @@ def settle(found: Matches, cells: Cells) -> Matches:
         one=np.where(nothing, cells.one, found.one),
         top=np.where(lost, 1 / np.maximum(cells.size, 1), found.top),
     )
-
-
-def share_of_cell(missed: Array, cells: Cells) -> Array:
-    """What the fallback rule adds to everybody in the cell; ``missed``: share of empty releases."""
-    return missed / np.maximum(cells.size, 1) if cells.used else np.zeros(len(missed))

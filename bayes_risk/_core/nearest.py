@@ -64,11 +64,7 @@ def index_of(points: Points) -> Index:
 
 
 def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
-    """Distances of the asked records to the nearest point, (N,); NaN where there is none.
-
-    ``own``: rows of the points that the asked records are, each of which is left out. Memory O(n)
-    for n points, time O(n log n) and at most that of N x n distances.
-    """
+    """Distances (N,) to the nearest point, NaN without one; ``own``: rows that are left out."""
     if len(points.codes) < (1 if own is None else 2):
         return np.full(len(asked.codes), np.nan)
     return np.asarray(np.sqrt(two_nearest(points, asked, own).first))

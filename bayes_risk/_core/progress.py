@@ -51,10 +51,7 @@ def watched() -> bool:
 
 @contextmanager
 def compiling_told(tell: Progress) -> Iterator[None]:
-    """Within the block, tell when loops of ours are compiled, which takes seconds and once only.
-
-    Numba is not interrupted meanwhile, which would leave a loop half compiled: Ctrl-C waits.
-    """
+    """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
     from numba.core import event
 
     class Told(event.Listener):  # type: ignore[misc]  # numba has no types

@@ -70,7 +70,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether it has entries in an order: a list, array or column, no text, table of keys or set."""
+    """Whether it has entries in an order: a list, array or column; no text, mapping or set."""
     ordered = isinstance(value, Collection) and not isinstance(value, str | Mapping | Set)
     return ordered and getattr(value, "ndim", 1) > 0
 

@@ -194,8 +194,7 @@ class Result(Shown, ABC):
 
     def sentence(self) -> str:
         """The result in plain words."""
-        text: str = handed.presentation().sentence(self)
-        return text
+        return str(handed.presentation().sentence(self))
 
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
@@ -213,13 +212,11 @@ class Result(Shown, ABC):
 
     def line(self) -> str:
         """What the screen says of it, in one line."""
-        text: str = handed.presentation().line(self)
-        return text
+        return str(handed.presentation().line(self))
 
     def doubt(self) -> str:
         """What is not reliable, in a phrase; empty: nothing."""
-        text: str = handed.presentation().doubt(self)
-        return text
+        return str(handed.presentation().doubt(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, measures and assumptions, for JSON."""

@@ -62,16 +62,7 @@ def coded(
     places: Sequence[str] = (),
     times: Sequence[Ints] | None = None,
 ) -> Coded:
-    """Code a column over the original and further tables, which messages call ``places``.
-
-    ``times``: how many records each row stands for; by default one. Only distinct values are
-    compared: a million records cost a hash each.
-
-    Raises
-    ------
-    InputError
-        Values that could never be equal to the original's.
-    """
+    """Code a column over tables that messages call ``places``; ``times``: records of each row."""
     places = places or [place_of(l) for l in range(len(columns))]
     read = _read(name, columns, places, times)
     distinct = list({id(one[0]): one for one in read.parts}.values())
@@ -151,13 +142,7 @@ def _read(
 
 
 def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -> list[Array]:
-    """Numbers of a column in every table, NaN where missing; those stored in fewer digits exact.
-
-    Raises
-    ------
-    InputError
-        The column holds no numbers, or a table holds text that is none.
-    """
+    """Numbers of a column in every table, NaN where missing; those stored in fewer digits exact."""
     read = _read(name, columns, places)
     if read.kind not in ("numbers", "truth values"):
         raise InputError(f"column {name!r} of {places[0]} holds {read.kind}; give numbers")
@@ -254,11 +239,7 @@ class _Shown(NamedTuple):
 
 
 def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> str:
-    """Say that values of a table can hardly be the original's, in the same unit and spelling.
-
-    By chance a record has a value that is not among the original's with probability ``N_1 / n``
-    (Good 1953). A number may well be new, but for those of few values; and text of many levels.
-    """
+    """Say that values of a table can hardly be the original's, in the same unit and spelling."""
     own, shown, held, times = original.codes, file.codes, file.held, file.times
     there = shown > 0
     new, n = int(times[there & ~np.isin(shown, own)].sum()), int(times[there].sum())
@@ -305,10 +286,7 @@ def _fold(times: Ints) -> int:
 
 
 def _recoded(original: _Shown, file: _Shown, every: bool) -> bool:
-    """Whether a common level of each table is absent in the other, beyond chance.
-
-    Missing is a level; without `every` one of the two must be this: numbers may be new.
-    """
+    """Whether a common level of each table is absent in the other, beyond chance."""
     if original.rows is None or file.rows is None:
         n, m = int(original.times.sum()), int(file.times.sum())
     else:
@@ -396,12 +374,7 @@ def _near(known: Array, values: Array, within: Array) -> Flags:
 
 @np.errstate(over="ignore", invalid="ignore")  # ratios of numbers to some near 0
 def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
-    """Whether most of some numbers are one multiple of known ones, as they are or from the middle.
-
-    The extremes of both tables say which. By chance as many fall near the multiples of known
-    numbers as these cover, or as other multiples explain. ``moved``: numbers of the same unit from
-    another zero count too, as instants of another zone.
-    """
+    """Whether most numbers are one multiple of known ones, or are ``moved`` by another zero."""
     known, shown = (np.sort(v[np.isfinite(v)]) for v in (known, shown))
     if min(len(known), len(shown)) < ENOUGH:
         return False

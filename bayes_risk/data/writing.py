@@ -71,10 +71,7 @@ def write_delimited(
     index: bool = False,
     index_label: str = "record",
 ) -> None:
-    """Write a table in a form, so that it is read back as it is; in UTF-8 what its encoding lacks.
-
-    Text stands in quotes where it would be taken for several cells, or for a missing one.
-    """
+    """Write a table in a form, so that it is read back as it is; UTF-8 where its encoding fails."""
     separator, _, decimal, encoding, _ = form.dialect
     table = table.assign(**{c: as_dates(table[c], f) for c, f in form.dates.items() if c in table})
     absent = {*MISSING_WORDS, *form.na, *form.words.values()} - {""}

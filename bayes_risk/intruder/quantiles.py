@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Number
 
@@ -218,8 +218,3 @@ def _steps(line: Array) -> Array:
     none = np.zeros((1, line.shape[1]))
     steps: Array = 0.5 * (np.concatenate([none, gap]) + np.concatenate([gap, none]))
     return steps
-
-
-def truth_among(values: Array, y: Array) -> Ints:
-    """Place of the true value (U,) among its guesses (K, U)."""
-    return np.asarray(np.abs(values - y).argmin(axis=0))

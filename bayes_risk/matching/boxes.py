@@ -27,7 +27,6 @@ from bayes_risk._core.matching import (
     largest_sums,
     no_leaders,
     settle,
-    share_of_cell,
 )
 
 SAMPLE = 1000
@@ -74,10 +73,7 @@ class Windows(NamedTuple):
 
 
 def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
-    """Sort by the narrowest key, within buckets of the second narrowest where that pays.
-
-    Time O(m n log n), memory O(m n) and about two stretches a target and release.
-    """
+    """Sort by the narrowest key, within buckets of the second narrowest where that pays."""
     shares = [_share(key) for key in keys]
     line, *others = (keys[k] for k in np.argsort(shares, kind="stable"))
     cuts = np.zeros(0)
@@ -140,11 +136,7 @@ def _stretches(
 def _visits(
     u: Ints, n: int, l: int, across: NumericKey | None, cuts: Array
 ) -> tuple[Ints, int, Ints, Ints]:
-    """Bucket of each record (n,) and number B of buckets; cells to be visited, target by target.
-
-    A cell is an exact key and a bucket. Bucket ``B - 1`` holds the records without a value; if
-    there are any, every target visits it.
-    """
+    """Bucket of each record (n,); number B of buckets, the last without values; cells by target."""
     if across is None:
         return np.zeros(n, np.int64), 1, np.arange(len(u)), u
     gone, rest = np.isnan(across.value[l]), len(cuts) + 1
@@ -159,10 +151,7 @@ def _visits(
 
 
 def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Ints:
-    """Where values from low to high, both inside, start and stop, shape (2, ...).
-
-    Searched in the lower ends' order: each search is near the last, so that the cache has it.
-    """
+    """Where values from low to high, both inside, start and stop, shape (2, ...)."""
     turn, places = np.argsort(low), np.empty((2, len(low)), np.int64)
     places[0, turn] = np.searchsorted(ordered, low[turn], "left")
     places[1, turn] = np.searchsorted(ordered, high[turn], "right")
@@ -233,13 +222,11 @@ class Boxes(NamedTuple):
         leaders = [no_leaders(len(self.u), 1) for _ in self.z]
         for l, whose in enumerate(leaders):  # in one release whoever matches leads
             alike = (self.N[[l]].T > 0).astype(np.int64)
-            _pool(self._in_release(l), Weights.ranked(alike, alike), [None], whose)
+            keys = [key._replace(value=key.value[[l]]) for key in self.keys]
+            windows = self.windows and self.windows.of_release(l)
+            there = self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
+            _pool(there, Weights.ranked(alike, alike), [None], whose)
         return np.stack([whose[:, 0, ONE] for whose in leaders])
-
-    def _in_release(self, l: int) -> "Boxes":
-        keys = [key._replace(value=key.value[[l]]) for key in self.keys]
-        windows = self.windows and self.windows.of_release(l)
-        return self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
 
 
 def box_up(
@@ -343,7 +330,7 @@ def match_pooled(
         kept = [k for k in range(m) if k != l]
         top = np.where(c_of[a] > 0, top_of[a] / scale, 0.0) / len(kept)
         missed, inside = (x[kept].mean(axis=0)[boxes.of] for x in (nothing, present))
-        top = top[boxes.of] + share_of_cell(missed, cells)
+        top = top[boxes.of] + missed / np.maximum(cells.size, 1) * cells.used  # the fallback rule
         c, one = c_of[a][boxes.of], one_of[a][boxes.of]
         pooled.append(settle(Matches(c, hits[a], one, c == 0, top, inside), cells))
     return pooled
@@ -388,13 +375,13 @@ def _slides(keys: Sequence[NumericKey]) -> bool:
 
 def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leaders: Ints) -> None:
     """Find who leads, by whatever keys there are."""
-    from .match_counts import no_matches, pool_keys, scan, sweep
+    from .match_counts import pool_keys, scan, sweep
 
     windows, keys, person = boxes.windows, boxes.keys, _persons(boxes)
     if windows is None:
         pool_keys(boxes.z, boxes.many, weights, leaders, person)
     elif _slides(keys):  # one contest (release left out) after the other
-        m, n = boxes.z.shape
+        m = len(boxes.z)
         turns = np.lexsort((keys[0].y, np.isinf(keys[0].low), boxes.u))
         start, stop = windows.single()
         for a, l in enumerate(contests):
@@ -402,7 +389,7 @@ def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leader
             ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
             rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
             slid = windows.order[kept], *ends
-            sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a, person)
+            sweep(turns, slid, rest, leaders, a, person)
     else:  # all contests at once
         records = _stacked(keys, [key.value.T for key in keys])
         by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records

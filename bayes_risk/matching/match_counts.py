@@ -28,22 +28,18 @@ class ReleaseMatches(NamedTuple):
     size: Ints  # (m + 1,)
 
 
-def no_matches(n: int, m: int) -> ReleaseMatches:
-    """Those of a target that nothing matches yet."""
-    return ReleaseMatches(
-        np.zeros((n + 1, m), dtype=np.bool_),
-        np.zeros(n, dtype=np.int32),
-        np.zeros(n, dtype=np.int32),
-        np.zeros((m + 1, n), dtype=np.int32),
-        np.zeros(m + 1, dtype=np.int64),
-    )
-
-
 @numba.njit(cache=True, nogil=True)
-def sweep(matches, turns, windows, weights, leaders, a, person):
+def sweep(turns, windows, weights, leaders, a, person):
     """Pool boxes that have one numeric key, in turn of its value: windows slide. Contest a."""
     order, start, stop = windows
-    m = start.shape[1]
+    m, n = order.shape
+    matches = ReleaseMatches(
+        np.zeros((n + 1, m), np.bool_),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros((m + 1, n), np.int32),
+        np.zeros(m + 1, np.int64),
+    )
     low, high = np.zeros(m, np.int64), np.zeros(m, np.int64)
     for i in turns:
         for l in range(m):

@@ -64,10 +64,7 @@ class KeyLevels:
         return [variable.n_levels for variable in self.variables]
 
     def distinct(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
-        """First row of each distinct cell of a table (U,), the cell of each row, the cells' codes.
-
-        Codes (U, q) are -1 for a value that is no level.
-        """
+        """First row of each distinct cell (U,), the cell of each row, codes (U, q); -1: none."""
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
             columns = [pd.Series(list(one.levels)), df[one.name]]

@@ -51,10 +51,7 @@ def read_like(
 
 
 def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Give a release's columns the text, levels, numbers and dates of the original's.
-
-    What was read in another form is said in a warning.
-    """
+    """Give a release's columns the text, levels, numbers and dates of the original's."""
     made = {}
     for name in table.columns:
         if name in original.columns and isinstance(table[name], pd.Series):

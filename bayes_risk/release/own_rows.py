@@ -17,8 +17,8 @@ from bayes_risk._core.nearest import Index, Points, halved, index_of, two_neares
 from bayes_risk.data.variables import within_range
 
 from . import persons
-from .links_result import ALIKE, OWN, Link
-from .seen import APART, LEAST, LOOKED_AT, SURE, TIMES, WIDE, Seen
+from .links_result import ALIKE, OWN, SURE, Link
+from .seen import APART, LEAST, LOOKED_AT, TIMES, WIDE, Seen
 
 MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
@@ -134,10 +134,7 @@ def _own(
 def _by_factors(
     index: Index, asked: Points, of: tuple[Array, Ints, Ints], factors: Sequence[float]
 ) -> list[persons.Own]:
-    """Own rows of some records by each factor; a search ends where another's is nearer.
-
-    Only where own rows are nearer by a factor than the next, it is counted how many others are.
-    """
+    """Own rows of some records by each factor; a search ends where another's is nearer."""
     if not factors:
         return []
     reach = max(factors) ** 2

@@ -21,7 +21,7 @@ from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, check_cells, is_numeric
 
 from .alike import aligned, coded_as_in
-from .persons import first_rows, persons_of, persons_of_file, why_person
+from .persons import persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
 
@@ -180,7 +180,8 @@ class Tables:
             columns = [] if own else self._columns(name)
             found = own(name) if own else coded(name, columns, self.places)
             if found.apart and self.persons:  # rows of a person are alike by themselves
-                once = map(first_rows, self.persons, columns)
+                first = (np.sort(np.unique(p, return_index=True)[1]) for p in self.persons)
+                once = [part.iloc[at] for part, at in zip(columns, first, strict=False)]
                 rest = columns[self.m + 1 :]
                 found = found._replace(apart=coded(name, [*once, *rest], self.places).apart)
             self.known[name] = found
@@ -253,11 +254,6 @@ class Tables:
         if self.person is not None:
             found[self.person] = why_person(self.frames[0][self.person], "id")
         return found
-
-    def why_names(self, column: pd.Series) -> str:
-        """Why a column of a file names or numbers records, or persons."""
-        by = why_person if column.name == self.person else why_identifier
-        return by(column, "id")
 
     def outside(self) -> tuple[str, ...]:
         """Columns of files that the original does not have."""

@@ -33,8 +33,7 @@ from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.exposure import exposure_of_tables
-from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.exposure import Exposure, exposure_of_tables
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import Tables
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
@@ -65,9 +66,9 @@ def warn_of_unreliable(
         warnings.warn(said, UnreliableWeightsWarning, stacklevel=stacklevel)
 
 
-def at_truth(values: Array, truth: Ints) -> Array:
-    """Values (G, U) of the true guess of each case, shape (U,)."""
-    return np.asarray(np.take_along_axis(values, truth[None], axis=0)[0])
+def at_truth(values: npt.NDArray[Any], truth: Ints) -> Array:
+    """Values (..., G, U) of the true, or another, guess of each case, shape (..., U)."""
+    return np.asarray(values[..., truth, np.arange(len(truth))])
 
 
 def check_possible(log_p: Array) -> None:
@@ -233,7 +234,7 @@ def before_release(found: Ratio, guesses: GuessSet, led: bool) -> Array:
     log_p = np.where(guesses.counted, found.value, -np.inf)
     log_p = log_p - log_sum(log_p)
     p = np.exp(at_truth(log_p, guesses.truth))
-    moved = found.deviation - np.take_along_axis(found.deviation, guesses.truth[None, None], axis=1)
+    moved = found.deviation - at_truth(found.deviation, guesses.truth)[:, None]
     shift = -np.einsum("bgu,gu->bu", moved.astype(float), np.exp(log_p))[None]
     return np.stack([p, standard_error(shift, led=led) * p])
 

@@ -39,15 +39,6 @@ class Profiles(NamedTuple):
 Block = tuple[Array, bool]
 
 
-def profiles_of(columns: Sequence[ColumnCells], l: int) -> Profiles:
-    """Distinct rows of the original and release l, with their counts."""
-    both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
-    first, row, _ = distinct_rows(np.column_stack(both))
-    files = np.split(row, [len(columns[0].values[0])])
-    counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
-    return Profiles(tuple(values[first] for values in both), *counts)
-
-
 def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
     """Dummies of categories; standardised numbers, with a dummy for missing ones."""
     found = []
@@ -200,7 +191,11 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
 def _logistic(
     columns: Sequence[ColumnCells], l: int, which: Predictors, replaced: float
 ) -> list[float]:
-    at = profiles_of(columns, l)
+    both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
+    first, row, _ = distinct_rows(np.column_stack(both))
+    files = np.split(row, [len(columns[0].values[0])])
+    counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
+    at = Profiles(tuple(values[first] for values in both), *counts)
     blocks = blocks_of(columns, at)
     d = np.array([block.shape[1] for block, _ in blocks])
     # predictors that products of two columns would make at most

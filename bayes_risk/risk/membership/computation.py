@@ -169,11 +169,7 @@ class Alternatives(NamedTuple):
 
 
 def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
-    """All cells of a small table, or L draws of p(y' | y) for each of U cases.
-
-    Rows of one synthetic table share a draw of Theta, so each case takes its L from as many tables
-    as there are.
-    """
+    """All cells of a small table, or L draws of p(y' | y) for each of U cases."""
     levels = fit.microdata.n_levels
     if levels.all() and np.prod(levels.astype(float)) <= L:
         cells = np.indices(tuple(levels)).reshape(len(levels), -1).T
@@ -366,7 +362,7 @@ class MembershipComputation:
             again = rng.multinomial(n, self.counts / n, size=len(resampled.above)).astype(float)
             out[1] = curve_measures(resampled, again).std(axis=0, ddof=1)
             moved = curve_measures(Standing(*members.moved), self.counts)
-            out[2] = standard_error(moved, led=self.few_chains)
+            out[2] = standard_error(moved, led=self.runner.led)
         return out
 
     @property
@@ -375,11 +371,6 @@ class MembershipComputation:
         if (other := self.alternatives) is None:
             return "not needed: of one draw of the parameters their mean is 1"
         return f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
-
-    @property
-    def few_chains(self) -> bool:
-        """As those of `Evidence`."""
-        return self.runner.led
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -443,7 +434,7 @@ class MembershipComputation:
         """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
         by_fit = variance_by_fit(deviations)
         of_fits = by_fit.sum(axis=0)
-        if self.few_chains:
+        if self.runner.led:
             of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
         return np.asarray(np.sqrt(of_fits + of_draws))
 
@@ -451,11 +442,7 @@ class MembershipComputation:
 def predicted(
     posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
 ) -> Ratio:
-    """log p(y* | A) of all guesses as such, not relative to the truth.
-
-    A Bayes factor against *somebody else* needs the predictives themselves. Targets that are not
-    ``fitted`` are not taken out.
-    """
+    """log p(y* | A) of all guesses as such; targets not ``fitted`` are not taken out."""
     how: Any = {"to_truth": False, "first": FIRST}
     parts = posterior.predictives(targets, rng=rng)
     return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
