@@ -166,10 +166,7 @@ def in_stages(
 
 
 class Store:
-    """A folder of finished stages, made if it is not there, readable by its owner alone.
-
-    ``found``: number of stages that were there when it was opened.
-    """
+    """A folder of finished stages, of its owner alone; ``found``: how many were there before."""
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, "the folder of finished steps")

@@ -197,11 +197,7 @@ def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct target keys 0 .. U-1, and find them again in the releases.
-
-    From cell codes (n_t,) and (m, n): ``u`` of targets, and ``z`` of released keys, -1: no
-    target's.
-    """
+    """Keys 0 .. U-1 of targets (n_t,), and the same in releases (m, n); -1: no target's."""
     keys, u = np.unique(target, return_inverse=True)
     top = max(int(keys[-1]), int(released.max()))
     if top < TABLE_PER_RECORD * released.size:  # few enough cells to look each one up

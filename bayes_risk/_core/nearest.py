@@ -266,11 +266,7 @@ def _halve(points, order, keys, lo, hi, half, column):  # type: ignore[no-untype
 
 @numba.njit(cache=True, nogil=True)
 def _search(points, tree, asked, own, unit, single, limit, reach):  # type: ignore[no-untyped-def]
-    """Place of the nearest point, squared distances to it and the next, and how many tie.
-
-    ``single``: every point is a unit of its own, so that equal ones are counted together.
-    ``limit``, ``reach``: as of `two_nearest`.
-    """
+    """Place of the nearest point, squared distances to it and the next, and how many tie."""
     N = len(asked.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
     first, second = np.full(N, np.inf), np.full(N, np.inf)

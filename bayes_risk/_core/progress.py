@@ -17,9 +17,8 @@ Progress = Callable[[str, int, int], None]
 WHOLE = "in all"
 STOPS = [getattr(signal, s) for s in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, s)]
 
-Asked: TypeAlias = (
-    Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
-)
+# callable (stage, done, total); False: no bar; None: as watched; True: a bar
+Asked: TypeAlias = Any
 
 
 def no_progress(stage: str, done: int, total: int) -> None:

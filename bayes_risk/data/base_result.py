@@ -136,13 +136,7 @@ def measures(
     short: bool = False,
     **rest: Any,
 ) -> Table:
-    """File-level measures: value, two standard errors, and the same without the release.
-
-    Those of ``known``, in their order; those without a value are left out. ``short``: those with
-    short words alone.
-    Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
-    A fourth head is that of ``low`` to ``high``.
-    """
+    """File-level measures of ``known``: value, two standard errors, and without the release."""
     found = summary["value"].dropna().index
     there = [name for name in known if name in found and (known[name].short or not short)]
     forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}

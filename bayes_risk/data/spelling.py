@@ -192,10 +192,7 @@ def _as_kind(original: Values, file: Values, name: str, places: tuple[str, str])
     if not len(file.held) or not len(original.known):
         return Respelled(file.held)
     way = {
-        ("text", "text"): _text,
-        ("text", "numbers"): _text,
-        ("text", "truth values"): _text,
-        ("text", "dates"): _text,
+        **{("text", kind): _text for kind in ("text", "numbers", "truth values", "dates")},
         ("numbers", "text"): _numbers,
         ("numbers", "truth values"): lambda o, f: Respelled(
             f.held.astype(np.int64), "truth values"

@@ -429,10 +429,7 @@ class JointGrid(Guesses):
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
-    """Guesses as the user gave them: a mapping of grids, one for all numbers, or ready.
-
-    By default neighbours of the truth, or, where numbers are guessed, quantiles of the predictive.
-    """
+    """Guesses as the user gave them: a mapping of grids, one for all numbers, or ready."""
     if guesses is None:
         guesses = PREDICTIVE if numbers else Neighbourhood(1)
     if isinstance(guesses, str):

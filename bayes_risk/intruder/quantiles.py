@@ -60,10 +60,7 @@ class Scan:
         others: Mapping[int, Array],
         then: Callable[[Mapping[int, Array]], GuessSet],
     ) -> "Scan":
-        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range.
-
-        Several numbers together, or, where that leaves few points, each given the true others.
-        """
+        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range."""
         if np.prod([len(v) for v in others.values()]) * FEWEST ** len(places) > ROOM:
             others = {q: true[None, :, q] for q in others}  # given their true values
         left = ROOM / np.prod([len(v) for v in others.values()])

@@ -232,12 +232,7 @@ class Boxes(NamedTuple):
 def box_up(
     u: Ints, z: Ints, own: OwnRows, keys: Sequence[NumericKey], *, limit: float = BOX
 ) -> Boxes:
-    """Sort the releases, and count the records in every target's box.
-
-    ``u``: each target's exact key. Without numeric keys a box is an exact
-    key, all of which are numbered; ``limit``: `ROUND` makes ellipses. Time
-    O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
-    """
+    """Sort the releases, and count the records in every target's box; ``u``: its exact key."""
     limit = limit if len(keys) > 1 else BOX
     of, many = np.arange(len(u)), np.ones(z.shape[1], dtype=np.int64)
     if not keys:
@@ -267,12 +262,7 @@ def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
 
 
 def match_each(boxes: Boxes, D: Array, cells: Cells) -> Matches:
-    """Find the candidates in each release by itself, arrays of shape (m, n_t).
-
-    ``c = N[l, i]``, and ``T = 1`` if the target's own record is one of them. Where nothing matches:
-    the target's cell with the fallback rule, else ``c = T = 0``. A record that matches is the
-    target with probability 1 / D; D, shape (m, B), is not less than N.
-    """
+    """Candidates in each release by itself, (m, n_t): ``c = N``; where nothing matches its cell."""
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = [np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N)]
     top, inside = (x.take(boxes.of, axis=1) for x in chances)

@@ -138,10 +138,7 @@ def move(matches, j, l, enters):
 
 @numba.njit(cache=True, nogil=True)
 def lead(matches, leaders, i, a, weights, person):
-    """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
-
-    In the bucket of all releases that have a match everybody has the same sum.
-    """
+    """Find target i's leaders: buckets are visited from the deepest, until none can catch up."""
     share, residue, reach = weights
     m = share.shape[1]
     live = np.sum(residue[i] > 0)
@@ -161,11 +158,7 @@ def lead(matches, leaders, i, a, weights, person):
 
 @numba.njit(cache=True, nogil=True)
 def scan(boxes, windows, rows, limit, visits, weights, leaders, person):
-    """Pool boxes that have several numeric keys: windows are looked through, smallest N first.
-
-    Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
-    contests are held at once: contest 0 over all releases, contest 1 + l without release l.
-    """
+    """Pool boxes that have several numeric keys: windows are looked through, smallest N first."""
     order, first, start, stop = windows
     share, residue, reach = weights
     n_boxes, m = share.shape

@@ -21,13 +21,8 @@ from .replicates import error_between, error_of_draws
 
 Strategy = str | float
 COLUMNS = (
-    "expected_match_risk",
-    "true_matches",
-    "true_match_rate",
-    "unique_matches",
-    "false_match_rate",
-    "no_match",
-    "claims",
+    *("expected_match_risk", "true_matches", "true_match_rate", "unique_matches"),
+    *("false_match_rate", "no_match", "claims"),
 )
 EXPECTED, PERSONS = "expected_match_risk", "true_match_persons"
 

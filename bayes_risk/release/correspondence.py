@@ -42,10 +42,7 @@ class RowCorrespondence(Result):
 
     @property
     def elsewhere(self) -> tuple[tuple[int, str], ...]:
-        """File, counted from 1, and column with the original's values in other rows.
-
-        Of files without a kept column: there these were kept, and the rows stand in another order.
-        """
+        """File, counted from 1, and column with the original's values in other rows."""
         return tuple((l, name) for l in self.unmatched for name in self.reordered[l - 1])
 
     def doubts(self) -> dict[str, str]:

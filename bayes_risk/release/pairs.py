@@ -76,7 +76,7 @@ def _equal_pairs(
     most = 1 + int(kept[0].max())
     sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     found = of_cell[pairs], own[pairs] == 1
-    yield from _tested(test, names, l, found, sizes, seen.folds[0] / _alone(part))
+    yield from _tested((test, l, names), found, sizes, seen.folds[0] / _alone(part))
 
 
 def _alone(part: int) -> float:
@@ -111,13 +111,11 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     for times in TIMES:
         pairs = order[(mutual & (next_one > times**2 * there.first))[order]]
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
-        yield from _tested(NEAREST, names, l, (cells[there.ties[pairs]], mixed), sizes, fold)
+        yield from _tested((NEAREST, l, names), (cells[there.ties[pairs]], mixed), sizes, fold)
 
 
 def _tested(
-    test: str,
-    names: tuple[str, ...],
-    l: int,
+    what: tuple[str, int, tuple[str, ...]],
     pairs: tuple[Ints, Flags],
     sizes: Sequence[Ints],
     fold: float,
@@ -138,4 +136,4 @@ def _tested(
         return
     chance = np.maximum(2 * n[kept] * N[kept] / (total * (total - 1.0)), 0.5)
     by = float(chance.mean())
-    yield Link.of_pairs((test, l, names), len(kept), int(mixed.sum()), by, fold)
+    yield Link.of_pairs(what, len(kept), int(mixed.sum()), by, fold)

@@ -144,10 +144,7 @@ class Seen:
         return max((k for k in times if (counts % k == 0).mean() >= NEARLY), default=1)
 
     def once(self, l: int, part: int = 1) -> Ints:
-        """Rows of table l that were replaced, one for each that stands there several times.
-
-        ``part``: of so many rows one, drawn at random.
-        """
+        """Rows of table l that were replaced, once each; one in ``part`` of them, at random."""
         if (l, part) not in self._once:
             self._once[l, part] = self._drawn(l, part)
         return self._once[l, part]
@@ -266,10 +263,7 @@ class Seen:
         return slice(None) if replaced is None else replaced
 
     def sorted_cells(self, l: int) -> Ints:
-        """Cells of the original's rows, kept ones parted by columns that sort it and file l alike.
-
-        Rows of two sorted files are near each other whoever they are of.
-        """
+        """Kept cells of the original's rows, parted by columns that sort it and file l alike."""
         cells, left = self.cells[0], list(self.made)
         while (name := next((c for c in left if self._sorts(c, l, cells)), None)) is not None:
             left.remove(name)

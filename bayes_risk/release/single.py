@@ -201,11 +201,7 @@ def _no_more(found: int, of: int, others: Flags) -> tuple[float, float]:
 
 
 def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> Iterator[Link]:
-    """Largest amounts, of all and of each level of a column, that one person of each table has.
-
-    Values are shared no more often there than elsewhere, among values as round. ``alike``: of each
-    row of the original, the share of nearly equal amounts that agree as its equal one does.
-    """
+    """Largest amounts, of all and by level, that one person has; ``alike``: share that agrees."""
     y, z = amounts.values
     use = [np.flatnonzero(~np.isnan(v)) for v in amounts.values]
     if min(map(len, use)) < LEAST:

@@ -42,26 +42,11 @@ class Released(Protocol):
 class Tables:
     """An original of n records, m releases, and further tables, coded column by column.
 
-    Attributes
-    ----------
-    index, names : pandas.Index, tuple of str
-        Labels of the original's records; its columns.
-    sizes : ndarray of int, shape (1 + m,)
-        Records of the original and of each file.
-    corresponds : ndarray of bool, shape (m,)
-        Whether row i of the file is record i of the original.
-    made : frozenset of str or None
-        Columns that the release says were synthesised; None: it does not say.
-    replaced : ndarray of bool, shape (n,), or None
-        Records whose values were replaced; None: all.
-    categories : tuple of str or None
-        Columns that are known to be categories; None: judged by their values.
-    left_out : dict of str to str
-        Columns that could not be compared so far, and why.
-    notes : dict of str to None
-        How values were read that a file has in another form than the original.
-    person, persons : str or None, tuple of ndarray of int
-        The column that names persons, and each table's rows by person; without: empty.
+    ``sizes`` (1 + m,): records of the original and of each file; ``corresponds`` (m,): whether row
+    i is record i; ``made``, ``replaced`` (n,), ``categories``: columns and records that the release
+    says were synthesised, columns known to be categories (None: not said); ``left_out``: columns
+    that could not be compared so far, and why; ``notes``: how values were read that have another
+    form; ``persons``: each table's rows by the column ``person``; without: empty.
     """
 
     index: pd.Index
@@ -90,16 +75,7 @@ class Tables:
         others: Mapping[str, pd.DataFrame] | None = None,
         cure: str = "",
     ) -> "Tables":
-        """Put files beside the original, in its order where rows correspond.
-
-        Parameters
-        ----------
-        own : bool, optional
-            Whether rows are the original's records: they must be, or are not; by default where
-            there are as many, of the same labels.
-        others : mapping of name to DataFrame
-            Further tables that are coded with them: a holdout, targets.
-        """
+        """Files beside the original, in its order where rows are its own; others are coded too."""
         tables, declared = listed(release), declared_columns(release)
         part = isinstance(release, Release) and release.records is not None
         tables, corresponds = read_rows(original.index, tables, own, cure)

@@ -53,6 +53,13 @@ from .posterior import (
 )
 from .result import AttributeRisk, measures_of
 
+# what a risk has as its evidence, and the numbers of this, and its posterior have it
+OF_EVIDENCE = (
+    *("index", "case", "disclosed", "seed_entropy"),
+    *("exposure", "check", "before", "sample", "grid"),
+)
+OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains")
+OF_POSTERIOR = ("deviations", "mcse", "mcse_by_release", "left_out")
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
@@ -234,38 +241,24 @@ class AttributeEvidence(Shown):
             log_p = found.log_evidence[None] if len(factors) == 1 else found.by_column
             names = [str(c) for c in self.release.synthesized]
             factors = FIRST if log_p is None else Factors(factors, log_p, names)
+        kept: Any = {name: getattr(self, name) for name in OF_EVIDENCE}
+        kept |= {name: getattr(found, name) for name in OF_FOUND}
+        kept |= {name: getattr(posterior, name) for name in OF_POSTERIOR}
         return AttributeRisk(
-            index=self.index,
-            case=self.case,
             variables=tuple(self.microdata.variables[j] for j in self.cases.columns),
             guesses=guesses.codes,
             truth=guesses.truth,
-            log_evidence=found.log_evidence,
             log_prior=weights.log_p,
             log_probability=posterior.log_p,
             mcse_log_evidence=mcse,
-            deviations=posterior.deviations,
-            mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
-            mcse_by_release=posterior.mcse_by_release,
             factors=factors,
-            khat=found.khat,
-            ess=found.ess,
             reliable=trusted | self.disclosed,
-            disclosed=self.disclosed,
-            left_out=posterior.left_out,
             assumptions=self._assumptions(prior, weights.log_p),
-            seed_entropy=self.seed_entropy,
             assumed=self.release.assumed,
-            exposure=self.exposure,
-            check=self.check,
             interval=interval([posterior, *apart]),
-            modes=found.modes,
-            few_chains=found.few_chains,
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
-            before=self.before,
-            sample=self.sample,
-            grid=self.grid,
+            **kept,
         )
 
     def __repr__(self) -> str:

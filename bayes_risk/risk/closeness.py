@@ -289,11 +289,7 @@ class GuessPosterior(OfTargets):
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:
-    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation.
-
-    However errors of guesses depend on each other, the standard deviation of a sum is at most the
-    sum of standard deviations.
-    """
+    """Mean of f (K, U), a bound of its error (those of guesses added up), and the prior mean."""
     return {
         name: (mean := (m.posterior * f).sum(axis=0)),
         f"{name}_mcse_bound": (m.spread * np.abs(f - mean)).sum(axis=0),

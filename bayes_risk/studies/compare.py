@@ -387,7 +387,8 @@ def compare(
         for name, candidate in read.items():
             if r < sizes[name]:
                 tell = in_part(told, name, r, sizes[name])
-                found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
+                own_seeds = seeds_of(random_seed, name, r)
+                found[name, r] = _replicate(audit, own_seeds, (name, r), candidate, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
     known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
@@ -433,17 +434,13 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
 
 
 def _replicate(
-    audit: CandidateMeasures,
-    random_seed: int,
-    name: str,
-    candidate: Candidate | Brought,
-    r: int,
-    tell: Any,
+    audit: CandidateMeasures, seeds: Sequence[int], of: tuple[str, int], candidate: Any, tell: Any
 ) -> Measured:
     """One replicate of a candidate made and measured."""
+    name, r = of
 
     def measured() -> Measured:
-        seeds, own = seeds_of(random_seed, name, r), ALL
+        own = ALL
         if isinstance(candidate, Brought):
             fit, files = candidate.fit, candidate.releases[r]
         else:

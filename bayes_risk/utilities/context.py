@@ -313,11 +313,7 @@ def _distance_columns(
 
 
 def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) -> int:
-    """Size of the samples that are compared; what could say nothing is refused.
-
-    Of a release that is the original a share of about ``1/2 + s/(2 n)`` is closer to s of its n
-    records than to s others; which others these are moves it by up to about ``1/2 / sqrt(s)``.
-    """
+    """Size of the samples that are compared; what could say nothing is refused."""
     n, h = tables.n, len(holdout)
     cure = "give records of the same population that the synthesiser has not seen"
     if not h:
@@ -340,10 +336,7 @@ def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) ->
 
 
 def _values(tables: Tables, name: str, l: int) -> Values:
-    """A column of the original, of release l and of the holdout, if there is one.
-
-    A number that has one value in the original, or none, has no range: it counts as a category.
-    """
+    """A column of the original, release l and the holdout; of one value there it is a category."""
     parts, number = [], is_numeric(tables.frames[0][name].dtype)
     if number:
         parts = floats(tables, name)

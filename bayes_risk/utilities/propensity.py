@@ -60,11 +60,7 @@ def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
 
 
 def main_effects(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
-    """Predictors as they are (P, K), and the degrees of freedom they take.
-
-    Their rank beyond the constant and beyond what unsynthesised columns alone span, which cannot
-    tell the files apart.
-    """
+    """Predictors (P, K), and their rank beyond the constant and what unsynthesised columns span."""
     values = np.concatenate([block for block, _ in blocks], axis=1)
     kept = np.concatenate([values[:, :0], *(block for block, made in blocks if not made)], axis=1)
     return values, _rank(values, weights) - _rank(kept, weights)
@@ -172,10 +168,7 @@ def pmse(score: Array, c: float, weights: Array) -> float:
 
 
 def specks(score: Array, original: Array, release: Array) -> float:
-    """Kolmogorov-Smirnov distance of the scores of both files, 0 to 1 (Bowen, Liu & Su 2021).
-
-    ``original`` and ``release``: how many records of each have a score.
-    """
+    """Kolmogorov-Smirnov distance of the scores of records of both (Bowen, Liu & Su 2021)."""
     order = np.argsort(score, kind="stable")
     last = np.append(np.diff(score[order]) > 0, True)  # ties move together
     below = [np.cumsum(count[order])[last] / count.sum() for count in (original, release)]

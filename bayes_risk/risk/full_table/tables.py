@@ -111,11 +111,7 @@ class _Walk:
         self.cells += int(allowed.sum())
 
     def result(self, near: Ints, around: Ints, keep: int) -> dict[str, Any]:
-        """Everything counted, once all rows went by: as `FullTableRisk`, of one case.
-
-        ``near`` and ``around``: cells at Hamming distance up to 1 and up to 2 of the truth;
-        ``keep``: how many of the likeliest cells to list.
-        """
+        """Everything counted: as `FullTableRisk` of one case; ``near``, ``around``: 1, 2 away."""
         log_z = self.top + float(np.log(self.total))
         log_prior_z = self.prior_top + float(np.log(self.prior_total))
         flat = self.log_post.reshape(-1)

@@ -33,12 +33,8 @@ from bayes_risk.release.release import EncodedRelease
 
 RATES = (0.01, 0.05)
 MEASURES = (
-    "auc",
-    "power_at_1_percent",
-    "power_at_5_percent",
-    "advantage",
-    "advantage_at_one",
-    "mean_bayes_factor_of_others",
+    *("auc", "power_at_1_percent", "power_at_5_percent"),
+    *("advantage", "advantage_at_one", "mean_bayes_factor_of_others"),
 )
 BASELINE = (0.5, *RATES, 0.0, 0.0, 1.0)
 GRID = np.concatenate([np.geomspace(1e-3, 0.02, 20), np.linspace(0.03, 1.0, 98)])
@@ -301,10 +297,7 @@ class CaseTerms(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MembershipComputation:
-    """What does not change from block to block.
-
-    ``counts`` (U,): how many members each case stands for; ``budget``: refits.
-    """
+    """What does not change from block to block; ``counts`` (U,): members of each case."""
 
     runner: EvidenceRunner
     posteriors: Sequence[Posterior]
