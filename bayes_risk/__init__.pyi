@@ -36,8 +36,8 @@ from .matching.result import MatchCounts as MatchCounts
 from .matching.risk import identification_risk as identification_risk
 from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness
+from .release.exposure import Exposure as Exposure
 from .release.exposure import exposure as exposure
-from .release.exposure_result import Exposure as Exposure
 from .release.links import links as links
 from .release.links_result import Links as Links
 from .release.release import Release as Release

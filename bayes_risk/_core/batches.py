@@ -44,11 +44,7 @@ def _variance_of_mean(x: Array) -> Array:
 
 
 def standard_error(deviations: Array, *, led: bool) -> Array:
-    """Monte Carlo error of a sum over fits, shape of ``deviations`` without (F, B).
-
-    ``led``: few chains, of one mode or imputing, each with a say, so that it contains
-    `student_factor`.
-    """
+    """Monte Carlo error of a sum over fits; ``led``: of a few chains, with `student_factor`."""
     variance = variance_by_fit(deviations)
     error: Array = np.sqrt(variance.sum(axis=0))
     return error * student_factor(variance, deviations.shape[1]) if led else error
@@ -68,10 +64,7 @@ def student_factor(variance: Array, n_batches: int) -> Array:
 
 
 def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:
-    """Whether whole chains of any fit differ by more than their halves do (analysis of variance).
-
-    At this level, shared among the fits; shape of ``deviations`` without (F, B).
-    """
+    """Whether whole chains of any fit differ by more than their halves do, by their variances."""
     F, B = deviations.shape[:2]
     C = B // 2
     if C < 2:

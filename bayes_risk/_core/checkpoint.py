@@ -70,10 +70,7 @@ class Rehearsed(Exception):
 
 @contextmanager
 def rehearsal() -> Iterator[dict[str, Any]]:
-    """What is called in this block refuses what it would refuse, and stops before its work.
-
-    Gives what that would begin with.
-    """
+    """Calls in this block refuse what they would, and stop before their work, which is given."""
     work: dict[str, Any] = {}
     with set_to(_rehearsal, work), suppress(Rehearsed):
         yield work
@@ -169,10 +166,7 @@ def in_stages(
 
 
 class Store:
-    """A folder of finished stages, made if it is not there, readable by its owner alone.
-
-    ``found``: number of stages that were there when it was opened.
-    """
+    """A folder of finished stages, of its owner alone; ``found``: how many were there before."""
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, "the folder of finished steps")

@@ -122,10 +122,7 @@ def _meets(boxes: Flags, box: Flags, starts: Ints) -> Flags:
 
 
 def _cut(pieces: Flags, other: Flags, starts: Ints) -> Flags:
-    """What a box leaves of disjoint pieces, in disjoint pieces.
-
-    Of each piece: for one variable after the other, the part outside in it and inside before it.
-    """
+    """What a box leaves of disjoint pieces, in disjoint pieces."""
     apart = ~_meets(pieces, other, starts)
     out, left = [pieces[apart]], pieces[~apart]
     for begin, end in pairwise(starts):

@@ -182,10 +182,7 @@ class Combinations:
 
 
 def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
-    """Of each distinct row (n, q), in order, the first one and how many there are, (U,) each.
-
-    Between them: which of the distinct rows each row is, (n,). NaN is a value like others.
-    """
+    """First row of each distinct row (n, q), which of them each row is, how many there are."""
     cells = Combinations(len(table))
     for column in table.T:
         low, high = (0, REACH) if not len(column) else (column.min(), column.max())
@@ -200,11 +197,7 @@ def distinct_rows(table: npt.NDArray[Any]) -> tuple[Ints, Ints, Ints]:
 
 
 def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct target keys 0 .. U-1, and find them again in the releases.
-
-    From cell codes (n_t,) and (m, n): ``u`` of targets, and ``z`` of released keys, -1: no
-    target's.
-    """
+    """Keys 0 .. U-1 of targets (n_t,), and the same in releases (m, n); -1: no target's."""
     keys, u = np.unique(target, return_inverse=True)
     top = max(int(keys[-1]), int(released.max()))
     if top < TABLE_PER_RECORD * released.size:  # few enough cells to look each one up
@@ -241,8 +234,3 @@ def settle(found: Matches, cells: Cells) -> Matches:
         one=np.where(nothing, cells.one, found.one),
         top=np.where(lost, 1 / np.maximum(cells.size, 1), found.top),
     )
-
-
-def share_of_cell(missed: Array, cells: Cells) -> Array:
-    """What the fallback rule adds to everybody in the cell; ``missed``: share of empty releases."""
-    return missed / np.maximum(cells.size, 1) if cells.used else np.zeros(len(missed))

@@ -64,11 +64,7 @@ def index_of(points: Points) -> Index:
 
 
 def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
-    """Distances of the asked records to the nearest point, (N,); NaN where there is none.
-
-    ``own``: rows of the points that the asked records are, each of which is left out. Memory O(n)
-    for n points, time O(n log n) and at most that of N x n distances.
-    """
+    """Distances (N,) to the nearest point, NaN without one; ``own``: rows that are left out."""
     if len(points.codes) < (1 if own is None else 2):
         return np.full(len(asked.codes), np.nan)
     return np.asarray(np.sqrt(two_nearest(points, asked, own).first))
@@ -270,11 +266,7 @@ def _halve(points, order, keys, lo, hi, half, column):  # type: ignore[no-untype
 
 @numba.njit(cache=True, nogil=True)
 def _search(points, tree, asked, own, unit, single, limit, reach):  # type: ignore[no-untyped-def]
-    """Place of the nearest point, squared distances to it and the next, and how many tie.
-
-    ``single``: every point is a unit of its own, so that equal ones are counted together.
-    ``limit``, ``reach``: as of `two_nearest`.
-    """
+    """Place of the nearest point, squared distances to it and the next, and how many tie."""
     N = len(asked.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
     first, second = np.full(N, np.inf), np.full(N, np.inf)

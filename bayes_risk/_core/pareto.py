@@ -23,10 +23,7 @@ LEAST_TAIL = 5
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def smooth(rows, cutoffs, khat):
-    """Smooth each row of log weights above its cutoff in place; k-hats, infinite where it is not.
-
-    Cutoffs are the largest weights below the tails; ties with them are left as they are.
-    """
+    """Smooth each row of log weights above its cutoff in place; k-hats, infinite where not."""
     for u in range(len(rows)):
         row = rows[u]
         cutoff = max(cutoffs[u], row.max() + SMALLEST)

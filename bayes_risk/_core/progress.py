@@ -17,9 +17,8 @@ Progress = Callable[[str, int, int], None]
 WHOLE = "in all"
 STOPS = [getattr(signal, s) for s in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, s)]
 
-Asked: TypeAlias = (
-    Any  # callable (stage, done, total); False: no bar; None: as watched; True: a bar
-)
+# callable (stage, done, total); False: no bar; None: as watched; True: a bar
+Asked: TypeAlias = Any
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -51,10 +50,7 @@ def watched() -> bool:
 
 @contextmanager
 def compiling_told(tell: Progress) -> Iterator[None]:
-    """Within the block, tell when loops of ours are compiled, which takes seconds and once only.
-
-    Numba is not interrupted meanwhile, which would leave a loop half compiled: Ctrl-C waits.
-    """
+    """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
     from numba.core import event
 
     class Told(event.Listener):  # type: ignore[misc]  # numba has no types

@@ -19,12 +19,9 @@ def visible(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c in keep or category(c) not in UNSEEN else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    codes = {c: ord(c) for c in {*text} if c not in keep and category(c) in UNSEEN}
+    escaped = {k: f"\\u{k:04x}" if k < 0x10000 else f"\\U{k:08x}" for k in codes.values()}
+    return text.translate(escaped)
 
 
 def escape(text: str) -> str:

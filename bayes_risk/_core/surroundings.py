@@ -77,21 +77,15 @@ def passing_folder(prefix: str, place: Path | None = None) -> Folder:
     for left in where.glob(f"{escape(prefix)}*"):
         with suppress(ValueError, OSError):
             found, pid = left.lstat(), int(left.name.removeprefix(prefix).partition("-")[0])
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == _user() and _is_over(pid):
-                shutil.rmtree(left)
+            own = getattr(os, "getuid", int)()  # 0 is what Windows says of every file
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == own:
+                import psutil  # only where something was left
+
+                if not psutil.pid_exists(pid):
+                    shutil.rmtree(left)
     return tempfile.TemporaryDirectory(
         prefix=f"{prefix}{os.getpid()}-", dir=where, ignore_cleanup_errors=True
     )
-
-
-def _user() -> int:
-    return os.getuid() if hasattr(os, "getuid") else 0  # what Windows says of every file
-
-
-def _is_over(pid: int) -> bool:
-    import psutil  # only where something was left
-
-    return not psutil.pid_exists(pid)
 
 
 def read_nothing_here() -> None:
@@ -102,11 +96,7 @@ def read_nothing_here() -> None:
 
 
 def numba_cache() -> Folder | None:
-    """Let Numba keep compiled functions in a folder that the user alone can write.
-
-    That is the package's own where it can be written, or the user's cache; where there is neither,
-    a folder that goes with the process, which is returned. A folder that the user has chosen stays.
-    """
+    """Let Numba keep functions in a folder of the user alone; one that is to go is returned."""
     if CACHE in os.environ or os.access(Path(__file__).parents[1], os.W_OK):
         return None
     from .checkpoint import private_folder  # which imports NumPy

@@ -136,13 +136,7 @@ def measures(
     short: bool = False,
     **rest: Any,
 ) -> Table:
-    """File-level measures: value, two standard errors, and the same without the release.
-
-    Those of ``known``, in their order; those without a value are left out. ``short``: those with
-    short words alone.
-    Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
-    A fourth head is that of ``low`` to ``high``.
-    """
+    """File-level measures of ``known``: value, two standard errors, and without the release."""
     found = summary["value"].dropna().index
     there = [name for name in known if name in found and (known[name].short or not short)]
     forms: dict[Kind, Callable[[float], str]] = {"number": number, "share": percent, "place": some}
@@ -194,8 +188,7 @@ class Result(Shown, ABC):
 
     def sentence(self) -> str:
         """The result in plain words."""
-        text: str = handed.presentation().sentence(self)
-        return text
+        return str(handed.presentation().sentence(self))
 
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
@@ -213,13 +206,11 @@ class Result(Shown, ABC):
 
     def line(self) -> str:
         """What the screen says of it, in one line."""
-        text: str = handed.presentation().line(self)
-        return text
+        return str(handed.presentation().line(self))
 
     def doubt(self) -> str:
         """What is not reliable, in a phrase; empty: nothing."""
-        text: str = handed.presentation().doubt(self)
-        return text
+        return str(handed.presentation().doubt(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, measures and assumptions, for JSON."""

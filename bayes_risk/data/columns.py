@@ -33,12 +33,9 @@ BY_RUNS = "an identifier: rows in runs of equal numbers"
 
 
 def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
-    """Why a column is an identifier: it numbers the rows, or names records; empty: it is none.
-
-    ``first``: it is the first of its table, where programs put the numbers of rows.
-    """
+    """Why a column (``first`` of its table?) numbers the rows or names records; empty: no."""
     named = names_records(name)
-    whole, n = _whole(column), len(column)
+    whole, n = is_numeric(column.dtype) and are_whole(column), len(column)
     if whole and (named or first) and n > 1 and column.notna().all() and column.iloc[0] in (0, 1):
         if (np.diff(column.to_numpy(dtype=float, na_value=np.nan)) == 1).all():
             return ROW_NUMBERS
@@ -54,21 +51,10 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
     return ""
 
 
-def _number_runs(column: pd.Series) -> bool:
-    """Whether whole numbers stand in runs of few rows: those of households, plants or clusters."""
-    runs = column.nunique()
-    dense = float(column.max()) - float(column.min()) < 2 * runs
-    return bool(column.is_monotonic_increasing and dense and len(column) > 1.2 * runs)
-
-
 def names_records(name: str) -> bool:
     """Whether a column's name says that it names or numbers records."""
     like = NAMES_RECORDS.search(name if re.search("[a-z]", name) else name.lower())
     return bool(like) or name in ("", ROW_NAMES)
-
-
-def _whole(column: pd.Series) -> bool:
-    return is_numeric(column.dtype) and are_whole(column)
 
 
 class Kind(NamedTuple):
@@ -124,10 +110,15 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("days", "whole numbers such as 20010203 are dates: numbers of days", absent)
     if why := why_identifier(column, name):
         return Kind("label" if distinct == n else "out", why, absent)
-    if whole and distinct > max(MANY_RUNS, n // 10) and not absent and _number_runs(column):
+    runs = whole and not absent and distinct > max(MANY_RUNS, n // 10) and n > 1.2 * distinct
+    dense = runs and float(values.max()) - float(values.min()) < 2 * distinct
+    if dense and values.is_monotonic_increasing:  # households, plants or clusters, row by row
         return Kind("out", f"{BY_RUNS} ({distinct:,} values)")
     if number and distinct > FEW:
-        return _number(values, absent, whole)
+        code = missing_code(values)
+        what = f"{distinct:,} different {'whole ' * whole}numbers"
+        why = what if code is None else f"{what}, {code:g} taken for missing"
+        return Kind("number", why, absent, code=code)
     most = max(min(LONG, n // 5), 2)
     if distinct > most and not number:
         return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
@@ -147,14 +138,6 @@ def missing_code(values: pd.Series) -> float | None:
     below = values[values < 0].unique()
     found = len(below) == 1 and below[0] in MISSING_CODES and (values == below[0]).sum() > 1
     return float(below[0]) if found else None
-
-
-def _number(values: pd.Series, absent: int, whole: bool) -> Kind:
-    """A number; negative codes among numbers that are none mean missing."""
-    code = missing_code(values)
-    what = f"{values.nunique():,} different {'whole ' * whole}numbers"
-    why = what if code is None else f"{what}, {code:g} taken for missing"
-    return Kind("number", why, absent, code=code)
 
 
 def _are_digits_of_dates(values: pd.Series) -> bool:

@@ -79,11 +79,7 @@ def read_delimited(
     decimal: str | None = None,
     encoding: str | None = None,
 ) -> pd.DataFrame:
-    """Read delimited text (one header line), plain or gzipped; what is not given is told from it.
-
-    A column is of one kind in all rows. Warns of whatever is not comma, decimal point, UTF-8, and
-    of numbers that stay text, or that stand beside words for missing values.
-    """
+    """Read delimited text (one header line), plain or gzipped; what is not given is told by it."""
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
         raise InputError("na", na, 'is no list of texts; give one: na=["NA"]')
     with _read_errors(file):
@@ -198,11 +194,7 @@ def _is_doubtful(column: pd.Series, look: _Look | None) -> bool:
 
 
 def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, list[str], str]:
-    """Numbers where all texts are, but for words for missing ones; else the texts.
-
-    Codes stay text unless numbers are `asked` for: with leading zeros, such as 1E1, of more than 18
-    digits, or one number in two spellings. Gives the words, too, and what is to be said.
-    """
+    """Numbers where all texts are but words for missing ones, which are given, with a remark."""
     where, distinct = pd.factorize(column)
     numbers, words = numbers_in(distinct, decimal)
     blank = [word for word in words if word.strip().lower() in MISSING_WORDS]
@@ -315,10 +307,7 @@ def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _encoding_of(file: Path, given: str | None) -> str:
-    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text.
-
-    What is given holds for files that are not UTF-8: of two, one may be.
-    """
+    """UTF-8, UTF-16 where the first bytes say it, or Windows-1252 where it gives Western text."""
     with _binary(file) as opened:
         if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"
@@ -339,10 +328,7 @@ def _encoding_of(file: Path, given: str | None) -> str:
 def _looked_at(
     file: Path, dialect: Dialect, text: Collection[str], na: Collection[str]
 ) -> tuple[list[str], dict[str, _Look]]:
-    """Names of the columns, and a look at those whose first fields are numbers.
-
-    Every row has as many fields as the header, and the header names each column once.
-    """
+    """Names of the columns, and a look at those whose first fields are numbers."""
     with _opened(file, dialect) as opened:
         reader = csv.reader(_without_nul(opened, file), **dialect.reader)
         header = next(reader, None)

@@ -62,56 +62,30 @@ def coded(
     places: Sequence[str] = (),
     times: Sequence[Ints] | None = None,
 ) -> Coded:
-    """Code a column over the original and further tables, which messages call ``places``.
-
-    ``times``: how many records each row stands for; by default one. Only distinct values are
-    compared: a million records cost a hash each.
-
-    Raises
-    ------
-    InputError
-        Values that could never be equal to the original's.
-    """
+    """Code a column over tables that messages call ``places``; ``times``: records of each row."""
     places = places or [place_of(l) for l in range(len(columns))]
-    read = _read(name, columns, places, times)
-    distinct = list({id(one[0]): one for one in read.parts}.values())
-    levels, numbers, grid = _levels(
-        read.kind, [one[1] for one in distinct], [one[2] for one in distinct]
-    )
-    notes = list(read.notes)
+    kind, parts, notes, shares_levels = _read(name, columns, places, times)
+    distinct = list({id(one.rows): one for one in parts}.values())
+    levels, numbers, grid = _levels(kind, [d.held for d in distinct], [d.times for d in distinct])
     if grid:
-        t = next(l for l, one in enumerate(read.parts) if one[0] is distinct[grid[0]][0])
+        t = next(l for l, one in enumerate(parts) if one.rows is distinct[grid[0]].rows)
         notes.append(f"{name} is compared at {grid[1]}, as {places[t]} has it")
-    of = {id(one[0]): level for one, level in zip(distinct, levels, strict=True)}
+    of = {id(one.rows): level for one, level in zip(distinct, levels, strict=True)}
     size = 1 + max(int(level.max(initial=0)) for level in levels)
     kept: Any = np.int32 if size < 2**31 else np.int64  # half the memory
-    codes = tuple(np.append(of[id(one[0])], 0).astype(kept)[one[0]] for one in read.parts)
-    n_values = tuple(len(one[1]) for one in read.parts)
-    found = Coded(codes, size, read.kind, numbers, tuple(notes), "", n_values)
-    if read.shares_levels:
+    codes = tuple(np.append(of[id(one.rows)], 0).astype(kept)[one.rows] for one in parts)
+    n_values = tuple(len(one.held) for one in parts)
+    found = Coded(codes, size, kind, numbers, tuple(notes), "", n_values)
+    if shares_levels:
         return found
-    shown = [
-        _Shown(of[id(one[0])], one[0] if times is None else None, *one[1:]) for one in read.parts
-    ]
+    shown = [one._replace(codes=of[id(one.rows)]) for one in parts]
+    shown = shown if times is None else [one._replace(rows=None) for one in shown]
     apart = (
-        _apart(name, read.kind, shown[0], one, l)
+        _apart(name, kind, shown[0], one, l)
         for l, one in zip(places, shown, strict=True)
         if one.held is not shown[0].held
     )
     return found._replace(apart=next(filter(None, apart), ""))
-
-
-class _Read(NamedTuple):
-    """A column of every table: kind, notes, and of each table three arrays.
-
-    The place of each record's value among distinct ones (-1: missing), these, and their records.
-    ``shares_levels``: some table has a level that was declared and nobody holds.
-    """
-
-    kind: str
-    parts: list[tuple[Ints, npt.NDArray[Any], Ints]]
-    notes: list[str]
-    shares_levels: bool
 
 
 def _read(
@@ -119,9 +93,9 @@ def _read(
     columns: Sequence[pd.Series],
     places: Sequence[str],
     times: Sequence[Ints] | None = None,
-) -> _Read:
-    """Distinct values of every table in the original's terms."""
-    found: dict[int, tuple[Ints, npt.NDArray[Any], Ints]] = {}
+) -> tuple[str, list["_Shown"], list[str], bool]:
+    """Kind, distinct values in the original's terms, notes, whether levels are told of alone."""
+    found: dict[int, _Shown] = {}
     first, notes, declared = Values("", np.zeros(0)), list[str](), False
     for l, (column, place) in enumerate(zip(columns, places, strict=True)):
         if id(column) in found:
@@ -134,34 +108,28 @@ def _read(
             first = values
         else:
             pair = places[0], place
-            same = respelled(name, first, values, original[2][0] > 0, pair)
+            same = respelled(name, first, values, original.times[0] > 0, pair)
             held = same.held
             if first.levels is not None:
                 declared |= bool(pd.Index(held).isin(set(first.known) - set(first.held)).any())
             notes += [f"{name} of {place} is read {same.in_words()}"] if same.how else []
-            words = [] if original[2][0] or not count[0] else missing_words(first)
+            words = [] if original.times[0] or not count[0] else missing_words(first)
             if len(words) == 1 and words[0] not in held:  # missing in the original's terms
                 held, where = np.append(held, words), np.where(where < 0, len(held), where)
                 count = np.append(0, np.roll(count, -1))
                 notes.append(f"missing values of {name} in {place} are a word in {places[0]}")
-        found[id(column)] = where, held, count
+        found[id(column)] = _Shown(where, held, count)
     every = [found[id(column)] for column in columns]
-    parts = [(where, held, count[1:]) for where, held, count in every]
-    return _Read(first.kind, parts, notes, declared)
+    parts = [one._replace(times=one.times[1:]) for one in every]
+    return first.kind, parts, notes, declared
 
 
 def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -> list[Array]:
-    """Numbers of a column in every table, NaN where missing; those stored in fewer digits exact.
-
-    Raises
-    ------
-    InputError
-        The column holds no numbers, or a table holds text that is none.
-    """
-    read = _read(name, columns, places)
-    if read.kind not in ("numbers", "truth values"):
-        raise InputError(f"column {name!r} of {places[0]} holds {read.kind}; give numbers")
-    found = [np.append(held.astype(np.float64), np.nan)[where] for where, held, _ in read.parts]
+    """Numbers of a column in every table, NaN where missing; those stored in fewer digits exact."""
+    kind, parts, *_ = _read(name, columns, places)
+    if kind not in ("numbers", "truth values"):
+        raise InputError(f"column {name!r} of {places[0]} holds {kind}; give numbers")
+    found = [np.append(one.held.astype(np.float64), np.nan)[one.rows] for one in parts]
     return [
         found[0],
         *(values if values is found[0] else snapped(values, found[0]) for values in found[1:]),
@@ -236,15 +204,12 @@ def _one_kind(held: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 
 
 class _Shown(NamedTuple):
-    """A column of one table: codes of its distinct values, these, and their records.
+    """A column of one table: the place of each record's value, -1: missing; distinct values."""
 
-    ``rows``: the place of each record's value, -1: missing; None: not known.
-    """
-
-    codes: Ints
-    rows: Ints | None
+    rows: Any  # None: not known
     held: npt.NDArray[Any]
-    times: Ints
+    times: Ints  # records of each value
+    codes: Ints = np.zeros(0, np.int64)  # of each value
 
     def levels(self, n: int) -> Ints:
         """Records of each code, the first: of missing values; there are ``n`` records."""
@@ -254,11 +219,7 @@ class _Shown(NamedTuple):
 
 
 def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> str:
-    """Say that values of a table can hardly be the original's, in the same unit and spelling.
-
-    By chance a record has a value that is not among the original's with probability ``N_1 / n``
-    (Good 1953). A number may well be new, but for those of few values; and text of many levels.
-    """
+    """Say that values of a table can hardly be the original's, in the same unit and spelling."""
     own, shown, held, times = original.codes, file.codes, file.held, file.times
     there = shown > 0
     new, n = int(times[there & ~np.isin(shown, own)].sum()), int(times[there].sum())
@@ -305,10 +266,7 @@ def _fold(times: Ints) -> int:
 
 
 def _recoded(original: _Shown, file: _Shown, every: bool) -> bool:
-    """Whether a common level of each table is absent in the other, beyond chance.
-
-    Missing is a level; without `every` one of the two must be this: numbers may be new.
-    """
+    """Whether a common level of each table is absent in the other, beyond chance."""
     if original.rows is None or file.rows is None:
         n, m = int(original.times.sum()), int(file.times.sum())
     else:
@@ -396,12 +354,7 @@ def _near(known: Array, values: Array, within: Array) -> Flags:
 
 @np.errstate(over="ignore", invalid="ignore")  # ratios of numbers to some near 0
 def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
-    """Whether most of some numbers are one multiple of known ones, as they are or from the middle.
-
-    The extremes of both tables say which. By chance as many fall near the multiples of known
-    numbers as these cover, or as other multiples explain. ``moved``: numbers of the same unit from
-    another zero count too, as instants of another zone.
-    """
+    """Whether most numbers are one multiple of known ones, or are ``moved`` by another zero."""
     known, shown = (np.sort(v[np.isfinite(v)]) for v in (known, shown))
     if min(len(known), len(shown)) < ENOUGH:
         return False

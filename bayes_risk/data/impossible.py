@@ -104,7 +104,11 @@ class Impossible(Shown):
             rules, words = _asked(self.rules, microdata, starts), []
         else:
             rules = np.array([_coded(rule, r, microdata, starts) for r, rule in enumerate(listed)])
-            words = [_in_words(rule) for rule in listed]
+            shown = [
+                {c: [*map(repr, v[:SHOWN]), "..."][: len(v)] for c, v in rule.items()}
+                for rule in listed
+            ]
+            words = [" and ".join(f"{c} {', '.join(v)}" for c, v in one.items()) for one in shown]
         boxes = disjoint(rules, starts)
         if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
             raise InputError(
@@ -180,8 +184,3 @@ def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
             "the function of `impossible` calls every combination possible; leave it out"
         )
     return boxes
-
-
-def _in_words(rule: Mapping[Hashable, list[Hashable]]) -> str:
-    shown = {c: ", ".join([*map(repr, v[:SHOWN]), "..."][: len(v)]) for c, v in rule.items()}
-    return " and ".join(f"{column} {levels}" for column, levels in shown.items())

@@ -2,7 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -86,13 +88,7 @@ def check_header(names: Sequence[str], file: Path) -> None:
 
 
 def check_names(header: Sequence[str], rows: Sequence[Sequence[str]], file: Path) -> None:
-    """Refuse a first line that is a record, as it seems: its fields would be names, and be told.
-
-    Numbers that count (years, 1 to 20) are names, unless they are years above years. A number or
-    date looks like a value where its column holds such, in its range; a text that stands below it
-    twice, or whose digits stand where those of all others do, unless names follow one another
-    (c1, c2; a, b).
-    """
+    """Refuse a first line that looks like a record: its fields would be names, and be told."""
     below = [[row[j].strip() for row in rows if j < len(row)] for j in range(len(header))]
     looks = [_looks(name.strip(), cells) for name, cells in zip(header, below, strict=True)]
     those = [j for j, look in enumerate(looks) if look == "number"]
@@ -178,6 +174,23 @@ def broken(file: Path, what: str) -> InputError:
     if not _start(file):
         return InputError(f"{str(file)!r} is empty; give the whole file")
     return InputError(f"{str(file)!r} {what}")
+
+
+@contextmanager
+def readers_errors(file: Path, what: str) -> Iterator[None]:
+    """Name what another package fails with by its kind: its words may hold values of the data."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise broken(file, what.format(type(error).__name__)) from None
+
+
+def check_package(name: str, file: Path, cure: str) -> None:
+    """Refuse a file whose reader is not installed."""
+    if find_spec(name) is None:
+        raise InputError(f"reading {str(file)!r} needs {name}: pip install {cure}")
 
 
 def _start(file: Path) -> bytes:

@@ -225,108 +225,80 @@ _NOT_NEAR = (
     "It is no probability: a record in a dense place has close neighbours by chance, and one far "
     "from all may still be given away by a single column."
 )
-_CONTEXT: dict[
-    str, tuple[str, ...]
-] = {  # as its authors write it, in words, what it is not, of what
-    "uio": ("UiO", "records of the original whose key nobody else there holds", _ONE_FILE),
-    "uis": (
-        "UiS",
-        "records of the release whose key no other record there shows",
-        _ONE_FILE,
-        _RELEASE,
-    ),
-    "uiois": (
-        "UiOiS",
-        "uniques of the original whose key the release shows, once or more",
-        _NO_INTRUDER,
-    ),
+_CONTEXT = {  # as its authors write it, and in words
+    "uio": ("UiO", "records of the original whose key nobody else there holds"),
+    "uis": ("UiS", "records of the release whose key no other record there shows"),
+    "uiois": ("UiOiS", "uniques of the original whose key the release shows, once or more"),
     "repu": (
-        "repU",
-        "replicated uniques: uniques of the original whose key is unique in the release too",
-        _NO_INTRUDER,
+        *(
+            "repU",
+            "replicated uniques: uniques of the original whose key is unique in the release too",
+        ),
     ),
-    "dorig": (
-        "Dorig",
-        "records of the original whose key leaves one value of the target there",
-        _ONE_FILE,
-    ),
-    "dsyn": (
-        "Dsyn",
-        "records of the release whose key leaves one value of the target there",
-        _ONE_FILE,
-        _RELEASE,
-    ),
-    "iso": (
-        "iSO",
-        "records of the original whose key the release shows",
-        "It says whether there is anything to look up, not what is learnt.",
-    ),
+    "dorig": ("Dorig", "records of the original whose key leaves one value of the target there"),
+    "dsyn": ("Dsyn", "records of the release whose key leaves one value of the target there"),
+    "iso": ("iSO", "records of the original whose key the release shows"),
     "dis": (
         "DiS",
         "records of the original whose key leaves one value of the target in the release",
-        "The value may be wrong: see DiSCO.",
     ),
-    "disco": ("DiSCO", "records of DiS whose one value is theirs", _NOT_BAYES),
-    "disdio": (
-        "DiSDiO",
-        "records of DiSCO whose key leaves one value in the original too",
-        "Nobody without the original can tell these records from the rest of DiSCO.",
-    ),
+    "disco": ("DiSCO", "records of DiS whose one value is theirs"),
+    "disdio": ("DiSDiO", "records of DiSCO whose key leaves one value in the original too"),
     "correct": (
         "DiSCO over DiS",
         "share of apparent disclosures that are right: TCAP of Little et al. (2022, 2025) and, "
         "from 1.9-3 on, of synthpop",
-        "It speaks of the records with an apparent disclosure alone, however few they are.",
-        "records in DiS",
     ),
     "base_cap": (
-        "baseCAPd",
-        "right guesses of somebody who knows the target's distribution and no key",
-        "It is the reference of CAP measures, not a measure of the release.",
+        *("baseCAPd", "right guesses of somebody who knows the target's distribution and no key"),
     ),
-    "capd": (
-        "CAPd",
-        "right guesses of somebody who draws a record of the original with the key",
-        _ONE_FILE,
-    ),
-    "caps": ("CAPs", "the same of the release's own records in the release", _ONE_FILE, _RELEASE),
+    "capd": ("CAPd", "right guesses of somebody who draws a record of the original with the key"),
+    "caps": ("CAPs", "the same of the release's own records in the release"),
     "dcap": (
         "DCAP",
         "right guesses of somebody who draws a record of the release with the key, if there is one",
-        _NOT_RISK,
     ),
     "tcap": (
         "TCAP",
         "the records of DiSCO among those whose key the release shows (synthpop up to 1.9-2)",
-        _NOT_BAYES,
-        "records in iSO",
     ),
     "dcr_zero": (
         "DCR = 0",
         "released records that agree with some record of the original in every column compared",
-        _NOT_NEAR,
-        _LOOKED_UP,
     ),
     "dcr_median": (
         "DCR, median",
         "median distance of released records to the closest record of the original (numbers "
         "over their range, 1 between different levels)",
-        _NOT_NEAR,
-        _LOOKED_UP,
     ),
     "dcr_5_percent": (
         "DCR, 5 %",
         "5 % of released records are at least so close to a record of the original",
-        _NOT_NEAR,
-        _LOOKED_UP,
     ),
     "closer_than_holdout": (
         "Closer than holdout",
         "released records closer to the original than to as many records held out, ties half",
-        "Half is what a release has that learnt the population and no record; a few records "
-        "learnt by heart do not move it.",
-        _LOOKED_UP,
     ),
+}
+_IS_NOT = {
+    **dict.fromkeys(("uio", "uis", "dorig", "dsyn", "capd", "caps"), _ONE_FILE),
+    **dict.fromkeys(("uiois", "repu"), _NO_INTRUDER),
+    **dict.fromkeys(("disco", "tcap"), _NOT_BAYES),
+    **dict.fromkeys(("dcr_zero", "dcr_median", "dcr_5_percent"), _NOT_NEAR),
+    "dcap": _NOT_RISK,
+    "iso": "It says whether there is anything to look up, not what is learnt.",
+    "dis": "The value may be wrong: see DiSCO.",
+    "disdio": "Nobody without the original can tell these records from the rest of DiSCO.",
+    "correct": "It speaks of the records with an apparent disclosure alone, however few they are.",
+    "base_cap": "It is the reference of CAP measures, not a measure of the release.",
+    "closer_than_holdout": "Half is what a release has that learnt the population and no record; a "
+    "few records learnt by heart do not move it.",
+}
+_DISTANCES = ("dcr_median", "dcr_5_percent")
+_OF = {
+    **dict.fromkeys(("uis", "dsyn", "caps"), _RELEASE),
+    **dict.fromkeys(("dcr_zero", *_DISTANCES, "closer_than_holdout"), _LOOKED_UP),
+    **{"correct": "records in DiS", "tcap": "records in iSO"},
 }
 _READ_AGAINST = {
     **dict.fromkeys(("uis", "uiois", "repu"), "uio"),
@@ -334,18 +306,17 @@ _READ_AGAINST = {
     **dict.fromkeys(("capd", "caps"), "base_cap"),
     "dcap": "capd",
 }
-_DISTANCES = ("dcr_median", "dcr_5_percent")
 CONTEXT = _named(
     *(
         Measure(
             *(name, words, "number" if name in _DISTANCES else "share", short),
             baseline=_READ_AGAINST.get(name, ""),
             public=name == "iso",
-            of=(*of, _ORIGINAL)[0],
-            is_not=is_not,
+            of=_OF.get(name, _ORIGINAL),
+            is_not=_IS_NOT[name],
             higher_is="better" if name in _DISTANCES else "worse",
         )
-        for name, (short, words, is_not, *of) in _CONTEXT.items()
+        for name, (short, words) in _CONTEXT.items()
     )
 )
 

@@ -2,14 +2,13 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
-from .kinds import broken, check_header, check_unpacked
+from .kinds import broken, check_header, check_package, check_unpacked, readers_errors
 from .reader import read_apart
 
 if TYPE_CHECKING:
@@ -19,24 +18,24 @@ CURE = "; is it whole? Times of day and dates outside the years 1 to 9999 are to
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFrame":
-    """Read a Parquet file.
-
-    An index that pandas keeps in the file labels nothing: under a name it is a column like the
-    others, else it is left out.
-    """
+    """Read a Parquet file; an index that pandas keeps in it is a column if it has a name."""
     import pandas as pd
 
-    if find_spec("pyarrow") is None:
-        raise InputError(
-            f"reading {str(file)!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give a CSV"
-        )
+    check_package("pyarrow", file, "'bayes_risk[parquet]', or give a CSV")
     names, numbers, whole, content = read_apart(file, ".parquet")
     import pyarrow as pa
 
     stored = pa.table({})
     try:
         stored = pa.ipc.open_file(pa.py_buffer(content)).read_all()
-        _check_text(stored, file)
+        for name, column in zip(stored.column_names, stored.columns, strict=True):
+            try:  # text keeps its bytes until somebody looks at it: broken ones are found here
+                column.validate(full=True)
+            except ValueError:
+                raise InputError(
+                    f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                    "damaged, or was written wrongly: write it again"
+                ) from None
         table = pd.read_feather(io.BytesIO(content))
         lost = [name for name in whole if name in table and table[name].dtype == float]
         exact = stored.select(lost).replace_schema_metadata()
@@ -68,35 +67,19 @@ def _is_readable(table: Any, name: str) -> bool:
     return True
 
 
-def _check_text(table: Any, file: Path) -> None:
-    """Text keeps its bytes until somebody looks at it: broken ones are found here, not there."""
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except ValueError:
-            raise InputError(
-                f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
-                "damaged, or was written wrongly: write it again"
-            ) from None
-
-
 # --- in the process that reads --------------------------------------------------------------------
 
 
 def stored(
     file: Path, suffix: str, *, columns: Sequence[str] | None = None, batch: int | None = None
 ) -> Any:
-    """Names of the columns; those that are numbers of another kind than NumPy's; whole; the table.
-
-    The table is a file of Arrow. Where there is a `batch`: in parts, number of records and schema,
-    then `columns` of so many records at a time.
-    """
+    """Names of columns, odd and whole numbers among them, the table in Arrow; or it by `batch`."""
     import pyarrow as pa
     from pyarrow import parquet
 
     if batch is not None:
         return _parts(file, columns, batch)
-    try:
+    with readers_errors(file, f"is no readable Parquet file ({{}}){CURE}"):
         found = _columns(file, suffix)
         table = parquet.read_table(str(file))
         if table.num_columns and table.column(0).num_chunks > 1:
@@ -105,34 +88,25 @@ def stored(
         with pa.ipc.new_file(sink, table.schema) as written:
             written.write_table(table)
         return [*found, sink.getvalue()]
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # pyarrow stumbles over broken bytes in many ways
-        raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
 
 
 def _parts(file: Path, columns: Sequence[str] | None, batch: int) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    try:
-        with parquet.ParquetFile(str(file)) as opened:
-            schema, groups = opened.schema_arrow, range(opened.num_row_groups)
-            sizes = [opened.metadata.row_group(g).num_rows for g in groups]
-            noted = (schema.pandas_metadata or {}).get("columns", [])
-            if min(sizes, default=0) < 0 or not all({"name", "pandas_type"} <= {*c} for c in noted):
-                raise ValueError("its footer says what cannot be")
-            yield [sum(sizes), schema.serialize()]
-            for rows in opened.iter_batches(batch, columns=columns) if columns is not None else ():
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, rows.schema) as written:
-                    written.write_batch(rows)
-                yield sink.getvalue()
-    except MemoryError:
-        raise
-    except Exception as error:
-        told = f"is no readable Parquet file ({type(error).__name__}), or its pages are damaged"
-        raise broken(file, f"{told}; write it again") from None
+    told = "is no readable Parquet file ({}), or its pages are damaged; write it again"
+    with readers_errors(file, told), parquet.ParquetFile(str(file)) as opened:
+        schema, groups = opened.schema_arrow, range(opened.num_row_groups)
+        sizes = [opened.metadata.row_group(g).num_rows for g in groups]
+        noted = (schema.pandas_metadata or {}).get("columns", [])
+        if min(sizes, default=0) < 0 or not all({"name", "pandas_type"} <= {*c} for c in noted):
+            raise ValueError("its footer says what cannot be")
+        yield [sum(sizes), schema.serialize()]
+        for rows in opened.iter_batches(batch, columns=columns) if columns is not None else ():
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as written:
+                written.write_batch(rows)
+            yield sink.getvalue()
 
 
 def _columns(file: Path, suffix: str) -> list[list[str]]:

@@ -43,12 +43,9 @@ class RoundingGrid(NamedTuple):
     n: int = 0
     how: str = "even"
 
+    @np.errstate(over="ignore", invalid="ignore")
     def rounded(self, values: Numbers) -> Numbers:
         """Values on the grid."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._rounded(values)
-
-    def _rounded(self, values: Numbers) -> Numbers:
         if self.kind == "exact":
             return values
         if self.kind in STORED:
@@ -155,12 +152,7 @@ def common_grid(
     counts: Sequence[Ints] | None = None,
     grids: Callable[[Numbers], list[RoundingGrid]] = grids_of,
 ) -> Common:
-    """The grid at which files share most distinct values with the original, the first table.
-
-    A grid is a candidate if all values of one table lie on it and those of another do not, though
-    by their own digits they would have done so with a probability below `CHANCE`. Of sides to which
-    halves may go that is taken at which most records agree; ``counts``: records of each value.
-    """
+    """The grid at which files share most values with the original; ``counts``: their records."""
     counts = counts or [np.ones(len(values), dtype=np.int64) for values in tables]
     best = Common(EXACT, 0)
     if not all(len(values) for values in tables):
@@ -181,10 +173,7 @@ def common_grid(
 
 
 def _tells(grid: RoundingGrid, values: Numbers, tables: Sequence[Numbers]) -> bool:
-    """Whether a table lies on a grid of its own: others have values that do not.
-
-    Zero lies on every grid and says nothing.
-    """
+    """Whether a table lies on a grid of its own: others have values, not 0, that do not."""
     count, by_chance = int((values != 0).sum()), BY_CHANCE[grid.kind]
     for other in tables:
         if other is values or other.dtype == object:
@@ -216,10 +205,7 @@ def _shared(
 
 
 def joined(values: Numbers) -> npt.NDArray[np.int64]:
-    """Number of each of some distinct values, equal for those that differ by rounding noise.
-
-    Neighbours within `SAME` of each other share one, unless both are whole.
-    """
+    """Number of each distinct value, the same within `SAME` unless both are whole."""
     order = np.argsort(values)
     new = np.ones(len(values), dtype=np.int64)
     ordered = values[order]
@@ -245,11 +231,7 @@ def shortest(values: Array) -> Array:
 
 
 def snapped(values: Array, genuine: Array) -> Array:
-    """Numbers (...,), those that a genuine one was stored as in fewer digits replaced by it.
-
-    Storage alone: single precision, or 6 to 15 significant digits. What was rounded to a unit stays
-    as it is, and so does what two genuine numbers would be stored as.
-    """
+    """Numbers (...,), those that one genuine one was stored as, in fewer digits, replaced by it."""
     distinct, place = np.unique(values, return_inverse=True)
     held = np.unique(genuine)
     held, distinct = held[np.isfinite(held)], distinct.copy()
@@ -257,9 +239,14 @@ def snapped(values: Array, genuine: Array) -> Array:
     stored = distinct[strange]
     if not len(stored) or not len(held):
         return values
-    grid = common_grid(
-        [held, stored], grids=lambda of: _storage(of, 6 if of is stored else 15)
-    ).grid
+
+    def storage(of: Numbers) -> list[RoundingGrid]:
+        """Grids of numbers that were stored in fewer digits than they have."""
+        least = 6 if of is stored else 15
+        found = grids_of(of)
+        return [g for g in found if g.kind in STORED or (g.kind == "digits" and g.n >= least)]
+
+    grid = common_grid([held, stored], grids=storage).grid
     if grid.kind != "exact":
         at, those = grid.rounded(held), grid.rounded(stored)
         levels, first, count = np.unique(at, return_index=True, return_counts=True)
@@ -267,9 +254,3 @@ def snapped(values: Array, genuine: Array) -> Array:
         known = (levels[where] == those) & (count[where] == 1)
         distinct[strange] = np.where(known, held[first[where]], stored)
     return np.asarray(distinct[place].reshape(np.shape(values)))
-
-
-def _storage(values: Numbers, least: int) -> list[RoundingGrid]:
-    """Grids of numbers that were stored in fewer digits than they have."""
-    found = grids_of(values)
-    return [g for g in found if g.kind in STORED or (g.kind == "digits" and g.n >= least)]

@@ -167,10 +167,7 @@ def missing_words(values: Values) -> list[str]:
 def respelled(
     name: str, original: Values, file: Values, missing: bool, places: tuple[str, str]
 ) -> Respelled:
-    """Values of a file as the original has them; an error where they could never be equal.
-
-    ``missing``: whether the original has missing values, which the file may have as a word.
-    """
+    """Values of a file as the original has them; ``missing``: it has some, maybe as words here."""
     if original.kind == file.kind and (
         file.kind != "text" or pd.Index(file.held).isin(original.known).all()
     ):
@@ -195,16 +192,15 @@ def _as_kind(original: Values, file: Values, name: str, places: tuple[str, str])
     if not len(file.held) or not len(original.known):
         return Respelled(file.held)
     way = {
-        ("text", "text"): _text,
-        ("text", "numbers"): _text,
-        ("text", "truth values"): _text,
-        ("text", "dates"): _text,
+        **{("text", kind): _text for kind in ("text", "numbers", "truth values", "dates")},
         ("numbers", "text"): _numbers,
         ("numbers", "truth values"): lambda o, f: Respelled(
             f.held.astype(np.int64), "truth values"
         ),
         ("numbers", "dates"): _as_days,
-        ("dates", "text"): _dates,
+        ("dates", "text"): lambda o, f: _best_known(
+            [Respelled(found, "dates written as text") for found in _as_dates(f.held)], o
+        ),
         ("truth values", "text"): _truths,
         ("truth values", "numbers"): _truths,
     }.get((original.kind, file.kind))
@@ -283,12 +279,6 @@ def _number(text: str, mark: str) -> tuple[tuple[str, str], int | float] | None:
         fits = re.fullmatch(r"[+-]?\d+(\.0*)?", plain)
         return (before.strip(), after.strip()), int(plain.partition(".")[0]) if fits else number
     return None
-
-
-def _dates(original: Values, file: Values) -> Respelled | None:
-    """Instants from text, in the form under which most are the original's."""
-    ways = [Respelled(found, "dates written as text") for found in _as_dates(file.held)]
-    return _best_known(ways, original)
 
 
 def _as_dates(texts: Held) -> Iterator[Held]:

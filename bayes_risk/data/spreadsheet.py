@@ -3,7 +3,6 @@
 import datetime as dt
 import zipfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
-from .kinds import broken, check_header, check_names, check_unpacked
+from .kinds import check_header, check_names, check_package, check_unpacked, readers_errors
 from .reader import read_apart
 from .spelling import MISSING_WORDS, as_text
 
@@ -21,11 +20,8 @@ LONGEST = 10**18 - 1  # whole numbers of more digits are text, as in CSVs
 
 def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Read the only sheet of a workbook that holds anything; formulas as last computed."""
-    if find_spec("openpyxl") is None:
-        raise InputError(
-            f'reading {str(file)!r} needs openpyxl: pip install "bayes-risk[excel]", or save the '
-            "sheet as a CSV (in Excel: Save As, CSV UTF-8)"
-        )
+    cure = '"bayes-risk[excel]", or save the sheet as a CSV (in Excel: Save As, CSV UTF-8)'
+    check_package("openpyxl", file, cure)
     sheets = read_apart(file, ".xlsx")
     if len(sheets) != 1:
         what = f"data in the sheets {list(sheets)}" if sheets else "nothing in its sheets"
@@ -69,25 +65,17 @@ def stored(file: Path, suffix: str) -> dict[str, list[list[Any]]]:
     """Rows of the sheets that hold anything."""
     from openpyxl import load_workbook
 
-    try:
+    with readers_errors(file, "is no readable .xlsx file ({}); is it whole? Save it as a CSV"):
         with zipfile.ZipFile(file) as packed:
             check_unpacked(sum(part.file_size for part in packed.infolist()), file, suffix)
         with file.open("rb") as opened:
             book = load_workbook(opened, read_only=True, data_only=True)
             sheets = {sheet.title: _rows(sheet, file, suffix) for sheet in book.worksheets}
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # the reader has many
-        told = f"is no readable .xlsx file ({type(error).__name__}); is it whole? Save it as a CSV"
-        raise broken(file, told) from None
     return {name: rows for name, rows in sheets.items() if rows}
 
 
 def _rows(sheet: Any, file: Path, suffix: str) -> list[list[Any]]:
-    """Rows that hold anything, without what is empty at their ends.
-
-    A text may stand in the file once, and in many cells.
-    """
+    """Rows that hold anything, without what is empty at their ends."""
     found: list[list[Any]] = []
     size = 0
     for row in sheet.iter_rows(values_only=True):

@@ -2,9 +2,8 @@
 
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,14 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import counted
 from bayes_risk._core.validate import known_columns, one_of
 
-from .kinds import broken, check_header, check_unpacked, checked_file
+from .kinds import (
+    broken,
+    check_header,
+    check_package,
+    check_unpacked,
+    checked_file,
+    readers_errors,
+)
 from .reader import read_apart
 from .variables import Levels, texts
 
@@ -44,11 +50,7 @@ def stored_columns(
     among: Collection[str] | None = None,
 ) -> dict[str, StoredColumn]:
     """Read a statistical file without any repair: `columns`, or those that are `among` some."""
-    if find_spec("pyreadstat") is None:
-        raise InputError(
-            f'reading {str(file)!r} needs pyreadstat: pip install "bayes-risk[formats]", or give a '
-            "CSV"
-        )
+    check_package("pyreadstat", file, '"bayes-risk[formats]", or give a CSV')
     chosen = {"columns": columns, "among": among}
     texts_of = {
         name: None if given is None else [column for column in given if isinstance(column, str)]
@@ -66,11 +68,7 @@ def stored_columns(
 def stored(
     file: Path, suffix: str, columns: list[str] | None, among: list[str] | None
 ) -> dict[str, dict[str, Any]]:
-    """What makes each `StoredColumn`, in the process that reads.
-
-    The reader blanks declared missing codes in `shown`. Where it is asked for them, it may give a
-    wrong value for what is missing by itself (Stata's plain ``.``), so that is taken from `shown`.
-    """
+    """What makes each `StoredColumn`: codes as asked for, plain missing values as without them."""
     read = _reader(file, suffix)
     declared = {} if suffix == ".xpt" else {"user_missing": True}  # it has no codes of its own
     first = read(metadataonly=True, **declared)[1]
@@ -142,15 +140,11 @@ def _reader(file: Path, suffix: str) -> Any:
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
     function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
+    told = f"is no readable {suffix} file ({{}}); is it whole? Save it again as UTF-8"
 
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
-        try:
+        with readers_errors(file, told):
             table, meta = function(str(file), **dates, **how)
-        except MemoryError:
-            raise
-        except Exception as error:  # the reader has many; their words may hold values of the data
-            told = f"is no readable {suffix} file ({type(error).__name__}); is it whole?"
-            raise broken(file, f"{told} Save it again as UTF-8") from None
         return table, meta
 
     return read
@@ -230,8 +224,13 @@ def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
     names = {code: column.labels.get(code) or _named(code) for code in [*column.labels, *held]}
     levels = {code: names[code] for code in sorted(names, key=_place)}
     if mode == "level":
-        levels |= _missing_names({*column.missing_labels, *column.values[column.refused]}, column)
-    _check_distinct(where, levels)
+        codes, of = {*column.missing_labels, *column.values[column.refused]}, column.missing_labels
+        levels |= {c: of.get(c) or _named(c, missing=True) for c in sorted(codes, key=_place)}
+    if (times := max(Counter(levels.values()).values(), default=1)) > 1:
+        raise InputError(
+            f"{where} gives one label to {times} codes; give each its own, or declare its levels "
+            'as "codes"'
+        )
     ordered = column.ordinal and len(levels) == len(names)
     dtype = pd.CategoricalDtype(list(levels.values()), ordered=ordered)
     return column.values.map(levels).astype(dtype)
@@ -243,26 +242,11 @@ def _answers(column: StoredColumn) -> pd.Series:
     return held[held != ""] if _holds_text(held) else held
 
 
-def _missing_names(codes: Iterable[Hashable], column: StoredColumn) -> dict[Hashable, str]:
-    """Declared missing codes in their order, by their label or else by themselves."""
-    labels = column.missing_labels
-    return {c: labels.get(c) or _named(c, missing=True) for c in sorted(codes, key=_place)}
-
-
 def _refused(column: StoredColumn) -> str:
     """How many declared missing codes are held, and by how many records."""
     held = column.values[column.refused]
     codes, records = counted(held.nunique(), "code"), counted(len(held), "record")
     return f"{codes} declared as missing, in {records}"
-
-
-def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:
-    times = Counter(levels.values()).most_common(1)
-    if times and times[0][1] > 1:
-        raise InputError(
-            f"{where} gives one label to {times[0][1]} codes; give each its own, or declare its "
-            'levels as "codes"'
-        )
 
 
 def _place(code: Any) -> tuple[bool, Any]:

@@ -165,11 +165,7 @@ def stored_table(
     missing: Missing = "error",
     **written: Any,
 ) -> pd.DataFrame:
-    """What a file holds, by the kind that its name says; labels as levels, rows numbered.
-
-    Of a file with labels only what is `among` some columns is looked at: the others may leave
-    questions open. ``written`` is how delimited text is: see `read_delimited`.
-    """
+    """What a file holds, by its kind, labels as levels; `among`: columns of a file with labels."""
     suffix = kind_of(file)
     how = {name: given for name, given in (how or {}).items() if given != HELD}
     other: tuple[str, ...] = WORDS if suffix in DELIMITED else WRITTEN

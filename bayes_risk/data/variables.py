@@ -55,10 +55,15 @@ class Variable:
         where, values = pd.factorize(column)  # -1: missing
         plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
         number = pd.Index(self.levels, dtype=object).get_indexer(plain)
-        if (number < 0).any() and is_numeric(column.dtype) and _some_real(self.levels):
-            levels = np.array(self.levels, dtype=float)
-            near = snapped(np.array(plain, dtype=float), levels)
-            number = pd.Index(levels).get_indexer(pd.Index(near))
+        if (number < 0).any() and is_numeric(column.dtype):
+            numbers = all(
+                isinstance(v, int | float) and not isinstance(v, bool) for v in self.levels
+            )
+            # whole ones are equal exactly
+            if numbers and any(isinstance(v, float) and not v.is_integer() for v in self.levels):
+                levels = np.array(self.levels, dtype=float)
+                near = snapped(np.array(plain, dtype=float), levels)
+                number = pd.Index(levels).get_indexer(pd.Index(near))
         return np.append(number, len(self.levels) if self.missing else -1)[where].astype(np.int64)
 
     def encode(self, column: pd.Series, source: str) -> Codes:
@@ -179,11 +184,7 @@ class Number:
 
 
 def stand_ins(df: pd.DataFrame, numbers: Sequence[str], *, near: bool = False) -> dict[str, float]:
-    """Of numbers that are missing for some: one that nobody has, far below all of them.
-
-    ``near``: a little below, in proportion to how far they lie apart, for trees, whose first splits
-    would else be about who has none.
-    """
+    """For numbers missing for some: one that nobody has, far below all, or ``near`` (for trees)."""
     found = {}
     for name in numbers:
         if name in df and is_numeric(df[name].dtype) and df[name].isna().any():
@@ -197,10 +198,7 @@ def stand_ins(df: pd.DataFrame, numbers: Sequence[str], *, near: bool = False) -
 
 
 def check_magnitude(values: Array, name: str, source: str) -> None:
-    """Numbers whose squares would be infinite or zero are an error; missing ones pass.
-
-    Above 1e30 in size single precision ends, which splits of trees are kept in.
-    """
+    """Numbers whose squares are infinite or 0, or beyond single precision, are an error."""
     size = np.abs(values)
     wrong = int(((size > LARGEST) | ((size > 0) & (size < SMALLEST))).sum())
     if wrong:
@@ -228,12 +226,6 @@ def check_cells(column: pd.Series, name: Hashable, source: str) -> None:
                 f"column {name!r} of {source} holds a {type(cell).__name__} in row {row}; make "
                 "each cell one text or number, or leave the column out"
             ) from None
-
-
-def _some_real(levels: Sequence[Hashable]) -> bool:
-    """Whether all levels are numbers, some of them not whole: whole ones are equal exactly."""
-    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels)
-    return numbers and any(isinstance(v, float) and not v.is_integer() for v in levels)
 
 
 def is_numeric(dtype: Any) -> bool:

@@ -84,26 +84,16 @@ def write_tables(
 
 
 def write_delimited(
-    table: pd.DataFrame,
-    path: Path,
-    form: FileForm,
-    *,
-    index: bool = False,
-    index_label: str = "record",
+    table: pd.DataFrame, path: Path, form: FileForm, *, index: bool, index_label: str
 ) -> None:
-    """Write a table in a form, so that it is read back as it is; in UTF-8 what its encoding lacks.
-
-    Text stands in quotes where it would be taken for several cells, or for a missing one.
-    """
-    separator, _, decimal, encoding, _ = form.dialect
+    """Write a table in a form, so that it is read back as it is; UTF-8 where its encoding fails."""
+    apart = (form.dialect.separator, *APART)
     table = table.assign(**{c: as_dates(table[c], f) for c, f in form.dates.items() if c in table})
     absent = {*MISSING_WORDS, *form.na, *form.words.values()} - {""}
 
     def text(value: Any) -> str:
         said = str(value)
-        taken = (
-            said in absent or said.lower() in absent or any(c in said for c in (separator, *APART))
-        )
+        taken = said in absent or said.lower() in absent or any(c in said for c in apart)
         return in_quotes(said) if taken else said
 
     columns = [
@@ -111,10 +101,9 @@ def write_delimited(
     ]
     if index:
         columns = [WrittenColumn(index_label, table.index), *columns]
-    for one in (encoding, "utf-8"):
+    for encoding in (form.dialect.encoding, "utf-8"):
         with suppress(UnicodeEncodeError):
-            how: Any = {"separator": separator, "decimal": decimal, "encoding": one}
-            return write_rows(path, columns, text, **how)
+            return write_rows(path, columns, text, form.dialect._replace(encoding=encoding))
 
 
 # --- rows -------------------------------------------------------------------------------------
@@ -139,19 +128,16 @@ def write_rows(
     path: Path,
     columns: Sequence[WrittenColumn],
     text: Callable[[Any], str],
-    *,
-    separator: str = ",",
-    decimal: str = ".",
-    encoding: str = "utf-8",
+    dialect: Dialect = USUAL.dialect,
 ) -> None:
     """Write columns of equal length: text by a function, numbers and dates as pandas does."""
     alone = '""' if len(columns) == 1 else ""  # else readers would skip the line
-    with path.open("w", encoding=encoding, newline="") as file:
-        file.write(separator.join(text(column.name) for column in columns) + "\n")
+    with path.open("w", encoding=dialect.encoding, newline="") as file:
+        file.write(dialect.separator.join(text(column.name) for column in columns) + "\n")
         for begin in range(0, len(columns[0].values) if columns else 0, ROWS):
-            cells = [_cells(c, slice(begin, begin + ROWS), text, decimal) for c in columns]
+            cells = [_cells(c, slice(begin, begin + ROWS), text, dialect.decimal) for c in columns]
             file.writelines(
-                (separator.join(row) or alone) + "\n" for row in zip(*cells, strict=True)
+                (dialect.separator.join(row) or alone) + "\n" for row in zip(*cells, strict=True)
             )
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
 from .guesses import Guesses, GuessSet, Neighbourhood, check_room, edges, no_grid
-from .quantiles import Place, Scan, truth_among
+from .quantiles import Place, Scan
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
@@ -287,10 +287,6 @@ class Grid:
         return f"{count} values {where}{stand_in[self.truth]}"
 
 
-def _is_predictive(grid: Any) -> bool:
-    return isinstance(grid, Grid) and grid.predictive
-
-
 def _can_be(grid: Array, number: Number) -> Flags:
     """Which guesses are no less than the least value, or stand for a missing one."""
     possible: Flags = grid >= number.lowest
@@ -308,6 +304,8 @@ class Levels:
     >>> Levels().in_words()
     'every value'
     """
+
+    predictive: ClassVar[bool] = False
 
     def of_number(self, codes: Array) -> Grid:
         """The values held by the file, codes (n,); a missing one is among them if it is held."""
@@ -394,12 +392,12 @@ class JointGrid(Guesses):
         fixed = {
             q: grid.points(true[:, q].astype(float), variable)
             for q, (variable, grid) in enumerate(of_column)
-            if not _is_predictive(grid)
+            if not grid.predictive
         }
-        places = [Place(q, v, g.n) for q, (v, g) in enumerate(of_column) if _is_predictive(g)]
+        places = [Place(q, v, g.n) for q, (v, g) in enumerate(of_column) if g.predictive]
 
         def combined(laid: Mapping[int, Array]) -> GuessSet:
-            over = {q: (x, truth_among(x, true[:, q].astype(float))) for q, x in laid.items()}
+            over = {q: (x, np.abs(x - true[:, q]).argmin(axis=0)) for q, x in laid.items()}
             return self._combined(fixed | over, variables, true.dtype)
 
         if not places:
@@ -439,10 +437,7 @@ class JointGrid(Guesses):
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
-    """Guesses as the user gave them: a mapping of grids, one for all numbers, or ready.
-
-    By default neighbours of the truth, or, where numbers are guessed, quantiles of the predictive.
-    """
+    """Guesses as the user gave them: a mapping of grids, one for all numbers, or ready."""
     if guesses is None:
         guesses = PREDICTIVE if numbers else Neighbourhood(1)
     if isinstance(guesses, str):

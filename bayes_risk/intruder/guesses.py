@@ -267,10 +267,7 @@ def check_room(guesses: int, columns: int, targets: int) -> None:
 
 
 def _ball(d: list[int], distance: int) -> int:
-    """Number of values within a distance, the truth too: they are counted before they are listed.
-
-    The coefficients of ``prod_j (1 + (d_j - 1) x)`` up to ``x^distance``, added.
-    """
+    """Number of values within a distance: coefficients of prod_j (1 + (d_j - 1) x), added."""
     at = [1]
     for levels in d:
         moved = [0, *(count * (levels - 1) for count in at)]

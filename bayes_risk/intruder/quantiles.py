@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Number
 
@@ -60,10 +60,7 @@ class Scan:
         others: Mapping[int, Array],
         then: Callable[[Mapping[int, Array]], GuessSet],
     ) -> "Scan":
-        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range.
-
-        Several numbers together, or, where that leaves few points, each given the true others.
-        """
+        """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range."""
         if np.prod([len(v) for v in others.values()]) * FEWEST ** len(places) > ROOM:
             others = {q: true[None, :, q] for q in others}  # given their true values
         left = ROOM / np.prod([len(v) for v in others.values()])
@@ -218,8 +215,3 @@ def _steps(line: Array) -> Array:
     none = np.zeros((1, line.shape[1]))
     steps: Array = 0.5 * (np.concatenate([none, gap]) + np.concatenate([gap, none]))
     return steps
-
-
-def truth_among(values: Array, y: Array) -> Ints:
-    """Place of the true value (U,) among its guesses (K, U)."""
-    return np.asarray(np.abs(values - y).argmin(axis=0))

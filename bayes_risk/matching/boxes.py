@@ -27,7 +27,6 @@ from bayes_risk._core.matching import (
     largest_sums,
     no_leaders,
     settle,
-    share_of_cell,
 )
 
 SAMPLE = 1000
@@ -74,10 +73,7 @@ class Windows(NamedTuple):
 
 
 def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
-    """Sort by the narrowest key, within buckets of the second narrowest where that pays.
-
-    Time O(m n log n), memory O(m n) and about two stretches a target and release.
-    """
+    """Sort by the narrowest key, within buckets of the second narrowest where that pays."""
     shares = [_share(key) for key in keys]
     line, *others = (keys[k] for k in np.argsort(shares, kind="stable"))
     cuts = np.zeros(0)
@@ -140,11 +136,7 @@ def _stretches(
 def _visits(
     u: Ints, n: int, l: int, across: NumericKey | None, cuts: Array
 ) -> tuple[Ints, int, Ints, Ints]:
-    """Bucket of each record (n,) and number B of buckets; cells to be visited, target by target.
-
-    A cell is an exact key and a bucket. Bucket ``B - 1`` holds the records without a value; if
-    there are any, every target visits it.
-    """
+    """Bucket of each record (n,); number B of buckets, the last without values; cells by target."""
     if across is None:
         return np.zeros(n, np.int64), 1, np.arange(len(u)), u
     gone, rest = np.isnan(across.value[l]), len(cuts) + 1
@@ -159,10 +151,7 @@ def _visits(
 
 
 def _places(ordered: Array | Ints, low: Array | Ints, high: Array | Ints) -> Ints:
-    """Where values from low to high, both inside, start and stop, shape (2, ...).
-
-    Searched in the lower ends' order: each search is near the last, so that the cache has it.
-    """
+    """Where values from low to high, both inside, start and stop, shape (2, ...)."""
     turn, places = np.argsort(low), np.empty((2, len(low)), np.int64)
     places[0, turn] = np.searchsorted(ordered, low[turn], "left")
     places[1, turn] = np.searchsorted(ordered, high[turn], "right")
@@ -233,24 +222,17 @@ class Boxes(NamedTuple):
         leaders = [no_leaders(len(self.u), 1) for _ in self.z]
         for l, whose in enumerate(leaders):  # in one release whoever matches leads
             alike = (self.N[[l]].T > 0).astype(np.int64)
-            _pool(self._in_release(l), Weights.ranked(alike, alike), [None], whose)
+            keys = [key._replace(value=key.value[[l]]) for key in self.keys]
+            windows = self.windows and self.windows.of_release(l)
+            there = self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
+            _pool(there, Weights.ranked(alike, alike), [None], whose)
         return np.stack([whose[:, 0, ONE] for whose in leaders])
-
-    def _in_release(self, l: int) -> "Boxes":
-        keys = [key._replace(value=key.value[[l]]) for key in self.keys]
-        windows = self.windows and self.windows.of_release(l)
-        return self._replace(z=self.z[[l]], N=self.N[[l]], keys=keys, windows=windows)
 
 
 def box_up(
     u: Ints, z: Ints, own: OwnRows, keys: Sequence[NumericKey], *, limit: float = BOX
 ) -> Boxes:
-    """Sort the releases, and count the records in every target's box.
-
-    ``u``: each target's exact key. Without numeric keys a box is an exact
-    key, all of which are numbered; ``limit``: `ROUND` makes ellipses. Time
-    O(m n log n) with one numeric key or two; with more, or ellipses, windows are looked through.
-    """
+    """Sort the releases, and count the records in every target's box; ``u``: its exact key."""
     limit = limit if len(keys) > 1 else BOX
     of, many = np.arange(len(u)), np.ones(z.shape[1], dtype=np.int64)
     if not keys:
@@ -280,12 +262,7 @@ def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
 
 
 def match_each(boxes: Boxes, D: Array, cells: Cells) -> Matches:
-    """Find the candidates in each release by itself, arrays of shape (m, n_t).
-
-    ``c = N[l, i]``, and ``T = 1`` if the target's own record is one of them. Where nothing matches:
-    the target's cell with the fallback rule, else ``c = T = 0``. A record that matches is the
-    target with probability 1 / D; D, shape (m, B), is not less than N.
-    """
+    """Candidates in each release by itself, (m, n_t): ``c = N``; where nothing matches its cell."""
     with np.errstate(divide="ignore", invalid="ignore"):
         chances = [np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N)]
     top, inside = (x.take(boxes.of, axis=1) for x in chances)
@@ -343,7 +320,7 @@ def match_pooled(
         kept = [k for k in range(m) if k != l]
         top = np.where(c_of[a] > 0, top_of[a] / scale, 0.0) / len(kept)
         missed, inside = (x[kept].mean(axis=0)[boxes.of] for x in (nothing, present))
-        top = top[boxes.of] + share_of_cell(missed, cells)
+        top = top[boxes.of] + missed / np.maximum(cells.size, 1) * cells.used  # the fallback rule
         c, one = c_of[a][boxes.of], one_of[a][boxes.of]
         pooled.append(settle(Matches(c, hits[a], one, c == 0, top, inside), cells))
     return pooled
@@ -388,13 +365,13 @@ def _slides(keys: Sequence[NumericKey]) -> bool:
 
 def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leaders: Ints) -> None:
     """Find who leads, by whatever keys there are."""
-    from .match_counts import no_matches, pool_keys, scan, sweep
+    from .match_counts import pool_keys, scan, sweep
 
     windows, keys, person = boxes.windows, boxes.keys, _persons(boxes)
     if windows is None:
         pool_keys(boxes.z, boxes.many, weights, leaders, person)
     elif _slides(keys):  # one contest (release left out) after the other
-        m, n = boxes.z.shape
+        m = len(boxes.z)
         turns = np.lexsort((keys[0].y, np.isinf(keys[0].low), boxes.u))
         start, stop = windows.single()
         for a, l in enumerate(contests):
@@ -402,7 +379,7 @@ def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leader
             ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
             rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
             slid = windows.order[kept], *ends
-            sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a, person)
+            sweep(turns, slid, rest, leaders, a, person)
     else:  # all contests at once
         records = _stacked(keys, [key.value.T for key in keys])
         by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records

@@ -16,7 +16,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import whole_number
 
 from .input import checked_flag
-from .words import Matching, measures
+from .result import Matching, measures
 
 File = str | PathLike[str]
 

@@ -54,12 +54,6 @@ def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> di
     return {name: missing.get(name, "level") for name in keys}
 
 
-def check_person(person: str | None, keys: Sequence[str]) -> None:
-    """The column that names persons is no key."""
-    if person in keys:
-        raise InputError("person", person, "is a key too; leave it out of known and synthesized")
-
-
 def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
     """Each target's person, (n_t,), numbered as in the original, others after them."""
     name, of_record, known = str(tables.person), tables.of_person(0), sought.place >= 0
@@ -220,10 +214,7 @@ def checked_keys(
 
 
 def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: bool) -> bool:
-    """Whether rows are the original's records: as is said, else where there are as many of them.
-
-    Else what is ``asked`` of records is refused.
-    """
+    """Whether rows are the original's records, as ``given``, or as many; else refuse ``asked``."""
     n, sizes = len(original), [len(table) for table in listed(releases)]
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
@@ -248,10 +239,7 @@ def release_tables(
     own: bool,
     targets: pd.DataFrame | None = None,
 ) -> Tables:
-    """The original, the m released tables and outside targets, with every key.
-
-    ``own``: rows are the original's records, and come in its order.
-    """
+    """The original, m released tables and outside targets, with every key; ``own``: row by row."""
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):

@@ -37,11 +37,7 @@ def margins_of(q: int, interactions: int) -> Terms:
 def fit_loglinear(
     codes: Ints, count: Array, n_levels: Sequence[int]
 ) -> tuple[Ints, Array, dict[str, float]]:
-    """Maximum-likelihood Poisson fit of all pairs to counts (U,) of observed cells (U, q).
-
-    Gives the cells that can be populated (C, q), their fitted counts mu (C,), and how the fit
-    ended: each margin in turn was scaled to what was observed, until all agree.
-    """
+    """Cells (C, q) that can be populated, counts of all pairs fitted to them, how the fit ended."""
     terms = margins_of(codes.shape[1], 2)
     observed = [_margin(codes, count, term, n_levels) for term in terms]
     cells = support(codes, n_levels, terms, limit=MAX_CELLS)
@@ -187,11 +183,7 @@ class Effects:
 
 
 def posterior_mode(effects: Effects, count: Array, centre: float) -> tuple[Array, Array, Array]:
-    """Mode of theta (K,), log scales of interactions (P,), and covariance of theta there.
-
-    Newton's method for theta; the log scales are moved to the maximum of their expected log
-    density (an EM step) until they rest. ``centre``: prior mean of the constant.
-    """
+    """Mode of theta (K,), log scales of interactions (P,), and covariance of theta there."""
     X, pair = effects.design(), effects.pair_of
     prior_mean = np.where(np.arange(effects.n_effects) == 0, centre, 0.0)
     theta, log_scale = prior_mean.copy(), np.full(effects.n_pairs, PAIR_CENTRE)

@@ -28,22 +28,18 @@ class ReleaseMatches(NamedTuple):
     size: Ints  # (m + 1,)
 
 
-def no_matches(n: int, m: int) -> ReleaseMatches:
-    """Those of a target that nothing matches yet."""
-    return ReleaseMatches(
-        np.zeros((n + 1, m), dtype=np.bool_),
-        np.zeros(n, dtype=np.int32),
-        np.zeros(n, dtype=np.int32),
-        np.zeros((m + 1, n), dtype=np.int32),
-        np.zeros(m + 1, dtype=np.int64),
-    )
-
-
 @numba.njit(cache=True, nogil=True)
-def sweep(matches, turns, windows, weights, leaders, a, person):
+def sweep(turns, windows, weights, leaders, a, person):
     """Pool boxes that have one numeric key, in turn of its value: windows slide. Contest a."""
     order, start, stop = windows
-    m = start.shape[1]
+    m, n = order.shape
+    matches = ReleaseMatches(
+        np.zeros((n + 1, m), np.bool_),
+        np.zeros(n, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros((m + 1, n), np.int32),
+        np.zeros(m + 1, np.int64),
+    )
     low, high = np.zeros(m, np.int64), np.zeros(m, np.int64)
     for i in turns:
         for l in range(m):
@@ -142,10 +138,7 @@ def move(matches, j, l, enters):
 
 @numba.njit(cache=True, nogil=True)
 def lead(matches, leaders, i, a, weights, person):
-    """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
-
-    In the bucket of all releases that have a match everybody has the same sum.
-    """
+    """Find target i's leaders: buckets are visited from the deepest, until none can catch up."""
     share, residue, reach = weights
     m = share.shape[1]
     live = np.sum(residue[i] > 0)
@@ -165,11 +158,7 @@ def lead(matches, leaders, i, a, weights, person):
 
 @numba.njit(cache=True, nogil=True)
 def scan(boxes, windows, rows, limit, visits, weights, leaders, person):
-    """Pool boxes that have several numeric keys: windows are looked through, smallest N first.
-
-    Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
-    contests are held at once: contest 0 over all releases, contest 1 + l without release l.
-    """
+    """Pool boxes that have several numeric keys: windows are looked through, smallest N first."""
     order, first, start, stop = windows
     share, residue, reach = weights
     n_boxes, m = share.shape

@@ -57,10 +57,7 @@ def per_table(population: Outsiders, release_of: Ints | None) -> Outsiders:
 
 
 def check_sample(population: Any, original: pd.DataFrame) -> None:
-    """Known counts are not below those of the original, which is a sample of the population.
-
-    Counts given as arrays may be estimates, and are taken as they are.
-    """
+    """Counted people are not fewer than in the original, their sample; arrays are as they are."""
     for one in _populations(population):
         if one.known:
             own = Population.counted(original, one.keys)

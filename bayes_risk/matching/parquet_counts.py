@@ -113,10 +113,7 @@ def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
 
 @contextmanager
 def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in a folder of its own, for its owner alone, that opens no other file.
-
-    Nothing is written there but what memory does not hold.
-    """
+    """A database in a folder of its owner alone, for what memory cannot hold; it opens no file."""
     settings = {
         "preserve_insertion_order": False,
         "autoinstall_known_extensions": False,
@@ -236,11 +233,7 @@ def _changed() -> InputError:
 def _write_profiles(
     con: duckdb.DuckDBPyConnection, plan: Plan, levels: Sequence[FileLevels]
 ) -> tuple[list[str], list[str]]:
-    """Put the tables side by side, and count what records show; names of the words of a key.
-
-    Leaves ``profiles``: words of the unsynthesised keys, of the others, flags ``s1``, ... (the
-    release shows it), records of which this is so, and targets among them, who hold the key.
-    """
+    """Count into ``profiles`` who shows which key in which releases; names of words of a key."""
     m, n_known = len(plan.tables) - 1, len(plan.known)
     read = [*plan.keys, *([] if plan.id is None else [plan.id])]
     changed, done = np.zeros((m + 1, n_known)), 0
@@ -357,11 +350,7 @@ def _tally(
 
 
 def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: bool) -> Tally:
-    """Match the targets of some keys, whose profiles come key by key.
-
-    A profile is a row for its records, which show the key or nothing, and a target for those that
-    hold it.
-    """
+    """Match the targets of some keys, whose profiles come key by key."""
     new = [columns[name][1:] != columns[name][:-1] for name in words]
     key = np.append(0, np.cumsum(np.any(new, axis=0)))
     shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])

@@ -21,16 +21,8 @@ from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
 from bayes_risk.data.variables import Variable, is_numeric
 
+from . import loglinear
 from .input import check_discrete
-from .loglinear import (
-    CHAINS,
-    MAX_DRAWN_CELLS,
-    fit_loglinear,
-    independent_mean,
-    margins_of,
-    posterior_means,
-    support,
-)
 
 MODEL_NAMES = {1: "a main-effects", 2: "an all-two-way"}
 TROUBLE = 1.05  # largest R-hat that is not mentioned
@@ -64,10 +56,7 @@ class KeyLevels:
         return [variable.n_levels for variable in self.variables]
 
     def distinct(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
-        """First row of each distinct cell of a table (U,), the cell of each row, the cells' codes.
-
-        Codes (U, q) are -1 for a value that is no level.
-        """
+        """First row of each distinct cell (U,), the cell of each row, codes (U, q); -1: none."""
         codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
         for a, one in enumerate(self.variables):
             columns = [pd.Series(list(one.levels)), df[one.name]]
@@ -118,7 +107,7 @@ class CellCounts:
         """F_t at the keys of a table's rows, shape (S, n)."""
         first, cell, asked = self.asked(df)
         row = found_in(self.cells, asked)
-        F = np.where(row >= 0, self.table[:, row], independent_mean(*self.others, asked))
+        F = np.where(row >= 0, self.table[:, row], loglinear.independent_mean(*self.others, asked))
         return np.asarray(F[:, cell])
 
     def asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
@@ -136,8 +125,8 @@ class CellCounts:
         rest, shares = self.others
         some = tuple(shares[a] for a in kept) if rest else ()
         # of the people whom the rule places: what the tabulated cells do not hold already
-        more = independent_mean(rest, some, cells[first])
-        more -= np.bincount(cell, independent_mean(rest, shares, self.cells), len(first))
+        more = loglinear.independent_mean(rest, some, cells[first])
+        more -= np.bincount(cell, loglinear.independent_mean(rest, shares, self.cells), len(first))
         table = np.stack([np.bincount(cell, F, len(first)) + more for F in self.table])
         return CellCounts(levels=levels, cells=cells[first], table=table, others=(rest, some))
 
@@ -167,14 +156,14 @@ def fitted(
     """Expected F_t given the sample counts, and how the fit ended; ``odds``: (1 - pi) / pi."""
     levels = KeyLevels.from_table(df, keys)
     cells, N = levels.cells(df, np.ones(len(df)))
-    if len(margins_of(len(keys), interactions)[0]) == 1:  # mu_t = n prod_a N_a / n
+    if len(loglinear.margins_of(len(keys), interactions)[0]) == 1:  # mu_t = n prod_a N_a / n
         sizes = zip(cells.T, levels.n_levels, strict=True)
         shares = tuple(np.bincount(column, N, size) / len(df) for column, size in sizes)
         others = (odds * len(df), shares)
-        F = N + independent_mean(*others, cells)
+        F = N + loglinear.independent_mean(*others, cells)
         told = {"cells": 0.0, "cycles": 1.0, "gap": 0.0}
         return CellCounts(levels=levels, cells=cells, table=F[None], others=others), told
-    populated, mu, told = fit_loglinear(cells, N, levels.n_levels)
+    populated, mu, told = loglinear.fit_loglinear(cells, N, levels.n_levels)
     F = odds * mu
     F[found_in(populated, cells)] += N  # an observed cell can be populated
     return CellCounts(levels=levels, cells=populated, table=F[None]), told
@@ -192,13 +181,13 @@ def drawn(
     for_mu, for_F = rng.spawn(2)
     levels = KeyLevels.from_table(df, keys)
     observed, N = levels.cells(df, np.ones(len(df)))
-    terms = margins_of(len(keys), interactions)
-    cells = support(observed, levels.n_levels, terms, limit=MAX_DRAWN_CELLS)
+    terms = loglinear.margins_of(len(keys), interactions)
+    cells = loglinear.support(observed, levels.n_levels, terms, limit=loglinear.MAX_DRAWN_CELLS)
     cells = cells[np.lexsort(cells.T)]
     count = np.zeros(len(cells), dtype=np.int64)
     count[found_in(cells, observed)] = N
-    S = -(-draws // CHAINS) * CHAINS
-    mu, diagnostics = posterior_means(cells, count, terms=terms, draws=S, rng=for_mu)
+    S = -(-draws // loglinear.CHAINS) * loglinear.CHAINS
+    mu, diagnostics = loglinear.posterior_means(cells, count, terms=terms, draws=S, rng=for_mu)
     # F_t - N_t | mu_t ~ Poisson(mu_t (1 - pi) / pi)
     F = count + for_F.poisson(mu * (1 - pi) / pi)
     return CellCounts(levels=levels, cells=cells, table=F.astype(np.float64)), diagnostics

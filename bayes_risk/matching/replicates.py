@@ -52,10 +52,7 @@ def error_of_draws(values: Array, release_of: Ints | None) -> float:
 
 
 def parts_of_draws(release_of: Ints) -> list[Ints]:
-    """Cut the tables into `PARTS` parts, each with the same share of every release.
-
-    As many as the release with the fewest tables allows; none if it has one table only.
-    """
+    """`PARTS` parts of the tables, or fewer, with equal shares of releases; none of one table."""
     each = strata(release_of)
     n_parts = min(PARTS, *map(len, each))
     if n_parts < 2:

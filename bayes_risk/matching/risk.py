@@ -28,7 +28,6 @@ from .input import (
     Key,
     MatchTargets,
     check_discrete,
-    check_person,
     checked_flag,
     checked_keys,
     checked_missing,
@@ -41,8 +40,7 @@ from .input import (
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
-from .result import STORED, IdentificationRisk, MatchCounts, Matched
-from .words import Strategy
+from .result import STORED, IdentificationRisk, MatchCounts, Matched, Strategy
 
 SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 
@@ -50,12 +48,23 @@ SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 Compared = tuple[NumericKey | None, Key | None]
 
 
-class Rules(NamedTuple):
-    """How near keys must come, what missing values match, whether the ends of radii belong."""
+class Choices(NamedTuple):
+    """When a match is claimed, how radii combine, whether ends belong, what if nothing matches.
 
-    radius: Mapping[str, Radius]
-    missing: Mapping[str, str]
+    ``radius``, ``missing``: how near keys must come, and what their missing values match.
+    """
+
+    strategy: Strategy
+    shape: str
     closed: bool
+    fallback: bool
+    radius: Mapping[str, Radius] = {}
+    missing: Mapping[str, str] = {}
+
+    @property
+    def limit(self) -> float:
+        """What the squared distances may add up to."""
+        return BOX if self.shape == "box" else ROUND
 
 
 def compared(
@@ -63,13 +72,10 @@ def compared(
     tables: Tables,
     files: Sequence[int],
     sought: MatchTargets,
-    rules: Rules,
+    rules: Choices,
     unsynthesized: bool,
 ) -> Compared:
-    """One key of the targets and of the releases that show it.
-
-    Released values have shape (m, n), or (1, n) if the key is unsynthesised: then the original's.
-    """
+    """One key of the targets, and of releases (m, n), or of the original (1, n) if it was kept."""
     within, missing = rules.radius.get(name), rules.missing[name]
     if unsynthesized:
         tables.check_kept(name)
@@ -160,13 +166,10 @@ def key_sets(
     sought: MatchTargets,
     own: OwnRows,
     keys: tuple[Sequence[str], Sequence[str]],
-    rules: Rules,
+    rules: Choices,
     also: Sequence[Key],
 ) -> tuple[KeySet, KeySet]:
-    """Code all keys in some files, and the unsynthesised ones alone.
-
-    ``keys``: known ones and synthesised ones; ``also``: further known ones, coded.
-    """
+    """All keys in some files (known and synthesised; ``also``: coded), and unsynthesised ones."""
     exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
     numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
     for name in [*keys[0], *keys[1]]:
@@ -204,20 +207,6 @@ def claimed(found: Matches, strategy: Strategy) -> Matches:
         claims = found.inside > (1 - float(strategy)) * (1 + SAME)
     one = np.where(claims, found.one, -1)
     return found._replace(c=found.c * claims, hits=found.hits * claims, one=one)
-
-
-class Choices(NamedTuple):
-    """When a match is claimed, how radii combine, whether ends belong, what if nothing matches."""
-
-    strategy: Strategy
-    shape: str
-    closed: bool
-    fallback: bool
-
-    @property
-    def limit(self) -> float:
-        """What the squared distances may add up to."""
-        return BOX if self.shape == "box" else ROUND
 
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
@@ -468,7 +457,10 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     choices = checked_choices(how.strategy, how.shape, how.closed, how.fallback)
     known, synthesized = checked_keys(original, how.known, how.synthesized)
     keys = [*known, *synthesized]
-    check_person(how.person, keys)
+    if how.person in keys:
+        raise InputError(
+            "person", how.person, "is a key too; leave it out of known and synthesized"
+        )
     within, lost = checked_radius(how.radius, keys), checked_missing(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
@@ -486,7 +478,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         )
     whose = persons_sought(sought, tables)
     own_rows = OwnRows.of(sought.place, tables.of_person(0), whose)
-    rules = Rules(within, lost, choices.closed)
+    rules = choices._replace(radius=within, missing=lost)
     same: dict[str, Any] = {
         "index": sought.frame.index,
         "synthesized": tuple(synthesized),

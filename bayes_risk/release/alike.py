@@ -29,14 +29,7 @@ def read_like(
     other_levels: bool = False,
     **written: Any,
 ) -> pd.DataFrame:
-    """Read a release of `original`: what is text, a category or a date there is one here.
-
-    A code list such as ``1, 2, x`` makes the original's column text; a release that happens to hold
-    only ``1`` and ``2`` must not turn into numbers that match nothing. A category's levels are the
-    original's, unless there may be `other_levels`: a population holds people who cannot be in the
-    file. A file of the `same_rows` may leave out the labels: as many rows are the original's, in
-    its order; any other number is nobody's.
-    """
+    """Read a release of `original` in its terms: text, categories of its levels, numbers, dates."""
     file = checked_file(path)
     text, how = text_columns(original), words(file, original)
     among = [*map(str, original.columns), *([index] if index else [])]
@@ -51,10 +44,7 @@ def read_like(
 
 
 def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Give a release's columns the text, levels, numbers and dates of the original's.
-
-    What was read in another form is said in a warning.
-    """
+    """Give a release's columns the text, levels, numbers and dates of the original's."""
     made = {}
     for name in table.columns:
         if name in original.columns and isinstance(table[name], pd.Series):

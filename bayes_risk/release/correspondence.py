@@ -42,10 +42,7 @@ class RowCorrespondence(Result):
 
     @property
     def elsewhere(self) -> tuple[tuple[int, str], ...]:
-        """File, counted from 1, and column with the original's values in other rows.
-
-        Of files without a kept column: there these were kept, and the rows stand in another order.
-        """
+        """File, counted from 1, and column with the original's values in other rows."""
         return tuple((l, name) for l in self.unmatched for name in self.reordered[l - 1])
 
     def doubts(self) -> dict[str, str]:
@@ -77,17 +74,19 @@ class RowCorrespondence(Result):
 def correspondence(
     tables: Tables, synthesized: Sequence[str], *, stated: bool = False
 ) -> RowCorrespondence:
-    """Compare each file, whose rows are taken to be the original's, with it column by column.
-
-    Columns that number or name the records say nothing: files of other people may have them too.
-    Cost: O(m p n log n).
-    """
+    """Compare files, row by row, with the original, in every column that names no records."""
     numbered = tables.identifiers()
     names = [c for c in tables.names if c not in synthesized and c not in numbered]
     shared = [[c for c in tables.names if c in frame.columns] for frame in tables.frames[1:]]
     kept, reordered = [], []
     for l, present in enumerate(shared, start=1):
-        found = {c: _compared(tables, c, l) for c in names if c in present}
+        found = {
+            c: _Agreement(tables.n, 0.0, 0.0, False)
+            if (column := tables.compared(c)) is None
+            else _agreement(column.codes[0], column.codes[l], column.size)
+            for c in names
+            if c in present
+        }
         kept.append(_kept(tables, found, l))
         same = [c for c, one in found.items() if one.same_values and one.by_chance]
         reordered.append(tuple(c for c in same if c not in kept[-1]))
@@ -113,13 +112,6 @@ class _Agreement(NamedTuple):
     same_values: bool
 
 
-def _compared(tables: Tables, name: str, l: int) -> _Agreement:
-    column = tables.compared(name)
-    if column is None:
-        return _Agreement(tables.n, 0.0, 0.0, False)
-    return _agreement(column.codes[0], column.codes[l], column.size)
-
-
 def _agreement(y: Ints, z: Ints, size: int) -> _Agreement:
     """With d of n rows different: ``p <= prod_v n_v! / (n - d)!``.
 
@@ -136,10 +128,7 @@ def _agreement(y: Ints, z: Ints, size: int) -> _Agreement:
 
 
 def _kept(tables: Tables, found: Mapping[str, _Agreement], l: int) -> tuple[str, ...]:
-    """Columns in the original's rows, if that is no luck: one by one, or all of them together.
-
-    Each column is one of several that were looked at, and so is each set of them.
-    """
+    """Columns in the original's rows, if that is no luck: one by one, or all of them together."""
     near = [c for c, one in found.items() if one.differs < tables.n * one.by_chance / 2]
     sure = [c for c in near if found[c].log_p + math.log(len(found)) < LUCK]
     if sure or not near:

@@ -17,8 +17,8 @@ from bayes_risk._core.nearest import Index, Points, halved, index_of, two_neares
 from bayes_risk.data.variables import within_range
 
 from . import persons
-from .links_result import ALIKE, OWN, Link
-from .seen import APART, LEAST, LOOKED_AT, SURE, TIMES, WIDE, Seen
+from .links_result import ALIKE, OWN, SURE, Link
+from .seen import APART, LEAST, LOOKED_AT, TIMES, WIDE, Seen
 
 MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
@@ -27,12 +27,7 @@ GROUP = 2  # records of like predictions where kept values are all different
 
 
 def own_rows(seen: Seen) -> Iterator[Link]:
-    """Rows whose own record is nearest, in each file and in the mean of all.
-
-    Who is alone with the kept values has a row of their own also where rows were moved, and is
-    compared with whom trees predict alike. Of files sorted as the original is, rows could stand in
-    any order among those with the same values of the columns that sort.
-    """
+    """Rows whose own record is nearest, in each file and in the mean of all, of those alike."""
     rows = np.arange(seen.tables.n)[seen.rows(1)]
     cell, who = seen.cells[0][rows], persons.each_or(seen.tables.of_person(0, rows), rows)
     single = np.bincount(cell)[cell] == 1
@@ -110,11 +105,7 @@ def _features(
 def _own(
     y: Points, z: Points, cell: Ints, who: Ints, factors: Sequence[float]
 ) -> Iterator[persons.Own]:
-    """Persons looked at, own rows that are nearest, and those by chance: in cells of two or more.
-
-    In a random order the row that is nearest by some factor is one's own as often as any. Of large
-    files a part is looked at, a smaller one for how much nearer rows are than the next.
-    """
+    """Persons looked at, own rows that are nearest, and those by chance, in cells of some."""
     size = np.bincount(cell)
     of = np.flatnonzero(size[cell] > 1)
     if len(of) < LEAST:
@@ -134,10 +125,7 @@ def _own(
 def _by_factors(
     index: Index, asked: Points, of: tuple[Array, Ints, Ints], factors: Sequence[float]
 ) -> list[persons.Own]:
-    """Own rows of some records by each factor; a search ends where another's is nearer.
-
-    Only where own rows are nearer by a factor than the next, it is counted how many others are.
-    """
+    """Own rows of some records by each factor; a search ends where another's is nearer."""
     if not factors:
         return []
     reach = max(factors) ** 2

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
-from scipy.stats import beta, binom
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.matching import Combinations
@@ -19,7 +18,7 @@ from bayes_risk.data.variables import FEW
 
 from . import persons
 from .links_result import IDENTICAL, NEAREST, UNIQUES, VALUES, Link
-from .seen import APART, LEAST, LOOKED_AT, SURE, TIMES, Seen
+from .seen import APART, LEAST, LOOKED_AT, TIMES, Seen
 
 THINNED = (4, 16)  # of so many rows of a file one is drawn: of copies one alone is left then
 THIN = 20  # rows that are left of a file at least
@@ -27,11 +26,7 @@ SMALL = 12  # records of a kept cell of which one pair counts
 
 
 def pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
-    """Pairs of equal records on many sets of columns, then those that are only nearest.
-
-    Several copies of a person are each other's nearest. In a small part of a file, drawn at random,
-    one copy is left of many persons, and a file that shows nobody still shows nobody.
-    """
+    """Pairs of equal records on many sets of columns, then those that are only nearest."""
     known = [c for c in keys if c in seen.names]
     of_keys = seen.kept_of([c for c in known if c in seen.kept])[1]
     nothing = [np.zeros(n, np.int64) for n in seen.tables.sizes]
@@ -59,11 +54,7 @@ def pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
 def _equal_pairs(
     seen: Seen, test: str, names: tuple[str, ...], kept: Sequence[Ints], l: int, part: int = 1
 ) -> Iterator[Link]:
-    """Cells of exactly two equal records: one of each table, or two of one.
-
-    Of single values a row and its own record are left out where columns were kept: these may
-    foretell both.
-    """
+    """Cells of exactly two equal records: one of each table, or two of one."""
     rows = [seen.once(0), seen.once(l, part)]
     cell = [kept[0][rows[0]], kept[l][rows[1]]]
     cells = Combinations(sum(map(len, cell)))
@@ -85,7 +76,7 @@ def _equal_pairs(
     most = 1 + int(kept[0].max())
     sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
     found = of_cell[pairs], own[pairs] == 1
-    yield from _tested(test, names, l, found, sizes, seen.folds[0] / _alone(part))
+    yield from _tested((test, l, names), found, sizes, seen.folds[0] / _alone(part))
 
 
 def _alone(part: int) -> float:
@@ -120,13 +111,11 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     for times in TIMES:
         pairs = order[(mutual & (next_one > times**2 * there.first))[order]]
         mixed = (asked[pairs] < n) != (there.row[pairs] < n)
-        yield from _tested(NEAREST, names, l, (cells[there.ties[pairs]], mixed), sizes, fold)
+        yield from _tested((NEAREST, l, names), (cells[there.ties[pairs]], mixed), sizes, fold)
 
 
 def _tested(
-    test: str,
-    names: tuple[str, ...],
-    l: int,
+    what: tuple[str, int, tuple[str, ...]],
     pairs: tuple[Ints, Flags],
     sizes: Sequence[Ints],
     fold: float,
@@ -146,8 +135,5 @@ def _tested(
     if len(kept) < LEAST:
         return
     chance = np.maximum(2 * n[kept] * N[kept] / (total * (total - 1.0)), 0.5)
-    K, found, by = len(kept), int(mixed.sum()), float(chance.mean())
-    low = float(beta.ppf(SURE / 2, found, K - found + 1)) if found else 0.0
-    beyond, least = ((share - by) * K / (1 - by) if by < 1 else 0.0 for share in (found / K, low))
-    p = float(binom.sf(found - 1, K, by))
-    yield Link(test, l, names, K, found, by * K, p, max(beyond, 0) * fold, max(least, 0) * fold)
+    by = float(chance.mean())
+    yield Link.of_pairs(what, len(kept), int(mixed.sum()), by, fold)

@@ -34,10 +34,7 @@ def persons_of(column: pd.Series) -> Ints:
 
 
 def persons_of_file(file: pd.DataFrame, name: str, own: Ints, corresponds: bool) -> Ints:
-    """The same of a file: by its own column, or its rows' persons; else each row is one.
-
-    A column by which somebody has more rows than any person of the original names no persons.
-    """
+    """The same of a file: by its own column, or its rows' persons; else each row is one."""
     if isinstance(column := file.get(name), pd.Series) and not column.is_unique:
         found = np.asarray(pd.factorize(column, use_na_sentinel=False)[0], np.int64)
         if np.bincount(found).max() <= np.bincount(own).max():
@@ -51,11 +48,6 @@ def why_person(column: pd.Series, name: str) -> str:
     return why_identifier(distinct, name) or NAMES
 
 
-def first_rows(persons: Ints, column: pd.Series) -> pd.Series:
-    """A column in the first row of each person."""
-    return column.iloc[np.sort(np.unique(persons, return_index=True)[1])]
-
-
 def holders(codes: Ints, persons: Ints | None, size: int) -> Ints:
     """How many persons have each code, of ``0 .. size - 1``."""
     if persons is None:
@@ -67,11 +59,7 @@ def holders(codes: Ints, persons: Ints | None, size: int) -> Ints:
 def each_once(
     cells: Sequence[Ints], persons: Sequence[Ints | None], pairs: Ints, rows: Sequence[Ints] | None
 ) -> Ints:
-    """Of cells that two persons have, those that are the first of both.
-
-    ``cells``, ``persons``: of the records of the original and of the file; ``rows``: where the same
-    rows stand in both; pairs of a person and themself are left out.
-    """
+    """Of cells that two persons have the first of both; ``rows``: the same rows of both tables."""
     y, z = persons
     if y is None or z is None:
         return pairs

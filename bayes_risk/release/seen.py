@@ -11,7 +11,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.nearest import Points, ranks
-from bayes_risk.data.columns import ROW_NUMBERS, are_dates, names_records
+from bayes_risk.data.columns import ROW_NUMBERS, are_dates, names_records, why_identifier
 from bayes_risk.data.equality import ELSEWHERE, Coded, coded_numbers
 from bayes_risk.data.table import in_days
 from bayes_risk.data.variables import FEW, holds_text
@@ -27,7 +27,6 @@ LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
-SURE = 0.05  # two-sided, of the limits of a number of persons
 NEARLY, TOLD = 0.9, 20  # share of different records that stand k times, and how many tell it
 
 
@@ -47,7 +46,12 @@ class Seen:
         named = [c for c, why in skipped.items() if why != ROW_NUMBERS]
         self.named = {c: self._shown(c) for c in named}
         asked = [c for c in tables.names if c not in skipped]
-        names = [c for c in asked if tables.compared(c) is not None and self._varies(c)]
+        names = [
+            c
+            for c in asked
+            if (one := tables.compared(c)) is not None
+            and all((codes != codes[0]).any() for codes in one.codes[: self.m1])
+        ]
         self.scaled = {c: one for c in names if (one := self._scaled(c)) is not None}
         apart = [c for c in asked if c in tables.left_out or (c in names and self._elsewhere(c))]
         self.ranks = {c: found for c in apart if (found := self._own(c))}
@@ -74,7 +78,11 @@ class Seen:
         """Dates as days; amounts that a file has in cents or thousands, in the original's unit."""
         column = self.tables.column(name)
         if column.kind == "text":
-            return self._days(name)
+            frames = self.tables.frames[: self.m1]
+            if not frames or not all(name in f and are_dates(f[name]) for f in frames):
+                return None
+            days = [in_days(f[name], name).to_numpy(dtype=float) for f in frames]
+            return coded_numbers(name, days)
         if not self._has_numbers(name):
             return None
         parts = [column.values[codes] for codes in column.codes[: self.m1]]
@@ -87,14 +95,6 @@ class Seen:
         alike = all(spread[0] / SPREAD <= one <= SPREAD * spread[0] for one in spread)
         return coded_numbers(name, turned) if any(tens) and alike else None
 
-    def _days(self, name: str) -> Coded | None:
-        """Dates that are written as text, as days."""
-        frames = self.tables.frames[: self.m1]
-        if not frames or not all(name in f and are_dates(f[name]) for f in frames):
-            return None
-        days = [in_days(f[name], name).to_numpy(dtype=float) for f in frames]
-        return coded_numbers(name, days)
-
     def _elsewhere(self, name: str) -> bool:
         """Whether a file's amounts lie where the original has none, as in another unit."""
         if not self._has_numbers(name):
@@ -104,10 +104,7 @@ class Seen:
         return any(np.mean((z >= low) & (z <= high)) < ELSEWHERE for z in files)
 
     def _names(self, name: str, why: str) -> bool:
-        """Whether a column names or numbers records; other numbers may be amounts.
-
-        So may those that several records have, whatever their name (`num_shares`).
-        """
+        """Whether a column names or numbers records; other numbers may be amounts."""
         if name == self.tables.person:
             return True
         if name in (self.tables.made or ()):
@@ -147,10 +144,7 @@ class Seen:
         return max((k for k in times if (counts % k == 0).mean() >= NEARLY), default=1)
 
     def once(self, l: int, part: int = 1) -> Ints:
-        """Rows of table l that were replaced, one for each that stands there several times.
-
-        ``part``: of so many rows one, drawn at random.
-        """
+        """Rows of table l that were replaced, once each; one in ``part`` of them, at random."""
         if (l, part) not in self._once:
             self._once[l, part] = self._drawn(l, part)
         return self._once[l, part]
@@ -176,10 +170,7 @@ class Seen:
         return column.values[codes] if len(column.values) else codes.astype(float)
 
     def keeps_apart(self, l: int) -> bool:
-        """Whether one table was made without doubles, and the other has some of its own.
-
-        Records that keep apart are nearest to others' by that alone.
-        """
+        """Whether one table was made without doubles, and the other has some of its own."""
         rows = [self.once(0), self.once(l)]
         records = Combinations(sum(map(len, rows)))
         for name in self.names:
@@ -205,9 +196,6 @@ class Seen:
         varied = all(len(np.unique(v[~np.isnan(v)])) > 1 for v in numbers)
         return [ranks(v) for v in numbers] if varied else []
 
-    def _varies(self, name: str) -> bool:
-        return all((codes != codes[0]).any() for codes in self.column(name).codes[: self.m1])
-
     @property
     def m1(self) -> int:
         """The original and its files."""
@@ -229,7 +217,8 @@ class Seen:
         if column is None:
             return 0
         frames = self.tables.frames[1 : self.m1]
-        if any(name in f and self.tables.why_names(f[name]) == ROW_NUMBERS for f in frames):
+        why = persons.why_person if name == self.tables.person else why_identifier
+        if any(name in f and why(f[name], "id") == ROW_NUMBERS for f in frames):
             return 0
         y, *files = column.codes[: self.m1]
         return self._persons(np.isin(y, np.concatenate(files)) & (y > 0))
@@ -253,10 +242,7 @@ class Seen:
         return self._alone(self.cells[0]) if self.kept else 0
 
     def copies(self) -> dict[str, tuple[str, int]]:
-        """Columns outside the original that hold a column of it in which most are alone.
-
-        They have its values, or its order row by row; with the records alone in it.
-        """
+        """Columns outside the original that hold a column of it in which most are alone."""
         tables, found = self.tables, dict[str, tuple[str, int]]()
         if not tables.outside():
             return found
@@ -277,10 +263,7 @@ class Seen:
         return slice(None) if replaced is None else replaced
 
     def sorted_cells(self, l: int) -> Ints:
-        """Cells of the original's rows, kept ones parted by columns that sort it and file l alike.
-
-        Rows of two sorted files are near each other whoever they are of.
-        """
+        """Kept cells of the original's rows, parted by columns that sort it and file l alike."""
         cells, left = self.cells[0], list(self.made)
         while (name := next((c for c in left if self._sorts(c, l, cells)), None)) is not None:
             left.remove(name)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta, binom, hypergeom
+from scipy.stats import binom, hypergeom
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
 from . import persons
-from .links_result import AMOUNTS, LARGEST, Link
-from .seen import LEAST, SURE, Seen
+from .links_result import AMOUNTS, LARGEST, SURE, Link
+from .seen import LEAST, Seen
 
 BINS = 10  # groups of like amounts that agree
 NEAR = 100  # records of nearly equal amounts, on either side, at most
@@ -100,10 +100,7 @@ def _agreeing(
     binned: dict[str, tuple[Ints, Ints]],
     alike: list[float],
 ) -> Iterator[Link]:
-    """Pairs of equal amounts that agree in the other columns, or are the same row.
-
-    By chance as many do as of pairs of nearly equal amounts, and of pairs of one table.
-    """
+    """Pairs of equal amounts that agree in the other columns, or are the same row."""
     ordered = bool(seen.tables.corresponds[l - 1])
     i, j = amounts.at
     if len(i) > MANY:
@@ -116,7 +113,9 @@ def _agreeing(
         i, j = i[use], j[use]
     y, z = _near(amounts, i, j)
     fold *= seen.folds[0]
-    top = _top(amounts)
+    largest = amounts.values[0]
+    own = np.flatnonzero(amounts.once[0] & ~np.isnan(largest))
+    top = own[np.argsort(-largest[own], kind="stable")[:RUN]]
     far = _near(amounts, top, top[:0])[0]
     same = [a == b for a, b in ((i, j), y, z)]
     if ordered:
@@ -168,13 +167,6 @@ def _near(amounts: Amounts, i: Ints, j: Ints) -> list[tuple[Ints, Ints]]:
     return pairs
 
 
-def _top(amounts: Amounts) -> Ints:
-    """Rows of the original's largest amounts."""
-    y = amounts.values[0]
-    own = np.flatnonzero(amounts.once[0] & ~np.isnan(y))
-    return np.asarray(own[np.argsort(-y[own], kind="stable")[:RUN]])
-
-
 def _equal_at(top: Ints, i: Ints, hits: Flags) -> bool:
     """Whether the largest amount is in a pair that agrees."""
     return len(top) > 0 and bool((hits & (i == top[0])).any())
@@ -198,7 +190,7 @@ def _tested(
     if k and binom.sf(k - 1, len(pure), share) <= SURE:  # computed from other columns
         more = _no_more(found, of, pure)
         share, p = max(share, more[0]), max(p, more[1])
-    return _link(test, l, names, of, found, share, fold)._replace(p=p)
+    return Link.of_pairs((test, l, names), of, found, share, fold)._replace(p=p)
 
 
 def _no_more(found: int, of: int, others: Flags) -> tuple[float, float]:
@@ -208,22 +200,8 @@ def _no_more(found: int, of: int, others: Flags) -> tuple[float, float]:
     return (1 + k) / (1 + size), p
 
 
-def _link(
-    test: str, l: int, names: tuple[str, ...], of: int, found: int, by: float, fold: float = 1.0
-) -> Link:
-    p = float(binom.sf(found - 1, of, by)) if found else 1.0
-    low = float(beta.ppf(SURE / 2, found, of - found + 1)) if found else 0.0
-    beyond, least = ((share - by) * of / (1 - by) if by < 1 else 0.0 for share in
-                     (found / max(of, 1), low))  # fmt: skip
-    return Link(test, l, names, of, found, by * of, p, max(beyond, 0) * fold, max(least, 0) * fold)
-
-
 def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> Iterator[Link]:
-    """Largest amounts, of all and of each level of a column, that one person of each table has.
-
-    Values are shared no more often there than elsewhere, among values as round. ``alike``: of each
-    row of the original, the share of nearly equal amounts that agree as its equal one does.
-    """
+    """Largest amounts, of all and by level, that one person has; ``alike``: share that agrees."""
     y, z = amounts.values
     use = [np.flatnonzero(~np.isnan(v)) for v in amounts.values]
     if min(map(len, use)) < LEAST:
@@ -239,7 +217,7 @@ def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> I
         chance = shared(round_[top], inner) * max(1.0, denser)
         hits = amounts.single[top]
         by = min(float(chance.mean()) * (alike if k == 1 else 1.0), 1.0)
-        yield _link(LARGEST, l, (name,), len(top), int(hits.sum()), by)
+        yield Link.of_pairs((LARGEST, l, (name,)), len(top), int(hits.sum()), by, 1.0)
     for by_name in seen.names:
         column = seen.column(by_name)
         if by_name == name or seen.is_fine(by_name) or column.size > GROUPED + 1:
@@ -260,7 +238,8 @@ def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> I
             inner = np.setdiff1d(own, tops)
             chance = float(shared(round_[tops], inner).mean())
             # amounts are cut off: one of each table no more often than two of one
-            yield _link(LARGEST, l, (name, by_name), len(tops), tied, max(chance, 0.5 * (more > 0)))
+            by = max(chance, 0.5 * (more > 0))
+            yield Link.of_pairs((LARGEST, l, (name, by_name)), len(tops), tied, by, 1.0)
 
 
 def _shared(y: Array, amounts: Amounts) -> tuple[Callable[[Ints, Ints], Array], Ints]:

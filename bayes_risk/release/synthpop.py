@@ -400,12 +400,7 @@ def read_releases(
     missing: Missing = "error",
     **written: Any,
 ) -> list[pd.DataFrame]:
-    """Read the releases of `original`: each path a data set, or what synthpop left.
-
-    A folder, or a ``synthesis_info_<name>.txt``, stands for all data sets of one synthesis. Rows of
-    a file without the column `index` are the original's in its order, as an audit writes them; or
-    nobody's, where they are not as many.
-    """
+    """Read releases: each path a data set, or what synthpop left of a synthesis in a folder."""
     tables: list[pd.DataFrame] = []
     for path in paths:
         if _of_synthpop(path):

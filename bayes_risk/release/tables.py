@@ -21,7 +21,7 @@ from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, check_cells, is_numeric
 
 from .alike import aligned, coded_as_in
-from .persons import first_rows, persons_of, persons_of_file, why_person
+from .persons import persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
 
@@ -42,26 +42,11 @@ class Released(Protocol):
 class Tables:
     """An original of n records, m releases, and further tables, coded column by column.
 
-    Attributes
-    ----------
-    index, names : pandas.Index, tuple of str
-        Labels of the original's records; its columns.
-    sizes : ndarray of int, shape (1 + m,)
-        Records of the original and of each file.
-    corresponds : ndarray of bool, shape (m,)
-        Whether row i of the file is record i of the original.
-    made : frozenset of str or None
-        Columns that the release says were synthesised; None: it does not say.
-    replaced : ndarray of bool, shape (n,), or None
-        Records whose values were replaced; None: all.
-    categories : tuple of str or None
-        Columns that are known to be categories; None: judged by their values.
-    left_out : dict of str to str
-        Columns that could not be compared so far, and why.
-    notes : dict of str to None
-        How values were read that a file has in another form than the original.
-    person, persons : str or None, tuple of ndarray of int
-        The column that names persons, and each table's rows by person; without: empty.
+    ``sizes`` (1 + m,): records of the original and of each file; ``corresponds`` (m,): whether row
+    i is record i; ``made``, ``replaced`` (n,), ``categories``: columns and records that the release
+    says were synthesised, columns known to be categories (None: not said); ``left_out``: columns
+    that could not be compared so far, and why; ``notes``: how values were read that have another
+    form; ``persons``: each table's rows by the column ``person``; without: empty.
     """
 
     index: pd.Index
@@ -90,16 +75,7 @@ class Tables:
         others: Mapping[str, pd.DataFrame] | None = None,
         cure: str = "",
     ) -> "Tables":
-        """Put files beside the original, in its order where rows correspond.
-
-        Parameters
-        ----------
-        own : bool, optional
-            Whether rows are the original's records: they must be, or are not; by default where
-            there are as many, of the same labels.
-        others : mapping of name to DataFrame
-            Further tables that are coded with them: a holdout, targets.
-        """
+        """Files beside the original, in its order where rows are its own; others are coded too."""
         tables, declared = listed(release), declared_columns(release)
         part = isinstance(release, Release) and release.records is not None
         tables, corresponds = read_rows(original.index, tables, own, cure)
@@ -180,7 +156,8 @@ class Tables:
             columns = [] if own else self._columns(name)
             found = own(name) if own else coded(name, columns, self.places)
             if found.apart and self.persons:  # rows of a person are alike by themselves
-                once = map(first_rows, self.persons, columns)
+                first = (np.sort(np.unique(p, return_index=True)[1]) for p in self.persons)
+                once = [part.iloc[at] for part, at in zip(columns, first, strict=False)]
                 rest = columns[self.m + 1 :]
                 found = found._replace(apart=coded(name, [*once, *rest], self.places).apart)
             self.known[name] = found
@@ -253,11 +230,6 @@ class Tables:
         if self.person is not None:
             found[self.person] = why_person(self.frames[0][self.person], "id")
         return found
-
-    def why_names(self, column: pd.Series) -> str:
-        """Why a column of a file names or numbers records, or persons."""
-        by = why_person if column.name == self.person else why_identifier
-        return by(column, "id")
 
     def outside(self) -> tuple[str, ...]:
         """Columns of files that the original does not have."""

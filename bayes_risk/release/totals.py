@@ -248,10 +248,7 @@ def _heap(d: Array, unit: float) -> float:
 
 
 def _alike(tables: Tables, names: list[str]) -> Iterator[Alike]:
-    """Groups of a kept column in which all have a value that most others do not have.
-
-    A column of which many groups are alike depends on the other (districts of a region).
-    """
+    """Groups of a kept column in which all have a value that most others do not have."""
     files = range(1, tables.m + 1)
     kept = [
         c for c in names if tables.is_category(c) and all(_same_counts(tables, c, l) for l in files)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
 from bayes_risk._core.shown import visible
-from bayes_risk.matching.words import Matching
+from bayes_risk.matching.result import Matching
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.doubts import (
     CURES,

@@ -19,7 +19,7 @@ from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import Public, Result
 from bayes_risk.data.variables import Number
 from bayes_risk.matching.result import Matched
-from bayes_risk.release.exposure_result import exposure_of
+from bayes_risk.release.exposure import exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 NAN = float("nan")

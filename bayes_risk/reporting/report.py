@@ -10,9 +10,9 @@ from typing import Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
 from bayes_risk.evidence.mechanism_check import MechanismCheck
-from bayes_risk.matching.words import Matching
+from bayes_risk.matching.result import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
-from bayes_risk.release.exposure_result import Exposure, exposure_of
+from bayes_risk.release.exposure import Exposure, exposure_of
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk

@@ -19,7 +19,7 @@ from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.file_risk import FileRisk
 from bayes_risk.matching.result import IdentificationRisk, MatchCounts
 from bayes_risk.matching.uniqueness import Uniqueness
-from bayes_risk.release.exposure_result import Exposure, exposure_of
+from bayes_risk.release.exposure import Exposure, exposure_of
 from bayes_risk.release.links_result import Links
 from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.reporting.plots.membership import curves_of

@@ -7,7 +7,7 @@ kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,8 +32,7 @@ from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, Levels, guesses_in_words
 from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.exposure import exposure_of_tables
-from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.exposure import Exposure, exposure_of_tables
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import Tables
 
@@ -53,6 +52,13 @@ from .posterior import (
 )
 from .result import AttributeRisk, measures_of
 
+# what a risk has as its evidence, and the numbers of this, and its posterior have it
+OF_EVIDENCE = (
+    *("index", "case", "disclosed", "seed_entropy"),
+    *("exposure", "check", "before", "sample", "grid"),
+)
+OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains")
+OF_POSTERIOR = ("deviations", "mcse", "mcse_by_release", "left_out")
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
@@ -234,38 +240,24 @@ class AttributeEvidence(Shown):
             log_p = found.log_evidence[None] if len(factors) == 1 else found.by_column
             names = [str(c) for c in self.release.synthesized]
             factors = FIRST if log_p is None else Factors(factors, log_p, names)
+        kept: Any = {name: getattr(self, name) for name in OF_EVIDENCE}
+        kept |= {name: getattr(found, name) for name in OF_FOUND}
+        kept |= {name: getattr(posterior, name) for name in OF_POSTERIOR}
         return AttributeRisk(
-            index=self.index,
-            case=self.case,
             variables=tuple(self.microdata.variables[j] for j in self.cases.columns),
             guesses=guesses.codes,
             truth=guesses.truth,
-            log_evidence=found.log_evidence,
             log_prior=weights.log_p,
             log_probability=posterior.log_p,
             mcse_log_evidence=mcse,
-            deviations=posterior.deviations,
-            mcse=posterior.mcse,
             mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
-            mcse_by_release=posterior.mcse_by_release,
             factors=factors,
-            khat=found.khat,
-            ess=found.ess,
             reliable=trusted | self.disclosed,
-            disclosed=self.disclosed,
-            left_out=posterior.left_out,
             assumptions=self._assumptions(prior, weights.log_p),
-            seed_entropy=self.seed_entropy,
             assumed=self.release.assumed,
-            exposure=self.exposure,
-            check=self.check,
             interval=interval([posterior, *apart]),
-            modes=found.modes,
-            few_chains=found.few_chains,
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
-            before=self.before,
-            sample=self.sample,
-            grid=self.grid,
+            **kept,
         )
 
     def __repr__(self) -> str:
@@ -382,23 +374,11 @@ def attribute_risk(
     the release, or imputing), log odds above 1 and chains that disagree count only if the interval
     of the probability is wider than 0.05.
     """
-    found = gathered(
-        fit,
-        release,
-        intruder=intruder,
-        guesses=guesses,
-        search_prior="uniform" if prior is None else prior,
-        targets=targets,
-        evidence=evidence,
-        target_mcse=target_mcse,
-        max_doublings=max_doublings,
-        refit_budget=refit_budget,
-        before=before,
-        random_seed=random_seed,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
-    return found.risk(prior)
+    search_prior = "uniform" if prior is None else prior
+    asked = search_prior, intruder, guesses, targets, evidence
+    budget = Budget(target_mcse, max_doublings, refit_budget)
+    how = EvidenceOptions(*asked, *budget, before, random_seed, n_jobs, progress)
+    return gathered(fit, release, how).risk(prior)
 
 
 @shows_progress
@@ -437,55 +417,49 @@ def attribute_evidence(
     random_seed, n_jobs, progress
         As in `attribute_risk`.
     """
-    return gathered(
-        fit,
-        release,
-        intruder=intruder,
-        guesses=guesses,
-        search_prior=search_prior,
-        targets=targets,
-        evidence=evidence,
-        target_mcse=target_mcse,
-        max_doublings=max_doublings,
-        refit_budget=refit_budget,
-        before=before,
-        random_seed=random_seed,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
+    asked = search_prior, intruder, guesses, targets, evidence
+    budget = Budget(target_mcse, max_doublings, refit_budget)
+    how = EvidenceOptions(*asked, *budget, before, random_seed, n_jobs, progress)
+    return gathered(fit, release, how)
+
+
+class EvidenceOptions(NamedTuple):
+    """Arguments of `attribute_evidence`."""
+
+    search_prior: priors.Prior = "uniform"
+    intruder: Intruder | None = None
+    guesses: Any = None
+    targets: Any = None
+    evidence: str | None = None
+    target_mcse: float | None = None
+    max_doublings: int = 4
+    refit_budget: int = 10
+    before: bool = False
+    random_seed: int | np.random.Generator | None = None
+    n_jobs: int = 1
+    progress: Progress | None = None
 
 
 def gathered(
     fit: Fit,
     release: Release,
+    how: EvidenceOptions,
     *,
     memory: Memory | None = None,
     under: Under | None = None,
-    search_prior: priors.Prior = "uniform",
-    intruder: Intruder | None = None,
-    guesses: Any = None,
-    targets: Any = None,
-    evidence: str | None = None,
-    target_mcse: float | None = None,
-    max_doublings: int = 4,
-    refit_budget: int = 10,
-    before: bool = False,
-    random_seed: int | np.random.Generator | None = None,
-    n_jobs: int = 1,
-    progress: Progress | None = None,
 ) -> AttributeEvidence:
     """`attribute_evidence`; of a sweep, by what its audits share, and draws to re-weight."""
-    whole_number("refit_budget", refit_budget)
-    whole_number("max_doublings", max_doublings)
-    if target_mcse is not None:
-        positive("target_mcse", target_mcse)
-    rng = np.random.default_rng(random_seed)
+    whole_number("refit_budget", how.refit_budget)
+    whole_number("max_doublings", how.max_doublings)
+    if how.target_mcse is not None:
+        positive("target_mcse", how.target_mcse)
+    rng = np.random.default_rng(how.random_seed)
     choose, sampling, knowing, checking = rng.spawn(4)
     problem = AuditProblem.prepare(
-        fit, release, intruder, guesses, targets, choose=choose, knowing=knowing
+        fit, release, how.intruder, how.guesses, how.targets, choose=choose, knowing=knowing
     )
     # re-weighted draws offer no other method
-    method = choose_method(problem, evidence if under is None else "predictive")
+    method = choose_method(problem, how.evidence if under is None else "predictive")
     names = [fit.microdata.columns[j] for j in problem.cases.columns]
     words = {
         "records": problem.knowledge(),
@@ -496,7 +470,7 @@ def gathered(
         "releases": drawn_in_words(fit, problem.release),
     }
     has_base = method.has_base(problem)
-    if before and not has_base:
+    if how.before and not has_base:
         raise InputError(
             "what was known before anything was published is asked of the model's predictive, and "
             f"evidence {method.name!r} has none; leave before out"
@@ -514,23 +488,23 @@ def gathered(
     base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, cases, encoded, base)
     if laid:
-        prior_weights(search_prior, context)
-    begin_work(problem=problem, method=method, refits=refit_budget)
+        prior_weights(how.search_prior, context)
+    begin_work(problem=problem, method=method, refits=how.refit_budget)
     runner = EvidenceRunner(
-        problem, method.name, sampling, n_jobs, progress, memory=memory, under=under
+        problem, method.name, sampling, how.n_jobs, how.progress, memory=memory, under=under
     )
-    budget = Budget(target_mcse, max_doublings, refit_budget)
+    budget = Budget(how.target_mcse, how.max_doublings, how.refit_budget)
     if not laid:
         cases = placed(runner, cases)
         base = np.zeros(cases.guesses.codes.shape[:2])
         context = context._replace(cases=cases, base=base)
-        prior_weights(search_prior, context)
+        prior_weights(how.search_prior, context)
     log_rest = np.full(len(cases), -np.inf)
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
-        searched = search_prior
+        searched = how.search_prior
         coarse = method.run(runner, cases, budget._replace(refit_budget=0))
         believed = prior_weights(
-            search_prior, context._replace(base=runner.base(cases, coarse))
+            how.search_prior, context._replace(base=runner.base(cases, coarse))
         ).log_p
         guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
         cases = replace(cases, guesses=guesses)
@@ -556,7 +530,7 @@ def gathered(
         log_rest=log_rest,
         searched=searched,
         limits=Limits(
-            log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
+            log_odds=MAX_MCSE_LOG_ODDS if how.target_mcse is None else how.target_mcse,
             khat=runner.threshold,
             ess=method.min_ess,
         ),
@@ -568,9 +542,9 @@ def gathered(
         exposure=exposure_of_tables(Tables.of_encoded(encoded)),
         check=check(),
         before=before_release(runner.before(cases, found), cases.guesses, found.few_chains)
-        if before
+        if how.before
         else None,
-        sample=problem.sample(targets),
+        sample=problem.sample(how.targets),
     )
 
 

@@ -55,10 +55,7 @@ class Marginal(NamedTuple):
 def _marginal(
     risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
 ) -> Marginal:
-    """Distribution over the values of some variables, for cases u, in time O(U G log G).
-
-    Joint guesses that share a value are added up; those with a prior of minus infinity are not.
-    """
+    """Distribution over the values of some variables, for cases u, in time O(U G log G)."""
     codes, truth = risk.guesses[:, u][:, :, list(variables)], risk.truth[u]
     log_prior, mcse = risk.log_prior[:, u], risk.mcse_log_evidence[:, u]
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
@@ -92,21 +89,14 @@ def _marginal(
 
 
 def modes(m: Marginal) -> tuple[Array, Array]:
-    """What the intruder picks with and without the release: the likeliest value, as weights (K, U).
-
-    1, 0, or 1 / ties.
-    """
+    """The likeliest value with and without the release, as weights (K, U): 1, 0 or 1 / ties."""
     tied = [p >= p.max(axis=0) * (1 - TIE) for p in (m.posterior, m.prior)]
     with_release, without = (np.asarray(each / each.sum(axis=0)) for each in tied)
     return with_release, without
 
 
 def smallest_region(p: Array, mass: float) -> Array:
-    """Membership in the smallest set of values that holds the mass, shape (K, U).
-
-    1 inside, 0 outside; where several sets are equally small because probabilities tie, the values
-    in question share the places that are left.
-    """
+    """Membership (K, U) in the smallest set that holds the mass; ties share the last places."""
     ordered = -np.sort(-p, axis=0)
     size = (np.cumsum(ordered, axis=0) < mass * (1 - TIE)).sum(axis=0) + 1  # shape (U,)
     least = np.take_along_axis(ordered, np.minimum(size, len(p))[None] - 1, axis=0)
@@ -116,11 +106,7 @@ def smallest_region(p: Array, mass: float) -> Array:
 
 
 def widths(values: Array, filled: Flags) -> Array:
-    """Widths of the cells around ascending values (K, U): half way to either neighbour.
-
-    The first and the last cell reach as far outwards as inwards; a single value has no width, nor
-    has padding, which repeats the last value.
-    """
+    """Widths (K, U) of cells around ascending values, half way to neighbours; padding has none."""
     gap = np.diff(values, axis=0)  # shape (K - 1, U)
     outside = np.zeros((1, values.shape[1]))
     below, above = np.concatenate([outside, gap]), np.concatenate([gap, outside])
@@ -278,8 +264,7 @@ class GuessPosterior(OfTargets):
         missing: Any = self.variables[j].missing
         inside = (values >= low) & (values <= high) & (values != missing)
         found = expected("probability", inside.astype(float), m)
-        names = {"prior": "_prior", "probability": "", "mcse_bound": "_mcse_bound"}
-        row = {name: float(found[f"probability{end}"][0]) for name, end in names.items()}
+        row = {name: float(found[f"probability{end}"][0]) for name, end in ENDS.items()}
         return pd.Series(row, name=label)
 
     def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
@@ -304,11 +289,7 @@ class GuessPosterior(OfTargets):
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:
-    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation.
-
-    However errors of guesses depend on each other, the standard deviation of a sum is at most the
-    sum of standard deviations.
-    """
+    """Mean of f (K, U), a bound of its error (those of guesses added up), and the prior mean."""
     return {
         name: (mean := (m.posterior * f).sum(axis=0)),
         f"{name}_mcse_bound": (m.spread * np.abs(f - mean)).sum(axis=0),

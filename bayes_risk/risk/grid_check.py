@@ -79,10 +79,7 @@ def grid_check(
 
 
 def over_plausible(risk: Any) -> Any:
-    """The result under a flat prior over the plausible values alone, by Bayes' rule.
-
-    Flat over values, not over guesses: where steps are uneven a guess has the width of its cell.
-    """
+    """The result under a flat prior over the plausible values alone, by Bayes' rule."""
     if risk.grid is None:
         return risk
     weight = np.where(risk.grid.plausible, risk.grid.log_widths, -np.inf)

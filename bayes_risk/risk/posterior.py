@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
@@ -65,9 +66,9 @@ def warn_of_unreliable(
         warnings.warn(said, UnreliableWeightsWarning, stacklevel=stacklevel)
 
 
-def at_truth(values: Array, truth: Ints) -> Array:
-    """Values (G, U) of the true guess of each case, shape (U,)."""
-    return np.asarray(np.take_along_axis(values, truth[None], axis=0)[0])
+def at_truth(values: npt.NDArray[Any], truth: Ints) -> Array:
+    """Values (..., G, U) of the true, or another, guess of each case, shape (..., U)."""
+    return np.asarray(values[..., truth, np.arange(len(truth))])
 
 
 def check_possible(log_p: Array) -> None:
@@ -104,12 +105,7 @@ def certain(found: Evidence, unchanged: Flags, truth: Ints) -> Evidence:
 def weigh(
     found: Evidence, prior: PriorWeights, truth: Ints, log_rest: Array, disclosed: Flags
 ) -> PosteriorWeights:
-    """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
-
-    ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,): log of what a search
-    left out, relative to the truth's share; ``disclosed`` (U,): released unchanged, and known
-    whatever was believed.
-    """
+    """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
     log_evidence = found.log_evidence.sum(axis=0)
     log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + log_evidence)
     known = np.flatnonzero(disclosed)
@@ -128,7 +124,7 @@ def weigh(
     p, p_truth = np.exp(log_p), np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
-    shift, change = _moved(found, by_evidence, p, log_truth, prior, truth)
+    shift, change = _moved(found, by_evidence, log_p, prior, truth)
     error = standard_error(shift, led=found.few_chains)
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
     m = len(found.log_evidence)
@@ -155,12 +151,7 @@ def weigh(
 
 
 def _moved(
-    found: Evidence,
-    by_evidence: Array,
-    p: Array,
-    log_truth: Array,
-    prior: PriorWeights,
-    truth: Ints,
+    found: Evidence, by_evidence: Array, log_p: Array, prior: PriorWeights, truth: Ints
 ) -> tuple[Array, Array]:
     """How batches move log p of the truth, - sum_g p_g dE_g, and its log Bayes factor, (F, B, U).
 
@@ -169,7 +160,7 @@ def _moved(
     ``-m b_g``, has estimated a share ``r_g`` of the prior, it moves the log prior by
     ``r_g (b_g - centre)``, the centre being the mean of b under the predictive.
     """
-    shift = -by_evidence
+    shift, p, log_truth = -by_evidence, np.exp(log_p), at_truth(log_p, truth)
     before: Array | float = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         if prior.from_base is not None and found.base is not None:
@@ -197,11 +188,7 @@ def disagreed(found: Evidence, shift: Array) -> Flags:
 
 
 def interval(found: Sequence[PosteriorWeights]) -> Array:
-    """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
-
-    Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
-    what is found, the first, and what each mode says by itself.
-    """
+    """Where another audit would find the truth's probability, in all modes, at 95 %; (2, U)."""
     ends = []
     for one in found:
         p = np.exp(one.log_truth)
@@ -233,7 +220,7 @@ def before_release(found: Ratio, guesses: GuessSet, led: bool) -> Array:
     log_p = np.where(guesses.counted, found.value, -np.inf)
     log_p = log_p - log_sum(log_p)
     p = np.exp(at_truth(log_p, guesses.truth))
-    moved = found.deviation - np.take_along_axis(found.deviation, guesses.truth[None, None], axis=1)
+    moved = found.deviation - at_truth(found.deviation, guesses.truth)[:, None]
     shift = -np.einsum("bgu,gu->bu", moved.astype(float), np.exp(log_p))[None]
     return np.stack([p, standard_error(shift, led=led) * p])
 
@@ -253,13 +240,7 @@ def _unless_settled(error: Array, log_truth: Array) -> Array:
 def reliable(
     found: Evidence, posterior: PosteriorWeights, limits: Limits, apart: Sequence[PosteriorWeights]
 ) -> Flags:
-    """Which cases can be trusted, shape (U,).
-
-    Where the release leaves several modes open (``apart``), chains have to agree within each, and
-    the modes about the probability of the truth. Few chains, whose error is taken between them, may
-    say different things, and log odds be rough, where the interval is narrow all the same. Where it
-    holds a limit, that is for the verdict, which knows the limit.
-    """
+    """Which cases can be trusted, (U,), within and between the modes left open (``apart``)."""
     doubtful = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
     rough = posterior.mcse_log_odds > limits.log_odds
     if found.few_chains:

@@ -20,7 +20,7 @@ from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
-from .posterior import check_possible, disagreed
+from .posterior import at_truth, check_possible, disagreed
 from .result import AttributeRisk
 
 KEPT = ("among_possible", "ruled_out", "khat", "reliable")
@@ -187,7 +187,7 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
         reliable = (good & ~doubtful) | evidence.disclosed
     else:
         errors, reliable = evidence.mcse_log_evidence, evidence.reliable
-        mcse, low = _at(errors, most) + _at(errors, least), np.full(total.shape[1], np.nan)
+        mcse, low = at_truth(errors, most) + at_truth(errors, least), np.full(len(most), np.nan)
     ruled_out = np.isneginf(total)
     possible = np.where(ruled_out, np.nan, total)
     among = np.nanmax(possible, axis=0) - np.nanmin(possible, axis=0)
@@ -210,16 +210,13 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
 
 
 def _of_chains(found: Evidence, given: AttributeEvidence) -> tuple[Array, Array, Array, Flags]:
-    """The loss among guesses that are possible, its error, and what does not share its bias (U,).
-
-    And whether chains, all or those of one mode, say different things of its two guesses.
-    """
+    """Loss among possible guesses, its error and unbiased value (U,), whether chains disagree."""
     total = np.where(given.cases.guesses.counted, found.log_evidence.sum(axis=0), np.nan)
     most, least = np.nanargmax(total, axis=0), np.nanargmin(total, axis=0)
     deviations = found.deviations.astype(float)
-    apart = _at(deviations, most) - _at(deviations, least)  # shape (F, B, U)
+    apart = at_truth(deviations, most) - at_truth(deviations, least)  # shape (F, B, U)
     with np.errstate(invalid="ignore"):
-        loss = _at(total, most) - _at(total, least)
+        loss = at_truth(total, most) - at_truth(total, least)
     possible, B = np.where(np.isneginf(total), np.nan, total), deviations.shape[1]
     halves = [
         possible + deviations[:, part].mean(axis=1).sum(axis=0)
@@ -228,14 +225,9 @@ def _of_chains(found: Evidence, given: AttributeEvidence) -> tuple[Array, Array,
     low = np.zeros(total.shape[1])
     for picked, measured in (halves, halves[::-1]):  # extremes of one half, their distance in other
         at, below = np.nanargmax(picked, axis=0), np.nanargmin(picked, axis=0)
-        low += 0.5 * (_at(measured, at) - _at(measured, below))
+        low += 0.5 * (at_truth(measured, at) - at_truth(measured, below))
     error = standard_error(apart, led=found.few_chains)
     return np.where(np.isfinite(loss), loss, 0.0), error, low, disagreed(found, apart)
-
-
-def _at(values: Array, guess: Ints) -> Array:
-    """Values (..., G, U) at one guess of each case, shape (..., U)."""
-    return values[..., guess, np.arange(len(guess))]
 
 
 def _quantile(values: pd.Series, q: float) -> float:

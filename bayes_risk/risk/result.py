@@ -19,7 +19,7 @@ from bayes_risk.evidence.by_column import Factors
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.evidence.problem import Sample
-from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.exposure import Exposure
 
 from .closeness import GuessPosterior
 from .explanation import Explanation, explanation
@@ -230,10 +230,7 @@ class AttributeRisk(GuessPosterior):
         return [] if self.by_mode is None else [float(p[self.case].mean()) for p in self.by_mode]
 
     def _ranges(self) -> pd.DataFrame:
-        """Where another audit would find the file's probabilities, in every mode left open.
-
-        That of a mean has the mean's own error; a quantile lies between those of both ends.
-        """
+        """Where another audit would find the file's probabilities, in every mode left open."""
         table, error = self.records, REPEATED * mcse_of_mean(self)
         means = [float(table["probability"].mean()), *self.means_by_mode]
         at = {"mean_probability": (max(min(means) - error, 0.0), min(max(means) + error, 1.0))}

@@ -16,7 +16,7 @@ from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
-from bayes_risk.risk.attribute import AttributeEvidence, gathered
+from bayes_risk.risk.attribute import AttributeEvidence, EvidenceOptions, gathered
 
 from .grid import (
     GridAxes,
@@ -206,13 +206,13 @@ class Declarations:
 
     def gather(self, hyper: dict[str, Any], release: Release, how: dict[str, Any]) -> Gathered:
         """Evidence under these hyper-parameters."""
-        model = self.changed(hyper)
+        model, given = self.changed(hyper), EvidenceOptions(**how)
         if model is None:
-            found = gathered(self.fit, release, memory=self.memory, **how)
+            found = gathered(self.fit, release, given, memory=self.memory)
             return Gathered(found, np.nan, False)
         khat, under = np.nan, self._under(model, release, how)
         if under is not None:
-            found = gathered(self.fit, release, memory=self.memory, under=under, **how)
+            found = gathered(self.fit, release, given, memory=self.memory, under=under)
             can = self.fit.capabilities(found.encoded, Intruder())
             posterior = can["predictive"].fit.informed(found.encoded)
             few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
@@ -223,7 +223,7 @@ class Declarations:
             if khat <= limit and float((found.found.khat <= limit).mean()) >= ENOUGH:
                 return Gathered(found, khat, False)
         fit, memory = self._fitted(model)
-        return Gathered(gathered(fit, release, memory=memory, **how), khat, True)
+        return Gathered(gathered(fit, release, given, memory=memory), khat, True)
 
     def _under(self, model: Any, release: Release, how: dict[str, Any]) -> Under | None:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""

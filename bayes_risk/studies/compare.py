@@ -205,7 +205,8 @@ class CandidateMeasures(NamedTuple):
             elif options is not None and not (what == "identification" and callable(options)):
                 raise InputError(what, options, "is no dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
-            known_columns("identification", _keys(self.identification), list(self.original.columns))
+            keys = sorted_keys(self.identification, ())["known"]
+            known_columns("identification", keys, list(self.original.columns))
 
 
 def check_names(
@@ -217,10 +218,6 @@ def check_names(
     for name in options:
         if name not in known:
             raise InputError(f"{what} has no option {name!r}; give some of {right}")
-
-
-def _keys(options: Options) -> list[str]:
-    return [*options.get("known", ()), *options.get("synthesized", ())]
 
 
 def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
@@ -235,8 +232,9 @@ def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> O
 
 def sorted_keys(options: Options, made: Collection[str]) -> dict[str, Any]:
     """Keys as a release has them: those that it synthesised, and the others."""
-    kept, own = ([k for k in _keys(options) if (k in made) is its] for its in (False, True))
-    return {**options, "known": kept, "synthesized": own}
+    keys = [*options.get("known", ()), *options.get("synthesized", ())]
+    own = [k for k in keys if k in made]
+    return {**options, "known": [k for k in keys if k not in made], "synthesized": own}
 
 
 def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:
@@ -247,14 +245,12 @@ def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, An
         kept = tuple(c for c in intruder.knows_columns if c in synthesized)
         found["intruder"], guessed = replace(intruder, knows_columns=kept), guessed - set(kept)
     if isinstance(guesses, JointGrid):
-        found["guesses"] = replace(guesses, grids=_only(guesses.grids, guessed))
+        found["guesses"] = replace(
+            guesses, grids={k: v for k, v in guesses.grids.items() if k in guessed}
+        )
     elif isinstance(guesses, Mapping):
-        found["guesses"] = _only(guesses, guessed)
+        found["guesses"] = {k: v for k, v in guesses.items() if k in guessed}
     return found
-
-
-def _only(grids: Mapping[str, Any], columns: set[str]) -> dict[str, Any]:
-    return {name: grid for name, grid in grids.items() if name in columns}
 
 
 def of_attribute(risk: AttributeRisk) -> dict[str, Estimate]:
@@ -391,7 +387,8 @@ def compare(
         for name, candidate in read.items():
             if r < sizes[name]:
                 tell = in_part(told, name, r, sizes[name])
-                found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
+                own_seeds = seeds_of(random_seed, name, r)
+                found[name, r] = _replicate(audit, own_seeds, (name, r), candidate, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
     known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
@@ -437,17 +434,13 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
 
 
 def _replicate(
-    audit: CandidateMeasures,
-    random_seed: int,
-    name: str,
-    candidate: Candidate | Brought,
-    r: int,
-    tell: Any,
+    audit: CandidateMeasures, seeds: Sequence[int], of: tuple[str, int], candidate: Any, tell: Any
 ) -> Measured:
     """One replicate of a candidate made and measured."""
+    name, r = of
 
     def measured() -> Measured:
-        seeds, own = seeds_of(random_seed, name, r), ALL
+        own = ALL
         if isinstance(candidate, Brought):
             fit, files = candidate.fit, candidate.releases[r]
         else:

@@ -11,10 +11,7 @@ import xarray as xr
 from bayes_risk._core import handed
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import (
-    counted,
-    plain,
-)
+from bayes_risk._core.formats import counted, plain
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw
 from bayes_risk.data.measures import MEASURES, RISKS, UTILITIES, UTILITY
@@ -292,8 +289,7 @@ class Comparison(Result):
 
     def sentence(self, risk: str | None = None, utility: str | None = None) -> str:
         """The result in plain words, of measures as in `pareto`; by default the usual."""
-        text: str = handed.presentation().sentence(self, risk, utility)
-        return text
+        return str(handed.presentation().sentence(self, risk, utility))
 
     def tables(self, risk: str | None = None, utility: str | None = None) -> dict[str, Table]:
         """Measures of the candidates, those of the map (as in `pareto`) among them."""

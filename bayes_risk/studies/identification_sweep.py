@@ -15,9 +15,8 @@ from bayes_risk.data.base_result import draw
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
-from bayes_risk.matching.result import NOBODYS, MatchCounts
+from bayes_risk.matching.result import COLUMNS, NOBODYS, MatchCounts
 from bayes_risk.matching.risk import MatchingOptions, check_effects, checked_choices, matched
-from bayes_risk.matching.words import COLUMNS
 from bayes_risk.release.tables import Released, declared_columns
 from bayes_risk.release.tables import listed as list_tables
 

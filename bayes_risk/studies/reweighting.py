@@ -9,7 +9,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, draw
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
-from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk
 from bayes_risk.risk.posterior import at_truth
@@ -344,7 +342,7 @@ def reweight(
     done: list[Round] = []
     weights, reason = np.ones(len(df)), None
     for r, child in enumerate(rng.spawn(n_rounds + 1)):
-        tell = None if progress is None else partial(_tell, progress, r)
+        tell = progress and (lambda stage, *of, r=r: progress(f"round {r}, {stage}", *of))
         fit_rng, release_rng = child.spawn(2)
         with within("round"):
             own = {"weights": weights, "random_seed": fit_rng, "progress": tell}
@@ -397,11 +395,6 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
             'is no rule; give "linear", LinearWeights(...) or a function of (risk, weights)',
         )
     return rule
-
-
-def _tell(progress: Progress, r: int, stage: str, done: int, total: int) -> None:
-    """Name the round of a stage."""
-    progress(f"round {r}, {stage}", done, total)
 
 
 def _reweighted(

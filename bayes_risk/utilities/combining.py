@@ -406,10 +406,7 @@ def _fitted(analysis: str, fit: Analysis, frames: Sequence[pd.DataFrame]) -> Bro
 
 
 def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
-    """Mean share of each interval that the other covers (Karr et al. 2006).
-
-    1: the same; 0: they touch; below: a gap, in units of their mean length.
-    """
+    """Mean share of each interval that the other covers (Karr et al. 2006); below 0: a gap."""
     shared = np.minimum(high, other_high) - np.maximum(low, other_low)
     return np.asarray(0.5 * (shared / (high - low) + shared / (other_high - other_low)))
 

@@ -1,6 +1,7 @@
 """Measures of disclosure that users of other tools know, with their denominators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,13 @@ Measured = dict[tuple[str, str], tuple[float, float, float]]
 Values = tuple[bool, Sequence[Array]]
 
 
+DISTANCES: Mapping[str, Callable[[Array], Any]] = {  # in numbers
+    "dcr_zero": lambda x: (x == 0).mean(),
+    "dcr_median": np.median,
+    "dcr_5_percent": lambda x: np.quantile(x, 0.05),
+}
+
+
 def closest(
     columns: Sequence[Values], lookups: int, rng: np.random.Generator
 ) -> tuple[Array, Array, float]:
@@ -53,22 +61,6 @@ def closest(
         )
         closer = float(((a < b - SAME) + 0.5 * (np.abs(a - b) <= SAME)).mean())
     return distance, within, closer
-
-
-def _distances(distance: Array, within: Array, closer: float) -> Measured:
-    """The distances in numbers."""
-    n = float(len(distance))
-    found: Measured = {
-        ("", name): (float(of(distance)), n, float(of(within)))
-        for name, of in (
-            ("dcr_zero", lambda x: (x == 0).mean()),
-            ("dcr_median", np.median),
-            ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
-        )
-    }
-    if not np.isnan(closer):
-        found["", "closer_than_holdout"] = (closer, n, 0.5)
-    return found
 
 
 def _placed(columns: Sequence[Values], part: int) -> Points:
@@ -258,7 +250,12 @@ def context_measures(
             found |= _shares(name, counts)
         if measured:
             columns = [_values(tables, name, l) for name in measured]
-            found |= _distances(*closest(columns, lookups, child))
+            shown, within, closer = closest(columns, lookups, child)
+            looked_at = float(len(shown))
+            for measure, of_all in DISTANCES.items():
+                found["", measure] = float(of_all(shown)), looked_at, float(of_all(within))
+            if not np.isnan(closer):
+                found["", "closer_than_holdout"] = closer, looked_at, 0.5
         rows.append(found)
         replicated.append(unique)
         disclosed.append(in_disco)
@@ -316,11 +313,7 @@ def _distance_columns(
 
 
 def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) -> int:
-    """Size of the samples that are compared; what could say nothing is refused.
-
-    Of a release that is the original a share of about ``1/2 + s/(2 n)`` is closer to s of its n
-    records than to s others; which others these are moves it by up to about ``1/2 / sqrt(s)``.
-    """
+    """Size of the samples that are compared; what could say nothing is refused."""
     n, h = tables.n, len(holdout)
     cure = "give records of the same population that the synthesiser has not seen"
     if not h:
@@ -343,10 +336,7 @@ def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) ->
 
 
 def _values(tables: Tables, name: str, l: int) -> Values:
-    """A column of the original, of release l and of the holdout, if there is one.
-
-    A number that has one value in the original, or none, has no range: it counts as a category.
-    """
+    """A column of the original, release l and the holdout; of one value there it is a category."""
     parts, number = [], is_numeric(tables.frames[0][name].dtype)
     if number:
         parts = floats(tables, name)

@@ -39,15 +39,6 @@ class Profiles(NamedTuple):
 Block = tuple[Array, bool]
 
 
-def profiles_of(columns: Sequence[ColumnCells], l: int) -> Profiles:
-    """Distinct rows of the original and release l, with their counts."""
-    both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
-    first, row, _ = distinct_rows(np.column_stack(both))
-    files = np.split(row, [len(columns[0].values[0])])
-    counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
-    return Profiles(tuple(values[first] for values in both), *counts)
-
-
 def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
     """Dummies of categories; standardised numbers, with a dummy for missing ones."""
     found = []
@@ -69,11 +60,7 @@ def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
 
 
 def main_effects(blocks: Sequence[Block], weights: Array) -> tuple[Array, int]:
-    """Predictors as they are (P, K), and the degrees of freedom they take.
-
-    Their rank beyond the constant and beyond what unsynthesised columns alone span, which cannot
-    tell the files apart.
-    """
+    """Predictors (P, K), and their rank beyond the constant and what unsynthesised columns span."""
     values = np.concatenate([block for block, _ in blocks], axis=1)
     kept = np.concatenate([values[:, :0], *(block for block, made in blocks if not made)], axis=1)
     return values, _rank(values, weights) - _rank(kept, weights)
@@ -181,10 +168,7 @@ def pmse(score: Array, c: float, weights: Array) -> float:
 
 
 def specks(score: Array, original: Array, release: Array) -> float:
-    """Kolmogorov-Smirnov distance of the scores of both files, 0 to 1 (Bowen, Liu & Su 2021).
-
-    ``original`` and ``release``: how many records of each have a score.
-    """
+    """Kolmogorov-Smirnov distance of the scores of records of both (Bowen, Liu & Su 2021)."""
     order = np.argsort(score, kind="stable")
     last = np.append(np.diff(score[order]) > 0, True)  # ties move together
     below = [np.cumsum(count[order])[last] / count.sum() for count in (original, release)]
@@ -200,7 +184,11 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
 def _logistic(
     columns: Sequence[ColumnCells], l: int, which: Predictors, replaced: float
 ) -> list[float]:
-    at = profiles_of(columns, l)
+    both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
+    first, row, _ = distinct_rows(np.column_stack(both))
+    files = np.split(row, [len(columns[0].values[0])])
+    counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
+    at = Profiles(tuple(values[first] for values in both), *counts)
     blocks = blocks_of(columns, at)
     d = np.array([block.shape[1] for block, _ in blocks])
     # predictors that products of two columns would make at most

@@ -205,10 +205,7 @@ def over_releases(values: Array) -> dict[str, Array]:
 
 
 def counts(y: Ints, z: Ints, size: int, width: int | None = None) -> Counts:
-    """Occupied cells of codes below ``size``; with ``width`` levels of the last column.
-
-    ``width``: cells are ``level of the unsynthesised column * width + level of the other``.
-    """
+    """Occupied cells of codes below ``size``; of an unsynthesised column and ``width`` levels."""
     if size <= DENSE * (len(y) + len(z)):
         o, s = (np.bincount(x, minlength=size).astype(float) for x in (y, z))
         cell = np.flatnonzero(o + s)
@@ -293,10 +290,7 @@ def margins(columns: Sequence[ColumnCells], replaced: float) -> tuple[list[str],
 def pairs(
     columns: Sequence[ColumnCells], replaced: float, n_jobs: int
 ) -> tuple[list[tuple[str, str]], Array]:
-    """Pairs of which one at least was synthesised, and their measures, (m, pairs, measures).
-
-    In a pair with an unsynthesised column that column is the first.
-    """
+    """Pairs, synthesised columns last, and their measures, shape (m, pairs, measures)."""
     chosen = [(b, a) if a.made and not b.made else (a, b) for a, b in combinations(columns, 2)]
     chosen = [(a, b) for a, b in chosen if b.made]
     names = [(a.name, b.name) for a, b in chosen]

@@ -17,7 +17,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.data import reader, wire
+from bayes_risk.data import reader
 from bayes_risk.data.statistical import stored_columns
 
 pyreadstat = pytest.importorskip("pyreadstat")
@@ -250,14 +250,14 @@ def test_files_of_identification_risk_are_read_apart(tmp_path, monkeypatch):
 
 def test_a_damaged_message_is_an_end_and_runs_nothing():
     rng = np.random.default_rng(0)
-    whole = b"".join(map(bytes, wire.packed(["found", {1.0: DF["time"], "a": DF["text"]}])))
+    whole = b"".join(map(bytes, reader.packed(["found", {1.0: DF["time"], "a": DF["text"]}])))
     read = 0
     for _ in range(300):
         damaged = bytearray(whole)
         for place in rng.integers(len(damaged), size=rng.integers(3)):
             damaged[place] = rng.integers(256)
         try:
-            wire.received(io.BytesIO(bytes(damaged[: rng.integers(1, 2 * len(whole))])), 10**6)
+            reader.received(io.BytesIO(bytes(damaged[: rng.integers(1, 2 * len(whole))])), 10**6)
             read += 1
         except reader.NO_MESSAGE:
             pass
@@ -265,7 +265,7 @@ def test_a_damaged_message_is_an_end_and_runs_nothing():
     with pytest.raises(reader.NO_MESSAGE):
         array = [{"ndarray": ["|O", 0]}]
         parts = [memoryview(b"").cast("B"), b"12345678"]
-        wire._value(array, parts[1:])
+        reader._value(array, parts[1:])
 
 
 def test_files_are_read_by_threads_at_once(tmp_path):

@@ -52,8 +52,6 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     ],
     "words of ours for what pydantic or a reader found": [
         ("app/study/study.py", "parse_study", "problems(error, lines)"),
-        ("data/parquet.py", "_parts", "told"),
-        ("data/statistical.py", "_reader.read", "told"),
         ("models/regression/fit.py", "_column", "told"),
     ],
     "the label of a record that was asked for": [

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.data import reader, wire
+from bayes_risk.data import reader
 from bayes_risk.data.rpart_file import read_models
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.release.alike import read_like
@@ -232,7 +232,7 @@ def many(kind: str, seeds: range, folder: Path, apart: bool = False) -> str:
     bare = reader._stored
 
     def sent(*how: Any) -> Any:  # what is found passes through the message that a process sends
-        return wire.received(io.BytesIO(b"".join(wire.packed(bare(*how)))))
+        return reader.received(io.BytesIO(b"".join(reader.packed(bare(*how)))))
 
     if not apart:
         reader.starts_processes, reader._stored = lambda: False, sent  # type: ignore[assignment]

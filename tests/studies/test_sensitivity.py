@@ -20,7 +20,7 @@ from bayes_risk.models.regression.posterior import (
     inside,
     log_prior_of,
 )
-from bayes_risk.risk.attribute import gathered
+from bayes_risk.risk.attribute import EvidenceOptions, gathered
 from tests.helpers.fits import encoded
 from tests.oracles.kernel_twins import simulate
 
@@ -215,13 +215,13 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
     """Level probabilities are integrated out, so that one class knows nothing but its counts."""
     fit, release = fitted(br.models.DPMPM(n_classes=1), tune=0, thin=1)
     other = br.models.DPMPM(n_classes=1, level_prior=2.5)
-    kept = gathered(fit, release, under=fit.under(other), random_seed=3)
+    kept = gathered(fit, release, EvidenceOptions(random_seed=3), under=fit.under(other))
     again, _ = fitted(other, tune=0, thin=1)
-    direct = gathered(again, release, random_seed=3)
+    direct = gathered(again, release, EvidenceOptions(random_seed=3))
     assert np.allclose(kept.found.log_evidence, direct.found.log_evidence, atol=1e-8)
     assert not np.allclose(
         kept.found.log_evidence,
-        gathered(fit, release, random_seed=3).found.log_evidence,
+        gathered(fit, release, EvidenceOptions(random_seed=3)).found.log_evidence,
         atol=1e-3,
     )
 
@@ -237,13 +237,13 @@ def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):
     fit, release = fitted(br.models.DPMPM(n_classes=3), columns=columns, m=1, **length)
     other = br.models.DPMPM(n_classes=3, **changed)
     how = {"random_seed": 3, "refit_budget": 0}
-    ours = gathered(fit, release, under=fit.under(other), **how).found
+    ours = gathered(fit, release, EvidenceOptions(**how), under=fit.under(other)).found
     again, _ = fitted(other, columns=columns, **length)
-    theirs = gathered(again, release, **how).found
+    theirs = gathered(again, release, EvidenceOptions(**how)).found
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)
     z = (gap / np.maximum(np.hypot(ours.mcse(), theirs.mcse()), 1e-9))[1:]
     assert np.sqrt((z**2).mean()) < 2.0 and np.abs(z).max() < 6.0
-    plain = gathered(fit, release, **how).found
+    plain = gathered(fit, release, EvidenceOptions(**how)).found
     moved = np.abs(plain.log_evidence - theirs.log_evidence).mean()
     assert np.abs(gap).mean() < moved or "concentration_prior" in changed
 
@@ -360,7 +360,7 @@ def test_exact_parts_are_drawn_again_and_carry_no_weight():
     under = fit.under(other)
     assert isinstance(under, RegressionReweighting)
     grid = br.Grid(additive=1.0, n=7)
-    kept = gathered(fit, release, guesses=grid, random_seed=3)
+    kept = gathered(fit, release, EvidenceOptions(guesses=grid, random_seed=3))
     posterior = fit.informed(encoded(fit, release))
     (found,) = under.predictives(posterior, kept.cases, rng=np.random.default_rng(0))
     assert (found[1] == 0).all()
@@ -541,8 +541,8 @@ def test_sampled_regressions_are_reweighted_as_a_new_fit_would_have_it():
     release = fit.synthesize(m=1, random_seed=2)
     how = {"guesses": br.Grid(bounds=(0, 9), n=10, truth="add"), "random_seed": 3}
     how |= {"refit_budget": 0}
-    ours = gathered(fit, release, under=fit.under(again.model), **how).found
-    theirs = gathered(again, release, **how).found
+    ours = gathered(fit, release, EvidenceOptions(**how), under=fit.under(again.model)).found
+    theirs = gathered(again, release, EvidenceOptions(**how)).found
     assert (ours.khat < 0.7).mean() > 0.8
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)
     spread = np.hypot(ours.mcse(), theirs.mcse())

@@ -9,7 +9,7 @@ from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 from bayes_risk.evidence.mechanism_check import LEVEL, MechanismCheck
 from bayes_risk.release.correspondence import RowCorrespondence
-from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.exposure import Exposure
 from bayes_risk.release.links_result import Links
 
 from .faces import line, sentence, tables

@@ -21,9 +21,15 @@ from bayes_risk._core.formats import (
 from bayes_risk.data.base_result import Public, Table, count, some, spread, value
 from bayes_risk.data.measures import IDENTIFICATION, MATCH_COUNTS, UNIQUENESS
 from bayes_risk.matching.file_risk import FileRisk
-from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
+from bayes_risk.matching.result import (
+    EXPECTED,
+    NOBODYS,
+    PERSONS,
+    IdentificationRisk,
+    MatchCounts,
+    Matching,
+)
 from bayes_risk.matching.uniqueness import Uniqueness
-from bayes_risk.matching.words import EXPECTED, PERSONS, Matching
 
 from .faces import screen, sentence, tables
 

@@ -12,10 +12,9 @@ from scipy.stats import poisson
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.measures import IDENTIFICATION, MEASURES
-from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts
-from bayes_risk.matching.words import Matching
+from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts, Matching
 from bayes_risk.release.correspondence import RowCorrespondence
-from bayes_risk.release.exposure_result import Exposure
+from bayes_risk.release.exposure import Exposure
 from bayes_risk.release.links_result import (
     ALIKE,
     AMOUNTS,

@@ -10,8 +10,8 @@ from typing import Any
 
 from bayes_risk._core.formats import begun, counted
 from bayes_risk._core.shown import Shown
-from bayes_risk.matching.words import Matching
-from bayes_risk.release.exposure_result import Exposure, exposure_of
+from bayes_risk.matching.result import Matching
+from bayes_risk.release.exposure import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 from .attribute import audited, enough, not_audited, not_judged

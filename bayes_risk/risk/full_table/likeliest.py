@@ -66,10 +66,7 @@ def log_total(terms: Terms) -> float:
 
 
 def best_first(terms: Terms, k: int, max_nodes: int, rng: np.random.Generator) -> Found:
-    """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow.
-
-    Masses are relative to ``exp(scale)``, factors to the largest of their variable.
-    """
+    """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow."""
     start, q = terms.start, len(terms.start) - 1
     high = np.maximum.reduceat(terms.factor, start[:-1], axis=0)
     log_top = terms.log_weight + np.log(high).sum(axis=0)
@@ -323,7 +320,7 @@ def searched(
 ) -> list[dict[str, Any]]:
     """Search the mixtures of all fits, the base one first: as `Likeliest`, target by target."""
     fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
-    one = partial(_searched, fits, cases, microdata, prior, k, max_nodes)
+    one = partial(_searched, fits, cases, microdata, (prior, k, max_nodes))
     jobs = [partial(one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
     return list(in_order(jobs, n_jobs=n_jobs, what="likeliest values"))
 
@@ -332,13 +329,12 @@ def _searched(
     fits: Sequence[WeightedDraws],
     cases: Targets,
     microdata: Microdata,
-    prior: str,
-    k: int,
-    max_nodes: int,
+    how: tuple[str, int, int],
     u: int,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Search for one target."""
+    """Search for one target: the prior, how many values, after how many nodes."""
+    prior, k, max_nodes = how
     mixtures = [fit.terms(u, cases, microdata) for fit in fits]
     truth = cases.profiles[u, cases.columns].astype(np.int64)
     found = [best_first(each, k, max_nodes, rng) for each in mixtures[1:]]

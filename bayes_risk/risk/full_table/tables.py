@@ -23,7 +23,7 @@ from bayes_risk.evidence.contract import TablePredictive, Targets
 from bayes_risk.evidence.diagnostics import weight_ess
 from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
 from bayes_risk.evidence.prior_weights import log_margin
-from bayes_risk.evidence.products import CellSums, Terms
+from bayes_risk.evidence.products import Terms
 from bayes_risk.intruder.priors import TruthFactor
 
 WORK = 1.2e11  # multiplications a target, by default: about four seconds on one core
@@ -47,27 +47,17 @@ class _Stretch(NamedTuple):
 
 
 class _Walk:
-    """What is kept of a table while its rows go by: one number a cell, and a few sums.
+    """What is kept of target u's table while its rows go by: one number a cell, and a few sums."""
 
-    ``sums`` of the F fits (`Terms.sums`), their factors c_f, the log sums of weights (F, B);
-    ``led``: errors are between a few chains that the release led, with Student's t.
-    """
-
-    def __init__(
-        self,
-        sums: Sequence[CellSums],
-        factor: Array,
-        log_norm: Array,
-        led: bool,
-        log_prior: LogPrior,
-        possible: Callable[[slice], Flags] | None,
-        truth: int,
-    ) -> None:
-        self.sums, self.factor, self.log_norm, self.led = sums, factor, log_norm, led
-        self.log_prior, self.possible = log_prior, possible
-        shape = sums[0].shape
+    def __init__(self, of: "Tabulation", u: int) -> None:
+        how = of.microdata, of.cases, u, of.table
+        self.sums = [fit.terms(u, of.cases, of.microdata).sums(of.table.cut) for fit in of.fits]
+        self.factor, self.log_norm, self.led = of.factor, of.norms[:, :, u], of.led
+        self.log_prior, self.possible = _log_prior(of.prior, *how), _possible(*how)
+        shape = self.sums[0].shape
         self.log_post = np.empty(shape, np.float32)
-        row, column = divmod(truth, shape[1])
+        codes = of.cases.profiles[u, of.cases.columns]
+        row, column = divmod(int(of.table.cells(codes)), shape[1])
         at = self._stretch(slice(row, row + 1))
         self.reference = float(at.log_post[0, column])
         self.at_prior = float(at.log_prior[0, column])
@@ -121,11 +111,7 @@ class _Walk:
         self.cells += int(allowed.sum())
 
     def result(self, near: Ints, around: Ints, keep: int) -> dict[str, Any]:
-        """Everything counted, once all rows went by: as `FullTableRisk`, of one case.
-
-        ``near`` and ``around``: cells at Hamming distance up to 1 and up to 2 of the truth;
-        ``keep``: how many of the likeliest cells to list.
-        """
+        """Everything counted: as `FullTableRisk` of one case; ``near``, ``around``: 1, 2 away."""
         log_z = self.top + float(np.log(self.total))
         log_prior_z = self.prior_top + float(np.log(self.prior_total))
         flat = self.log_post.reshape(-1)
@@ -301,6 +287,33 @@ class GuessTable:
         return np.asarray(self.cells(codes) + np.concatenate(moves), dtype=np.int64)
 
 
+class Tabulation(NamedTuple):
+    """What tables of all targets share: F fits, log sums of weights (F, B, U), factors c_f (F,).
+
+    ``led``: errors are between a few chains that the release led, with Student's t.
+    """
+
+    fits: list[WeightedDraws]
+    norms: Array
+    factor: Array
+    led: bool
+    table: GuessTable
+    cases: Targets
+    microdata: Microdata
+    prior: str | TruthFactor
+    keep: int
+
+    def of(self, u: int) -> dict[str, Any]:
+        """Posterior of one target."""
+        walk, table = _Walk(self, u), self.table
+        n, width = walk.log_post.shape
+        size = max(STRETCH // width, 1)
+        for first in range(0, n, size):
+            walk.add(slice(first, min(first + size, n)))
+        codes = self.cases.profiles[u, self.cases.columns].astype(np.int64)
+        return walk.result(table.near(codes, 1), table.near(codes, 2), self.keep)
+
+
 def tabulated(
     parts: Sequence[TablePredictive],
     cases: Targets,
@@ -320,47 +333,16 @@ def tabulated(
     fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
     factor = np.array([-float(m)] + [1.0] * m)
     norms = np.stack([fit.log_norm for fit in fits])
-    one = partial(_spread_of, fits, norms, factor, led, table, cases, microdata, prior, keep)
+    shared = Tabulation(fits, norms, factor, led, table, cases, microdata, prior, keep)
 
     def run(which: Sequence[int]) -> Iterator[dict[str, Any]]:
-        jobs = [partial(one, u) for u in which]
+        jobs = [partial(shared.of, u) for u in which]
         found = in_order(jobs, n_jobs=n_jobs, what="full table")
         for u, spread in zip(which, found, strict=True):
             tick(u + 1)
             yield spread
 
     return fits, in_stages("targets", len(cases), run)
-
-
-def _spread_of(
-    fits: Sequence[WeightedDraws],
-    norms: Array,
-    factor: Array,
-    led: bool,
-    table: GuessTable,
-    cases: Targets,
-    microdata: Microdata,
-    prior: str | TruthFactor,
-    keep: int,
-    u: int,
-) -> dict[str, Any]:
-    """Posterior of one target."""
-    codes = cases.profiles[u, cases.columns].astype(np.int64)
-    sums = [fit.terms(u, cases, microdata).sums(table.cut) for fit in fits]
-    walk = _Walk(
-        sums,
-        factor,
-        norms[:, :, u],
-        led,
-        _log_prior(prior, microdata, cases, u, table),
-        _possible(microdata, cases, u, table),
-        int(table.cells(codes)),
-    )
-    n, width = sums[0].shape
-    size = max(STRETCH // width, 1)
-    for first in range(0, n, size):
-        walk.add(slice(first, min(first + size, n)))
-    return walk.result(table.near(codes, 1), table.near(codes, 2), keep)
 
 
 def _log_prior(

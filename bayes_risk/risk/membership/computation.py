@@ -33,12 +33,8 @@ from bayes_risk.release.release import EncodedRelease
 
 RATES = (0.01, 0.05)
 MEASURES = (
-    "auc",
-    "power_at_1_percent",
-    "power_at_5_percent",
-    "advantage",
-    "advantage_at_one",
-    "mean_bayes_factor_of_others",
+    *("auc", "power_at_1_percent", "power_at_5_percent"),
+    *("advantage", "advantage_at_one", "mean_bayes_factor_of_others"),
 )
 BASELINE = (0.5, *RATES, 0.0, 0.0, 1.0)
 GRID = np.concatenate([np.geomspace(1e-3, 0.02, 20), np.linspace(0.03, 1.0, 98)])
@@ -169,11 +165,7 @@ class Alternatives(NamedTuple):
 
 
 def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
-    """All cells of a small table, or L draws of p(y' | y) for each of U cases.
-
-    Rows of one synthetic table share a draw of Theta, so each case takes its L from as many tables
-    as there are.
-    """
+    """All cells of a small table, or L draws of p(y' | y) for each of U cases."""
     levels = fit.microdata.n_levels
     if levels.all() and np.prod(levels.astype(float)) <= L:
         cells = np.indices(tuple(levels)).reshape(len(levels), -1).T
@@ -305,10 +297,7 @@ class CaseTerms(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MembershipComputation:
-    """What does not change from block to block.
-
-    ``counts`` (U,): how many members each case stands for; ``budget``: refits.
-    """
+    """What does not change from block to block; ``counts`` (U,): members of each case."""
 
     runner: EvidenceRunner
     posteriors: Sequence[Posterior]
@@ -366,7 +355,7 @@ class MembershipComputation:
             again = rng.multinomial(n, self.counts / n, size=len(resampled.above)).astype(float)
             out[1] = curve_measures(resampled, again).std(axis=0, ddof=1)
             moved = curve_measures(Standing(*members.moved), self.counts)
-            out[2] = standard_error(moved, led=self.few_chains)
+            out[2] = standard_error(moved, led=self.runner.led)
         return out
 
     @property
@@ -375,11 +364,6 @@ class MembershipComputation:
         if (other := self.alternatives) is None:
             return "not needed: of one draw of the parameters their mean is 1"
         return f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
-
-    @property
-    def few_chains(self) -> bool:
-        """As those of `Evidence`."""
-        return self.runner.led
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -443,7 +427,7 @@ class MembershipComputation:
         """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
         by_fit = variance_by_fit(deviations)
         of_fits = by_fit.sum(axis=0)
-        if self.few_chains:
+        if self.runner.led:
             of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
         return np.asarray(np.sqrt(of_fits + of_draws))
 
@@ -451,11 +435,7 @@ class MembershipComputation:
 def predicted(
     posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
 ) -> Ratio:
-    """log p(y* | A) of all guesses as such, not relative to the truth.
-
-    A Bayes factor against *somebody else* needs the predictives themselves. Targets that are not
-    ``fitted`` are not taken out.
-    """
+    """log p(y* | A) of all guesses as such; targets not ``fitted`` are not taken out."""
     how: Any = {"to_truth": False, "first": FIRST}
     parts = posterior.predictives(targets, rng=rng)
     return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
