@@ -15,6 +15,7 @@ from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import (
     OPTIONS,
     PRIORS,
+    CoarserSection,
     DistributionSection,
 )
 from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, part_of, section_of
@@ -26,7 +27,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
 IN_THE_TEXT = {
-    *(DistributionSection, *PRIORS[1:]),
+    *(CoarserSection, DistributionSection, *PRIORS[1:]),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
 BASES = {ModelSection, DeclaredPart, OPTIONS, SETTINGS}

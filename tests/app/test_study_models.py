@@ -287,7 +287,6 @@ def test_a_run_with_draws_from_files(tmp_path, table):
             r"column .income. is a number, and a number needs a grid",
         ),
         ({"attribute": {"guesses": {"tax": {"percent": 5}}}}, "column .income. is a n"),
-        ({"attribute": {"guesses": GRIDS | {"tax": "levels"}}}, "column .tax. is a num"),
         (
             {
                 "attribute": {"guesses": GRIDS},

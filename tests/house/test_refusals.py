@@ -210,8 +210,6 @@ REFUSALS = {
         (lambda: joint({"pay": Grid(percent=10), "job": Levels()}, (0,)),
          "'job', which is not guessed"),
         (lambda: joint({"sex": Grid(values=[0, 1])}, (2,)), "'sex' is a category; give its levels"),
-        (lambda: joint({"pay": Levels()}, (0,)),
-         r"'pay' is a number, and a number needs a grid"),
         (lambda: joint({"pay": 11}, (0,)), "'pay' is a number, and a number needs"),
         (lambda: joint({"sex": "levels"}, (2,)),
          "'sex' is a category; give its levels"),
