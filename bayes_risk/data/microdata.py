@@ -24,7 +24,7 @@ from bayes_risk._core.validate import known_columns, one_of
 
 from .variables import Number as Number
 from .variables import Variable as Variable
-from .variables import check_cells, is_numeric
+from .variables import check_cells, is_numeric, mapped
 
 MAX_LEVELS = 1_000
 MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said
@@ -141,10 +141,10 @@ class Microdata(Shown):
         """
         one_of("missing", missing, ("error", "level"))
         names = _checked_columns(df, columns)
-        declared = levels or {}
+        declared = mapped("levels", levels, "a list of values")
         known_columns("levels", declared, names)
         counted = set(known_columns("numbers", numbers, names))
-        tables, stand_ins = [df, *releases], missing_numbers or {}
+        tables, stand_ins = [df, *releases], mapped("missing_numbers", missing_numbers, "a number")
         known_columns("missing_numbers", stand_ins, list(counted))
         variables = tuple(
             Number.of(df[name], name, stand_ins.get(name))

@@ -251,13 +251,16 @@ def looks_continuous(column: pd.Series) -> bool:
 # --- declared levels ---------------------------------------------------------------------------
 
 
+def mapped(name: str, given: Any, what: str) -> Mapping[str, Any]:
+    """Give a mapping of columns, empty for None."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"{name} is a {type(given).__name__}; give a mapping of column to {what}")
+    return given or {}
+
+
 def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
     """Give each column's declared values as a list, or the word that says what they are."""
-    if levels is not None and not isinstance(levels, Mapping):
-        raise InputError(
-            f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
-        )
-    for name, given in (levels or {}).items():
+    for name, given in mapped("levels", levels, "a list of values").items():
         if isinstance(given, str) and given not in (*WORDS, *WRITTEN, HELD):
             raise InputError(
                 ("levels", name),

@@ -331,9 +331,9 @@ class JointGrid(Guesses):
 
     Parameters
     ----------
-    grids : mapping of column to Grid, Levels or "predictive"
+    grids : mapping of column to Grid, Levels, "levels" or "predictive"
         One for every guessed variable; categories that are left out get all their `Levels`.
-        ``"predictive"`` is ``Grid(predictive=True)``.
+        ``"levels"`` is `Levels`, ``"predictive"`` is ``Grid(predictive=True)``.
     budget : int
         Most guesses for a target. A larger grid is searched coarse to fine, and the result says
         what share of the posterior was left out (``left_out``).
@@ -359,10 +359,9 @@ class JointGrid(Guesses):
 
     def __post_init__(self) -> None:
         whole_number("budget", self.budget)
-        over = dict.fromkeys(
-            (c for c, g in self.grids.items() if isinstance(g, str) and g == PREDICTIVE), OVER
-        )
-        object.__setattr__(self, "grids", {**self.grids, **over})
+        words = {PREDICTIVE: OVER, "levels": Levels()}
+        named = {c: words.get(g, g) for c, g in self.grids.items() if isinstance(g, str)}
+        object.__setattr__(self, "grids", {**self.grids, **named})
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
