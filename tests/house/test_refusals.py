@@ -211,7 +211,7 @@ REFUSALS = {
          "'job', which is not guessed"),
         (lambda: joint({"sex": Grid(values=[0, 1])}, (2,)), "'sex' is a category; give its levels"),
         (lambda: joint({"pay": 11}, (0,)), "'pay' is a number, and a number needs"),
-        (lambda: joint({"sex": "levels"}, (2,)),
+        (lambda: joint({"sex": "all"}, (2,)),
          "'sex' is a category; give its levels"),
         (lambda: JointGrid({"a": Grid(percent=1)}, budget=2), "budget=2 is too small"),
         (lambda: br.Neighbourhood(0), "distance=0"),
