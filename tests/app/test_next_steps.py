@@ -143,3 +143,26 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
     for row in found.verdict.table:
         assert row[0].replace(" %", "\N{NO-BREAK SPACE}%") in page
     assert page.index("verdict-table") < page.index("What to do next") < page.index("<h3>Why</h3>")
+
+
+def test_records_at_highest_risk_are_named_with_the_reason(study, tmp_path):
+    found = run_study(parse_study(study))
+    df = pd.read_csv(tmp_path / "people.csv")
+    risk = found.attribute.priors.get(found.verdict.prior, found.attribute)
+    table, certain = risk.records, found.attribute.certain()["income"]
+    assert len(found.verdict.at_risk) == 3
+    for said in found.verdict.at_risk:
+        label = int(said.split(":")[0])
+        assert (table["probability"] > table["probability"][label]).sum() < 3
+        assert f"values {number(table['probability'][label])}, without the release" in said
+        once = (df["income"] == df["income"][label]).sum() == 1
+        files = sum((z["income"] == df["income"][label]).any() for z in found.release.datasets)
+        assert once == ("its income occurs once in the original" in said)
+        assert (once and files > 0) == (f"appears in {files} file" in said)
+        assert (certain[label] and not once) == (
+            "no other record can have given its income" in said
+        )
+        assert str(int(df["income"][label])) not in said.replace(str(label), "")
+    assert found.verdict.at_risk[0] in render_study(found)
+    study["thresholds"] |= {"attribute_gain": 1.0, "attribute_log_bayes_factor": 99.0}
+    assert len(run_study(parse_study(study)).verdict.at_risk) == 3  # above by other reasons

@@ -25,7 +25,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
 from bayes_risk._core.progress import Progress, no_progress
 from bayes_risk._core.shown import Shown
-from bayes_risk.app.run.next_steps import next_steps
+from bayes_risk.app.run.next_steps import at_risk, next_steps
 from bayes_risk.app.study.declare import (
     AUDITS,
     Prepared,
@@ -227,7 +227,8 @@ def audits(
         membership=found.get("membership"),
         utility=found.get("utility"),
     )
-    verdict = replace(verdict, steps=next_steps(study, ready.df, verdict))
+    named = at_risk(found.get("attribute"), ready.df, ready.release, verdict)
+    verdict = replace(verdict, steps=next_steps(study, ready.df, verdict), at_risk=named)
     if verdict.prior:
         found["attribute"] = replace(found["attribute"], worst_under=verdict.prior)
     return found | {"verdict": verdict}

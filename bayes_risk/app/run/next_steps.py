@@ -9,14 +9,17 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk._core.formats import percent, toml_key, toml_value
+from bayes_risk._core.formats import counted, number, percent, toml_key, toml_value
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
 from bayes_risk.data.variables import is_numeric
-from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, NextStep
+from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, WITHIN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
+from bayes_risk.risk.result import AttributeRisk
 
+MOST = 3  # records that are named
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
 
@@ -109,3 +112,41 @@ def _codes(study: Study, name: str) -> list[float]:
     """Codes of missing numbers, which stay as they are."""
     codes = getattr(study.model, "missing_numbers", None) or {}
     return [codes[name]] if name in codes else []
+
+
+# --- records at highest risk ---------------------------------------------------------------------
+
+
+def at_risk(
+    risk: AttributeRisk | None, df: pd.DataFrame, release: Release | None, verdict: Verdict
+) -> tuple[str, ...]:
+    """The records whose true values became most probable, and why, in words; values stay out.
+
+    Under the prior that decided; none where the verdict is within, or no attribute was audited.
+    """
+    if risk is None or release is None or verdict.outcome == WITHIN or not df.index.is_unique:
+        return ()
+    found = risk.priors.get(verdict.prior, risk)
+    table = found.records[~found.records["disclosed"].to_numpy()]
+    worst = table.nlargest(MOST, "probability")
+    return tuple(
+        f"{label}: probability of the true values {number(row.probability)}, without the release "
+        f"{number(row.prior)}{_why(risk, df, release, label)}"
+        for label, row in zip(worst.index, worst.itertuples(), strict=True)
+    )
+
+
+def _why(risk: AttributeRisk, df: pd.DataFrame, release: Release, label: Any) -> str:
+    """What is certain of a record, and which of its values nobody else has."""
+    certain, alone, parts = risk.certain().loc[label], list[str](), list[str]()
+    for name in map(str, release.synthesized):
+        true: Any = df.at[label, name]
+        if not pd.isna(true) and int((df[name] == true).sum()) == 1:
+            files = [l for l, z in enumerate(release.datasets, 1) if (z[name] == true).any()]
+            again = f", and appears in {counted(len(files), 'file')}" if files else ""
+            parts.append(f"its {name} occurs once in the original{again}")
+        elif name in certain.index and certain[name]:
+            alone.append(name)
+    if alone:
+        parts.append(f"no other record can have given its {' and its '.join(alone)}")
+    return f"; {'; '.join(parts)}" if parts else ""

@@ -45,6 +45,7 @@ class Verdict(Shown):
     assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
     steps: tuple[NextStep, ...] = ()  # what to do next, in this order; of a study alone
+    at_risk: tuple[str, ...] = ()  # records whose true values became most probable, and why
     facts: str = ""  # columns by name: unchanged, identifiers, not in the original
 
     @property
