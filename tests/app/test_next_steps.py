@@ -49,6 +49,9 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     assert [s.key for s in steps] == ["[data] coarsen", "[model] kind", "[release] m"]
     assert "income = { unit = " in steps[0].change and "keep = [-8] }" in steps[0].change
     assert "age = { unit = " in steps[0].change
+    assert steps[1].change == (
+        '"DPMPM", with [data.levels] age and income = "held", and without [identification] radius'
+    )
     found = pd.read_csv(tmp_path / "people.csv")
     alone = (~found.duplicated(["age", "sex"], keep=False)).mean()
     assert f"{100 * alone:.1f} % of the records are unique in the keys now" in steps[0].effect

@@ -92,6 +92,8 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
             f"{kind} releases values that the data hold, and one that only the target has in its "
             "leaf is certain; latent classes give every level a probability"
         )
+        if numbers and study.identification is not None and study.identification.radius:
+            levels += ", and without [identification] radius"
         yield NextStep("[model] kind", f'"DPMPM"{levels}', effect)
     elif leaf is not None and gained:
         effect = f"a released value is drawn from at least {2 * leaf} records, now {leaf}"
