@@ -202,8 +202,9 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     more = len(verdict.deciding) - most
     if more > 0:
         console.print(printed(f"  ({more} more)", style="dim"))
-    for place, step in enumerate(verdict.steps, 1):
-        console.print(printed(f"Next {place}: {step.sentence()}."))
+    if verdict.steps:
+        also = f" ({len(verdict.steps) - 1} more)" if len(verdict.steps) > 1 else ""
+        console.print(printed(f"Next: {verdict.steps[0].setting()}{also}"))
     console.print(printed(verdict.assumptions, style="dim"))
 
 

@@ -58,7 +58,7 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     screen = Console(file=io.StringIO(), width=100)
     print_result(first, [], console=screen)
     said = screen.file.getvalue().replace("\n", " ")
-    assert "Next 1: [data] coarsen" in said and "Next 3: [release] m = 1" in said
+    assert "Next: [data] coarsen = {" in said and "} } (2 more) Under" in said.replace("  ", " ")
     page = render_study(first)
     assert page.index("What to do next") < page.index("What the intruder is assumed")
     # as the page says
@@ -82,7 +82,7 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
 def test_none_is_told_to_assume_less(study):
     study["thresholds"]["true_match_rate"] = 0.0
     steps = run_study(parse_study(study)).verdict.steps
-    said = " ".join(step.sentence() for step in steps)
+    said = " ".join(step.setting() + step.effect for step in steps)
     assert "known" not in said and "[thresholds]" not in said
 
 

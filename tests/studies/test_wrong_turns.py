@@ -63,7 +63,6 @@ def test_matching(survey, args, cure):
 
 FILE = 'path = "my.csv"\nindex = "person id"\nmissing = "level"\n'
 SOME = FILE + 'columns = ["sex", "age", "class", "income"]\n'
-CODES = 'path = "my.csv"\nindex = "person id"\ncolumns = ["sex", "age", "class"]\n'
 TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
 
 
@@ -75,10 +74,6 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
             SOME + "[attribute]\n",
             "60 different numbers are taken for as many categories without an order; "
             'take Mixture, with the family "normal" for it, or CART',
-        ),
-        (
-            CODES + TREES + '[attribute.guesses]\nclass = "levels"\n',
-            "whole numbers are codes of categories, list these as its levels",
         ),
     ],
 )

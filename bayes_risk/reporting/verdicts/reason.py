@@ -132,9 +132,9 @@ class NextStep:
     change: str
     effect: str
 
-    def sentence(self) -> str:
-        """In one line."""
-        return f"{self.key + ' = ' if self.key else ''}{self.change}: {self.effect}"
+    def setting(self) -> str:
+        """What to change, as the study has it."""
+        return f"{self.key + ' = ' if self.key else ''}{self.change}"
 
 
 def against(measure: str, sentence: str, cure: str = "", figures: Figures | None = None) -> Reason:
