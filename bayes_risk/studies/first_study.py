@@ -425,6 +425,9 @@ def _family(x: pd.Series) -> str:
 
 def _step(x: pd.Series) -> float:
     """A round step, some fifteen of which cover nearly all values."""
+    x = x[np.isfinite(x)]
+    if x.empty:
+        return 1.0
     if x.abs().max() > HUGE:
         return HUGE * _step(x / HUGE)
     share = min(max(0.01, LEAST / len(x)), 0.25)

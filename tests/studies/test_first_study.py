@@ -402,3 +402,12 @@ def test_dates_stored_as_dates_are_days(tmp_path):
     assert 'days = ["born"]' in (tmp_path / "s.toml").read_text()
     read = br.read_table(tmp_path / "t.parquet", days=["born"])
     assert np.ptp(read["born"]) == 299
+
+
+@pytest.mark.parametrize("every", [2, 1_000])
+def test_an_infinite_amount_gets_a_step_of_the_others(every):
+    rng = np.random.default_rng(2)
+    pay = np.where(rng.random(400) < 0.4, 0, np.round(rng.lognormal(7, 1, 400)))
+    pay[5::every] = np.inf
+    found = br.study_of(pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 200}))
+    assert found.columns["taken for"]["pay"] in ("synthesised", "left out")
