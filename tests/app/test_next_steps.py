@@ -169,3 +169,15 @@ def test_records_at_highest_risk_are_named_with_the_reason(study, tmp_path):
     assert found.verdict.at_risk[0] in render_study(found)
     study["thresholds"] |= {"attribute_gain": 1.0, "attribute_log_bayes_factor": 99.0}
     assert len(run_study(parse_study(study)).verdict.at_risk) == 3  # above by other reasons
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_a_probability_that_was_sampled_stands_beside_its_error(study):
+    study["model"] = {"kind": "DPMPM", "n_classes": 4, "draws": 50, "tune": 50}
+    study["data"]["levels"] = {"age": "held", "income": "held"}
+    study["data"]["coarsen"] = {"age": {"unit": 20}, "income": {"unit": 2_000}}
+    study["identification"].pop("radius")
+    found = run_study(parse_study(study)).verdict
+    table = {row[0]: row[1] for row in found.table}
+    assert found.at_risk and all(" +- " in said for said in found.at_risk)
+    assert "+- " in table["Highest probability of the true values"]

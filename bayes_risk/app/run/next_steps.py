@@ -9,7 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk._core.formats import counted, number, percent, toml_key, toml_value
+from bayes_risk._core.formats import (
+    counted,
+    number,
+    percent,
+    toml_key,
+    toml_value,
+    two_errors,
+)
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
 from bayes_risk.data.variables import is_numeric
@@ -44,8 +51,8 @@ def _columns(verdict: Verdict) -> Iterator[NextStep]:
     """Columns that go out as they are."""
     for reason in verdict.reasons:
         if reason.outcome == ABOVE and reason.measure in COLUMNS:
-            change = "leave the column out, or synthesise it ([release] columns)"
-            yield NextStep("[data] columns", change, reason.sentence)
+            change = "Leave the column out of [data] columns, or synthesise it ([release] columns)"
+            yield NextStep("", change, reason.sentence.rstrip("."))
 
 
 def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
@@ -124,23 +131,27 @@ def at_risk(
 ) -> tuple[str, ...]:
     """The records whose true values became most probable, and why, in words; values stay out.
 
-    Under the prior that decided; none where the verdict is within, or no attribute was audited.
+    Under the prior that decided, of records whose numbers are reliable; none where the verdict is
+    within, or no attribute was audited.
     """
     if risk is None or release is None or verdict.outcome == WITHIN or not df.index.is_unique:
         return ()
     found = risk.priors.get(verdict.prior, risk)
-    table = found.records[~found.records["disclosed"].to_numpy()]
-    worst = table.nlargest(MOST, "probability")
+    table = found.records
+    judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
+    worst, certain = judged.nlargest(MOST, "probability"), risk.certain()
     return tuple(
-        f"{label}: probability of the true values {number(row.probability)}, without the release "
-        f"{number(row.prior)}{_why(risk, df, release, label)}"
+        f"{label}: probability of the true values {number(row.probability)}"
+        f"{f' +- {two_errors(row.mcse, row.probability)}' if row.mcse else ''}, without the "
+        f"release {number(row.prior)}"
+        f"{_why(certain.loc[label], df, release, label)}"
         for label, row in zip(worst.index, worst.itertuples(), strict=True)
     )
 
 
-def _why(risk: AttributeRisk, df: pd.DataFrame, release: Release, label: Any) -> str:
+def _why(certain: pd.Series, df: pd.DataFrame, release: Release, label: Any) -> str:
     """What is certain of a record, and which of its values nobody else has."""
-    certain, alone, parts = risk.certain().loc[label], list[str](), list[str]()
+    alone, parts = list[str](), list[str]()
     for name in map(str, release.synthesized):
         true: Any = df.at[label, name]
         if not pd.isna(true) and int((df[name] == true).sum()) == 1:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln, logit
 
 from bayes_risk._core.arrays import Array, Flags
-from bayes_risk._core.formats import begun, number, percent
+from bayes_risk._core.formats import begun, number, percent, two_errors
 from bayes_risk.data.variables import Number
 from bayes_risk.risk.closeness import nearest
 from bayes_risk.risk.grid_check import over_plausible
@@ -219,6 +219,8 @@ def _judged(
         said += f" The largest rise is from {ends} (record {risk.index[place]})."
     limit = f"+{limits.attribute_gain:g}"
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
+    if spread := float(np.nan_to_num(gain.spread[place])):
+        after = f"{after} +- {two_errors(spread, float(gain.probability[place]))}"
     figures = Figures(f"Highest probability of {what}", after, before, limit)
     return replace(found, sentence=said, prior=prior, figures=figures)
 
