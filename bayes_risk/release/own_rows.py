@@ -6,6 +6,7 @@ to a record is its own in one case per cell, with a variance of at most one.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     for certain says nothing: those of which more than `FORETOLD` of the variance is explained are
     left out; alone is everybody if all are.
     """
+    from sklearn import config_context
     from sklearn.linear_model import RidgeCV
     from sklearn.model_selection import KFold
     from sklearn.pipeline import make_pipeline
@@ -163,17 +165,20 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     )  # fmt: skip
     trees = [ExtraTreeRegressor(min_samples_leaf=5, random_state=k) for k in range(TREES)]
     folds = [*KFold(5, shuffle=True, random_state=0).split(some)]
-    x, shown = known[some], asked[some]
+    shown = asked[some]
 
-    def guess(models: Sequence[Any], of: Array) -> Array:
+    def guess(models: Sequence[Any], x: Array, of: Array, **how: bool) -> Array:
         found = np.empty(of.shape)
         for use, left in folds:
-            every = [m.fit(x[use], of[use]).predict(x[left]) for m in models]
+            a, b, y = x[use], x[left], of[use]
+            every = [m.fit(a, y, **how).predict(b, **how) for m in models]
             found[left] = np.mean(every, axis=0).reshape(len(left), -1)
         return found
 
-    found = [guess([smooth], shown), guess(trees, shown)]
-    found.append(found[0] + guess(trees, shown - found[0]))
+    by_trees = partial(guess, trees, known[some].astype(np.float32), check_input=False)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        smoothly = guess([smooth], known[some], shown)
+        found = [smoothly, by_trees(shown), smoothly + by_trees(shown - smoothly)]
     lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
     predicted = np.choose(lost.argmin(axis=0), found)
     group = np.arange(len(rows)) + len(rows)  # alone

@@ -1,5 +1,7 @@
 """Predictive mean matching: donors, and the models that predict who is near."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from bayes_risk.models.fits.synthesis import microdata
+from bayes_risk.models.pmm import mechanism
 from bayes_risk.models.pmm.mechanism import Donors, fit_means
 from bayes_risk.models.pmm.pmm import PMM
 from tests.oracles.pmm_tables import FAR, numbers
@@ -130,3 +133,32 @@ def test_a_variable_that_nothing_predicts_has_donors_all_as_near():
     assert "nothing predicts it" in fit.notes[0]
     values = [t["a"].iloc[-1] for t in fit.synthesize(200, random_seed=1).datasets]
     assert set(values) == {"x", "y"}
+
+
+def _one_by_one(far, count, k, tie):
+    """Places of the k nearest, handed out run by run of ties, from the nearest run on."""
+    out, left = [Fraction(0)] * len(far), k
+    order = sorted((i for i in range(len(far)) if count[i]), key=lambda i: far[i])
+    while order and left:
+        run = [order.pop(0)]
+        while order and far[order[0]] - far[run[-1]] <= tie:
+            run.append(order.pop(0))
+        size = sum(count[i] for i in run)
+        for i in run:
+            out[i] = Fraction(count[i] * min(left, size), size)
+        left -= min(left, size)
+    return [float(x) for x in out]
+
+
+def test_places_of_the_nearest_are_those_handed_out_one_by_one():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        R, D, k = rng.integers(1, 5), rng.integers(1, 9), int(rng.integers(1, 8))
+        far = rng.integers(0, 6, (R, D)) * rng.choice([1.0, 0.3, 0.05])
+        count = rng.integers(0, 4, (R, D))
+        count[:, rng.integers(D)] += 1
+        expected = [
+            _one_by_one(f.tolist(), [*map(int, n)], k, 0.1) for f, n in zip(far, count, strict=True)
+        ]
+        found = mechanism._of_nearest(far, count.astype(float), k, 0.1)
+        assert np.allclose(found, expected, rtol=1e-12, atol=0)

@@ -268,8 +268,7 @@ class Donors:
         if self.k == 1:
             out = np.where(far <= far.min(axis=1, keepdims=True) + tie, count, 0.0)
         else:
-            pairs = zip(far, count, strict=True)
-            out = np.stack([_of_nearest(row, n, self.k, tie) for row, n in pairs])
+            out = _of_nearest(far, count, self.k, tie)
         return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def draw(self, means: Array, allowed: Flags | None, rng: Rng) -> tuple[Array, int]:
@@ -302,15 +301,24 @@ def _taken(edges: Array, where: Ints, u: Array) -> Ints:
 
 
 def _of_nearest(far: Array, count: Array, k: int, tie: float) -> Array:
-    """How many of the k nearest are alike to each donor; the k-th place is shared by its ties."""
-    order = np.argsort(far, kind="stable")
-    order = order[count[order] > 0]
-    group = np.concatenate([[0], np.cumsum(np.diff(far[order]) > tie)])
-    size = np.bincount(group, weights=count[order])
-    closer = np.cumsum(size) - size
-    places = np.clip(min(k, size.sum()) - closer, 0, size)
-    out = np.zeros(len(far))
-    out[order] = count[order] * (places / size)[group]
+    """How many of the k nearest are alike to each donor (R, D); ties share the k-th place.
+
+    A tie is a run of donors of which each is at most `tie` farther than the one before it.
+    """
+    far = np.where(count > 0, far, np.inf)
+    order = np.argsort(far, axis=1, kind="stable")
+    far, sorted_count = (np.take_along_axis(x, order, axis=1) for x in (far, count))
+    within = np.cumsum(sorted_count, axis=1)
+    with np.errstate(invalid="ignore"):  # of donors that are not there
+        parted = np.diff(far, axis=1) > tie
+    edge = np.ones((len(far), 1), dtype=bool)
+    closer = np.where(np.hstack([edge, parted]), within - sorted_count, 0.0)
+    closer = np.maximum.accumulate(closer, axis=1)
+    upto = np.where(np.hstack([parted, edge]), within, np.inf)
+    size = np.minimum.accumulate(upto[:, ::-1], axis=1)[:, ::-1] - closer
+    places = np.clip(np.minimum(k, within[:, -1:]) - closer, 0, size)
+    out = np.zeros(far.shape)
+    np.put_along_axis(out, order, sorted_count * (places / np.maximum(size, 1)), axis=1)
     return out
 
 
