@@ -92,9 +92,14 @@ def interrupts() -> Iterator[tuple[Callable[[], None], list[warnings.WarningMess
         if stopped:
             raise KeyboardInterrupt
 
+    def lost(unraisable: Any) -> None:  # in a callback, where Python prints it and goes on
+        if not (stopped and unraisable.exc_type is KeyboardInterrupt):
+            shown(unraisable)
+
     names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     before = {n: signal.signal(getattr(signal, n), stop) for n in names}
-    level = logging.root.manager.disable
+    level, shown = logging.root.manager.disable, sys.unraisablehook
+    sys.unraisablehook = lost
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(record=True, action="always") as caught:
@@ -107,6 +112,7 @@ def interrupts() -> Iterator[tuple[Callable[[], None], list[warnings.WarningMess
         raise interruption from None
     finally:
         logging.disable(level)
+        sys.unraisablehook = shown
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
 

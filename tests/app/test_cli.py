@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -237,12 +238,30 @@ def test_forked_workers_end_in_silence_when_their_pool_ends_them(capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_an_interruption_in_a_callback_is_raised_later_without_a_traceback(capfd):
+    class Watched:
+        pass
+
+    watched = Watched()
+    called = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), cli.interrupts() as (stop, _):
+        del watched  # Python goes on after an error in a callback
+        assert called() is None and capfd.readouterr().err == ""
+        stop()
+    assert capfd.readouterr().err == ""
+
+
 def test_handlers_and_logging_are_as_before(call, monkeypatch):
     logging.disable(logging.NOTSET)
-    before = signal.getsignal(signal.SIGTERM), logging.root.manager.disable
+
+    def state():
+        hook = sys.unraisablehook
+        return signal.getsignal(signal.SIGTERM), logging.root.manager.disable, hook
+
+    before = state()
     fake_run(monkeypatch)
     call("demo")
-    assert (signal.getsignal(signal.SIGTERM), logging.root.manager.disable) == before
+    assert state() == before
 
 
 @pytest.mark.check

@@ -56,7 +56,7 @@ one = { release = { m = 1 } }
 two = { release = { m = 2 } }
 [model]
 """
-FRESH = 0.25  # of the runs are commands of their own, others forks of this process
+FRESH = 0.12  # of the runs are commands of their own, others forks of this process
 EVERY = 10  # runs, of which the last goes on to the end
 WORK = r"\.out\.work|\.out\.compiled-\w+-\d+-\w+"  # what a killed run may leave beside its output
 PASSING = r"br-\w+-\d+-\w+"  # and among temporary files, until the next run
@@ -67,6 +67,9 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     rng, tally = np.random.default_rng(seed), Counter[str]()
     _write_study(model, rng, folder)
     (folder / "tmp").mkdir()
+    with chdir(folder):  # loops are compiled here, not in every fork
+        assert _here(what)[0] == 0
+    shutil.rmtree(folder / "out")
     whole = {}
     for run in (_run, _forked):
         began = time.monotonic()

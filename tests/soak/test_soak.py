@@ -32,16 +32,16 @@ SHARE = float(os.environ.get("SOAK", "1"))
 BLOCKS = 8  # of examples, so that workers share them
 EXACT = 1e-9
 MANY = {  # examples of a block
-    "DPMPM": 15,
+    "DPMPM": 12,
     "CART": 100,
-    "Forest": 50,
-    "PMM": 200,
+    "Forest": 40,
+    "PMM": 220,
     "Regression": 60,
-    "PoissonMixture": 15,
+    "PoissonMixture": 12,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 600, "PMM": 2_000, "Regression": 200, "One class": 25}
-NAMED = {"DPMPM": 15, "CART": 200, "Forest": 30, "PMM": 500, "Regression": 60, "PoissonMixture": 15}
+ORDERED = {"CART": 600, "PMM": 1_900, "Regression": 200, "One class": 25}
+NAMED = {"DPMPM": 12, "CART": 120, "Forest": 25, "PMM": 250, "Regression": 50, "PoissonMixture": 12}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
@@ -189,7 +189,7 @@ def test_marks(block, tmp_path, tally):
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("what", "model", "kills"),
-    [("audit", "trees", 80), ("compare", "trees", 80), ("audit", "classes", 40)],
+    [("audit", "trees", 88), ("compare", "trees", 88), ("audit", "classes", 24)],
 )
 def test_kills(what, model, kills, tmp_path, tally):
     tally.update(killed(what, model, shared(kills), SEED, tmp_path))
