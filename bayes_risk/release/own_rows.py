@@ -175,7 +175,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
             found[left] = np.mean(every, axis=0).reshape(len(left), -1)
         return found
 
-    by_trees = partial(guess, trees, known[some].astype(np.float32), check_input=False)
+    by_trees = partial(guess, trees, known[some].astype(np.single), check_input=False)
     with config_context(assume_finite=True, skip_parameter_validation=True):
         smoothly = guess([smooth], known[some], shown)
         found = [smoothly, by_trees(shown), smoothly + by_trees(shown - smoothly)]
