@@ -57,13 +57,14 @@ class _Walk:
         shape = self.sums[0].shape
         self.log_post = np.empty(shape, np.float32)
         codes = of.cases.profiles[u, of.cases.columns]
-        row, column = divmod(int(of.table.cells(codes)), shape[1])
+        row, column = self.truth = divmod(int(of.table.cells(codes)), shape[1])
         at = self._stretch(slice(row, row + 1))
         self.reference = float(at.log_post[0, column])
         self.at_prior = float(at.log_prior[0, column])
         self.at_shares = np.stack([s[:, 0, column] for s in at.shares]).astype(float)
         self.shifts = np.zeros(self.at_shares.shape)  # sum over cells of weight x share, (F, B)
-        self.top, self.total = -np.inf, 0.0  # of the weights exp(log_post - top)
+        # of the weights exp(log_post - top) of all cells but the truth's, which may be negligible
+        self.top, self.total = -np.inf, 0.0
         self.prior_top, self.prior_total, self.prior_above = -np.inf, 0.0, 0.0
         self.low, self.high, self.cells = np.inf, -np.inf, 0
 
@@ -90,13 +91,16 @@ class _Walk:
         part = self._stretch(rows)
         log_post = part.log_post - self.reference
         self.log_post[rows] = log_post
+        if rows.start <= self.truth[0] < rows.stop:
+            log_post[self.truth[0] - rows.start, self.truth[1]] = -np.inf
         top = max(self.top, float(log_post.max()))
-        shrink = float(np.exp(self.top - top))
-        weight = np.exp(log_post - top).astype(np.float32)
-        self.total = self.total * shrink + float(weight.sum(dtype=float))
-        moved = [s.reshape(len(s), -1) @ weight.reshape(-1) for s in part.shares]
-        self.shifts = self.shifts * shrink + np.stack(moved)
-        self.top = top
+        if top > -np.inf:
+            shrink = float(np.exp(self.top - top))
+            weight = np.exp(log_post - top).astype(np.float32)
+            self.total = self.total * shrink + float(weight.sum(dtype=float))
+            moved = [s.reshape(len(s), -1) @ weight.reshape(-1) for s in part.shares]
+            self.shifts = self.shifts * shrink + np.stack(moved)
+            self.top = top
         relative = part.log_prior - self.at_prior
         top = max(self.prior_top, float(relative.max()))
         shrink = float(np.exp(self.prior_top - top))
@@ -112,20 +116,21 @@ class _Walk:
 
     def result(self, near: Ints, around: Ints, keep: int) -> dict[str, Any]:
         """Everything counted: as `FullTableRisk` of one case; ``near``, ``around``: 1, 2 away."""
-        log_z = self.top + float(np.log(self.total))
+        log_others = self.top + float(np.log(self.total)) if self.total else -np.inf
+        log_z = float(np.logaddexp(0.0, log_others))
         log_prior_z = self.prior_top + float(np.log(self.prior_total))
         flat = self.log_post.reshape(-1)
-        p = float(np.exp(-log_z))
-        # how far each batch of each fit moves the log probability of the truth, shape (F, B)
+        p, rest = float(np.exp(-log_z)), float(np.exp(log_others - log_z))  # rest = 1 - p
+        # how far each batch of each fit moves the log odds of the truth, shape (F, B)
         part = np.exp(self.log_norm - _log_total(self.log_norm)[:, None])  # v_fb / v_f
-        moved = self.factor[:, None] * ((self.at_shares - self.shifts / self.total) / part)
+        moved = self.at_shares - self.shifts / self.total if self.total else self.shifts
+        moved = self.factor[:, None] * (moved / part)
         entropy = 0.0  # in nats
         for first in range(0, len(flat), STRETCH):
             log_p = flat[first : first + STRETCH].astype(float) - log_z
             log_p = log_p[log_p > -np.inf]
             entropy -= float((np.exp(log_p) * log_p).sum())
-        se = float(standard_error(moved[..., None], led=self.led)[0])
-        log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
+        log_odds_se = float(standard_error(moved[..., None], led=self.led)[0])
         keep = min(keep, len(flat))
         best = np.argpartition(flat, len(flat) - keep)[len(flat) - keep :]
         best = best[np.lexsort((best, -flat[best]))]  # largest first
@@ -143,8 +148,8 @@ class _Walk:
             "n_values": self.cells,
             "log_prior": -log_prior_z,
             "log_probability": -log_z,
-            "deviations": moved * p,
-            "mcse": se * p,
+            "deviations": moved * (p * rest),
+            "mcse": log_odds_se * (p * rest),
             "mcse_log_odds": log_odds_se,
             "rank": self._rank(0.0),
             "rank_low": self._rank(2.0 * log_odds_se),
