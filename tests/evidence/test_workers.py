@@ -193,7 +193,9 @@ def test_every_audit_is_the_same_with_any_workers(chosen, name):
 SIZES = {"small": (8, 1, 8, 3), "odd": (13, 64, 5, 2), "large": (1_000, 2**24, 500, 1)}
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "size", ["odd", *(pytest.param(s, marks=pytest.mark.slow) for s in SIZES if s != "odd")]
+)
 @pytest.mark.parametrize(
     "name",
     ["DPMPM", *(pytest.param(n, marks=pytest.mark.slow) for n in audits.AUDITS if n != "DPMPM")],

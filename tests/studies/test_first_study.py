@@ -247,6 +247,7 @@ WRITERS = {
     spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
     spikes_and_gaps: ('kind = "CART"', "missing_numbers = { income = -8 }", "[utility]"),
 }
+LONG = (in_german, both)  # mixtures, as the two of them together
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -374,7 +375,11 @@ def test_wide_tables_get_a_short_first_study():
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("write", WRITERS)
+@pytest.mark.parametrize(
+    "write",
+    [w if w not in LONG else pytest.param(w, marks=pytest.mark.slow) for w in WRITERS],
+    ids=lambda write: write.__name__,
+)
 @pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands|unreliable|classes)")
 def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
     write(tmp_path / "a.csv")
