@@ -1,13 +1,15 @@
-"""Keeps the tables of keys in study-file.md: keys and defaults are the sections', words its own."""
+"""Keeps the tables of keys in study-file.md, and names of keys in a module, as sections have them."""
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bayes_risk import models
 from bayes_risk._core.validate import RANGES
+from bayes_risk.app.study import known_keys
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
 from bayes_risk.app.study.signatures import ModelSection, members, part_of, section_of, ways_of
@@ -15,6 +17,8 @@ from bayes_risk.app.study.study import Study
 from bayes_risk.intruder.priors import Interval
 
 PAGE = Path(__file__).with_name("study-file.md")
+MODULE = Path(known_keys.__file__)
+NAMES = re.compile(r'(?<=TEXT = """\\\n).*?(?=""")', re.DOTALL)
 TABLE = re.compile(r"(?<=^<!--keys:)(\S+)(-->\n)((?:\|.*\n)*)", re.MULTILINE)
 BOUNDS = re.compile(r"a whole number from (\S+) to (\S+)")
 SHOWN_BOUNDS = re.compile(r"\d[\d,]*–\d[\d,]*|a whole number from \S+ to \S+")
@@ -103,5 +107,19 @@ def generated(page: str) -> str:
     return TABLE.sub(lambda of: f"{of[1]}{of[2]}{table(TABLES[of[1]], of[3])}", page)
 
 
+def module() -> str:
+    """`bayes_risk.app.study.known_keys`: names of keys by section, and of models by kind."""
+    models = {name: of for name, of in TABLES.items() if name.startswith("model.")}
+    sections = {"study": Study, **SECTIONS, **models}
+    rows = [
+        textwrap.fill(f"{name}: {' '.join(fields(of))}", 96, subsequent_indent="    ")
+        for name, of in sections.items()
+        if name not in ("compare", "model.prior")  # candidates have names of their own
+    ]
+    code = MODULE.read_text(encoding="utf-8")
+    return NAMES.sub("\n".join([*rows, ""]), code)
+
+
 if __name__ == "__main__":
+    MODULE.write_text(module(), encoding="utf-8")
     PAGE.write_text(generated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -346,6 +346,9 @@ def _command(what: str, does: str) -> None:
         study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help=needs)], **how: Any
     ) -> None:
         with _plain_errors(study_file):
+            from .study.known_keys import check_keys
+
+            check_keys(study_file)
             from .study.study import read_study
 
             study, output = read_study(study_file), how.pop("output")

@@ -1,7 +1,10 @@
 """The page on the study file has the keys and defaults of the sections; numbers have bounds."""
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,15 +14,18 @@ from pydantic import TypeAdapter
 
 from bayes_risk import models
 from bayes_risk._core.validate import BOUNDS
+from bayes_risk.app.study import known_keys
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import (
     OPTIONS,
     PRIORS,
     CoarserSection,
+    DataSection,
     DistributionSection,
+    ReleaseSection,
 )
 from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, part_of, section_of
-from bayes_risk.app.study.study import SETTINGS, parse_study
+from bayes_risk.app.study.study import SETTINGS, Study, parse_study
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
 MODELS = [section_of(kind).declares for kind in models.BUILT_IN]
@@ -35,6 +41,40 @@ BASES = {ModelSection, DeclaredPart, OPTIONS, SETTINGS}
 
 def test_the_page_is_what_the_declarations_give():
     assert GENERATOR["generated"](PAGE) == PAGE, "run python docs/generate_study_file.py"
+
+
+def test_names_of_keys_are_those_of_the_sections():
+    module = Path(known_keys.__file__).read_text(encoding="utf-8")
+    assert GENERATOR["module"]() == module, "run python docs/generate_study_file.py"
+    assert known_keys.KEYS["data"] == [*DataSection.model_fields]
+    assert known_keys.KEYS["study"] == [*Study.model_fields]
+
+
+HEAVY = ("pandas", "scipy", "sklearn", "numba", "pymc")
+
+
+def test_an_unknown_key_is_named_before_anything_is_imported(tmp_path):
+    """In the words of the whole check."""
+    path = tmp_path / "s.toml"
+    path.write_text("[data]\ndemo = 'italy'\n[model]\ndrawz = 4\n[outputs]\n[release]\nq = 1\n")
+    program = (
+        "import sys; from bayes_risk.app import cli; sys.argv[1:] = ['audit', 's.toml']\n"
+        "try: cli.main()\n"
+        f"finally: print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(DOCS.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[]\n"
+    assert done.stderr == (
+        "bayes-risk: s.toml: the study has no key 'outputs'; did you mean 'output'?; "
+        "line 4: [model] has no key 'drawz'; did you mean 'draws'?; line 7: [release] has no key "
+        f"'q'; it knows {', '.join(ReleaseSection.model_fields)}\n"
+    )
 
 
 def test_every_section_has_a_table_or_is_in_the_text():

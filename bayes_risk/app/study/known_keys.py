@@ -1,0 +1,74 @@
+"""Keys of a study file by section: an unknown one is found before what takes long is imported.
+
+``TEXT`` is made from the sections by `docs/generate_study_file.py`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bayes_risk._core.errors import InputError
+
+from .keys import MOST_PROBLEMS, lines_of, placed, read_toml, unknown
+
+
+def check_keys(path: Path) -> None:
+    """Refuse a study file with unknown keys in its sections; the rest is checked by `Study`."""
+    content = read_toml(path)
+    found = [
+        placed(unknown(key, KEYS[of]), at, "", lines_of(path))
+        for at, of, key in _keys(content)
+        if key not in KEYS[of]
+    ]
+    if found:
+        more = f"; and {len(found) - MOST_PROBLEMS:,} more" if len(found) > MOST_PROBLEMS else ""
+        raise InputError(f"{path}: {'; '.join(map(str, found[:MOST_PROBLEMS]))}{more}")
+
+
+def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Section, its name in `KEYS`, and key, of every section that is known."""
+    yield from (("", "study", key) for key in content)
+    for name, table in content.items():
+        if isinstance(table, Mapping):
+            kind = f"model.{table.get('kind', 'DPMPM')}" if name == "model" else name
+            yield from ((name, kind, key) for key in table if kind in KEYS)
+
+
+TEXT = """\
+study: title random_seed data model release attribute identification utility context bounds
+    membership full_table reweight sweep compare thresholds output
+data: path demo columns index person missing missing_codes na days coarsen separator decimal
+    encoding levels
+release: m n columns classes parameters files
+attribute: evidence target_mcse max_doublings refit_budget before guesses prior knows_columns
+    intruder targets guess_budget privacy_loss
+identification: known synthesized radius shape closed missing population strategy fallback
+    corresponds
+utility: columns numbers groups missing permutations analyses rules confidence
+context: keys target groups distances holdout lookups
+bounds: patterns m how numbers
+membership: prior_odds comparisons alternatives refit_budget held_out others records
+    knows_records
+full_table: targets prior draws keep
+reweight: until share rounds c g floor steps
+sweep: priors knows_records knows_columns guesses classes parameters evidence m model
+    combinations
+thresholds: attribute_gain attribute_log_bayes_factor share_not_audited true_match_rate
+    identical_records unique_values replicated_uniques linked_records certain_persons public
+    share_unreliable rhat membership_auc membership_log_bayes_factor utility
+output: folder confidential release keep_labels redact min_count
+model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
+model.DPMPM: kind n_classes concentration_prior level_prior impossible draws tune chains thin
+    splits
+model.Forest: kind order n_trees min_leaf votes dirichlet chain
+model.Marginals: kind level_prior
+model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
+    rate_prior normal_prior zeros draws tune chains thin splits missing_numbers
+model.PMM: kind order identifying threshold cuts models constraints donors later selection
+model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
+    covariates exposure level_prior draws tune chains thin splits
+model.PyMCModel: kind build columns draws tune chains nuts_sampler
+model.Regression: kind formulas families prior priors draws tune chains nuts_sampler
+"""
+KEYS = {of.split(":")[0]: of.split(":")[1].split() for of in re.split(r"\n(?=\S)", TEXT.strip())}
