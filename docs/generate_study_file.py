@@ -1,4 +1,4 @@
-"""Keeps the tables of keys in study-file.md, and names of keys in a module, as sections have them."""
+"""Keeps the tables of keys in study-file.md, and names of keys in a module, as they are."""
 
 import json
 import re
