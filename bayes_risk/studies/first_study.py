@@ -128,7 +128,7 @@ def like_ages(values: pd.Series) -> str:
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
-MANY = 20_000  # records, above which a mixture of numbers takes long
+MANY = 2_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
 HUGE = 1e150  # larger numbers have no square
