@@ -97,9 +97,9 @@ class Links(Result):
     tests : tuple of Link
         Every test, that of the smallest probability first.
     unchanged : dict of str to int
-        Columns that every file has unchanged, and the persons whose value nobody else has.
+        Columns that every file has unchanged, and the persons whose value no other person has.
     alone_together : int
-        Persons whose values of these columns together nobody else has.
+        Persons whose values of these columns together no other person has.
     outside : tuple of str
         Columns of the files that the original does not have.
     copies : dict of str to (str, int)

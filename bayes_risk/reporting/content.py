@@ -54,7 +54,7 @@ DIAGNOSTICS = {
     "kept": "Records released as they are",
     "sensitive_cells": "Sensitive cells",
     "redraws": "Nearest donors refused by constraints",
-    "notes": "What the fits of the prediction models said",
+    "notes": "Messages of the fits of the prediction models",
 }
 DOUBTS = "Warnings."
 WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
@@ -193,7 +193,7 @@ def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTa
     rows = [(words[key], _diagnostic(key, found[key])) for key in order]
     caption = "Of the fit to the confidential data."
     if risk is not None and risk.modes is not None:
-        led = "The numbers above rest on other chains, which the release led"
+        led = "The numbers above rest on other chains, which start from the release"
         caption += f" {led}: {risk.modes.sentence()}."
     return TextTable(caption, ("Diagnostic", "Value"), rows)
 

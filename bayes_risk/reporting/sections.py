@@ -366,12 +366,12 @@ HEADS = (  # in the order of the page
     Head(
         Membership,
         "membership",
-        "Membership: whether it can be told who is in the data",
+        "Membership: can it be inferred who is in the data?",
         _one(
             "roc",
             plots.plot_roc,
-            "Members found, against people outside the data who are taken for members on the way. "
-            "On the dashed line the release tells nothing.",
+            "Members found, against people outside the data who are classified as members. "
+            "On the dashed line the release reveals nothing.",
             when=lambda found: found.has_others,
         ),
     ),
@@ -386,7 +386,9 @@ HEADS = (  # in the order of the page
             "a record. Below the dashed line the release has brought it nearer to the front.",
         ),
     ),
-    Head(Reweighting, "reweighting", "Reweighting: records at risk weighed down", _reweighting),
+    Head(
+        Reweighting, "reweighting", "Reweighting: smaller weights for records at risk", _reweighting
+    ),
     Head(
         Sensitivity,
         "sensitivity",

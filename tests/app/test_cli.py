@@ -410,7 +410,10 @@ def test_identify_takes_names_with_commas_and_no_fallback(call, files):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--output", "/"], "the output folder '/' is no name of a new folder; give one such as"),
+        (
+            ["--output", "/"],
+            "the output folder '/' is not the name of a new folder; give one such as",
+        ),
         (["--jobs", 2**31], "or equal to 1000"),
     ],
 )

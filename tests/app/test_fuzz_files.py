@@ -19,7 +19,7 @@ from tests.soak.damaged import kept
 from tests.soak.files import many_levels, written
 from tests.soak.reading import COLUMNS, WAYS
 
-# what the reader says of files that are no plain ones
+# what the reader says of files that are not plain ones
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(looks as if|so it is text|a field more|blanks for|is read (with|as))"
 )

@@ -1,4 +1,4 @@
-"""Which column gives most away: risk without the evidence of one column, against enumeration."""
+"""The most disclosive column: risk without the evidence of one column, against enumeration."""
 
 import dataclasses
 import itertools

@@ -264,10 +264,10 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
         (["income=%"], "--radius 'income=%' is not NAME=UNITS"),
         (["income=1", "income=2"], "--radius names 'income' more than once"),
         (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
-        (["age=0.1"], "radius names 'age', which is no key (['a', 'income'])"),
+        (["age=0.1"], "radius names 'age', which is not a key (['a', 'income'])"),
         (
             ["income=-1"],
-            "--radius 'income=-1': Absolute(-1.0) is no radius; give a finite number >= 0",
+            "--radius 'income=-1': Absolute(-1.0) is not a radius; give a finite number >= 0",
         ),
         (["income=inf%"], "--radius 'income=inf%': Relative(inf) is no relative radius"),
     ],

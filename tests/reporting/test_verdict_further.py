@@ -152,7 +152,10 @@ def test_a_mode_that_the_release_chose_is_named_with_its_strays():
     verdict = judge(led([0, 0, 0, 1]), CALM, diagnostics=fit(1.803, 3.0))
     assert verdict.outcome == "within your thresholds"
     said = reason(verdict, "agreement").sentence
-    assert said == "3 of 4 starts led by the release found the same mode; 1 strayed and left out."
+    assert (
+        said
+        == "3 of 4 chains started from the release found the same mode; 1 strayed and left out."
+    )
     assert "R-hat" not in repr(verdict)  # of the fit's chains, on which nothing rests
 
 
@@ -190,7 +193,7 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     risk = replace(risk, interval=np.array([[0.2, low], [0.2, high]]))
     verdict = judge(risk, CALM)
     assert verdict.outcome == outcome
-    assert "4 of 4 starts led by the release sit in 2 modes" in repr(verdict)
+    assert "4 of 4 chains started from the release sit in 2 modes" in repr(verdict)
 
 
 def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
@@ -214,7 +217,7 @@ def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
     console = Console(file=io.StringIO(), width=300)
     print_result(result, [], console=console)
     (trust,) = [row for row in console.file.getvalue().splitlines() if row.startswith("Trust")]
-    assert "3 of 4 starts led by the release" in trust and "R-hat" not in trust
+    assert "3 of 4 chains started from the release" in trust and "R-hat" not in trust
 
 
 # --- membership --------------------------------------------------------------------------------

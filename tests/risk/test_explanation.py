@@ -291,7 +291,7 @@ def test_the_report_names_what_gives_the_worst_records_away(tmp_path):
     assert [row[0] for row in rows] == ["r3", "r2", "r4", "r1"]
     assert rows[0][-1] == "2 (0.29)"
     page = br.report(risk, tmp_path / "report.html").read_text()
-    assert "What gives them away" in page and "2 (0.29)" in page
+    assert "Why they are at risk" in page and "2 (0.29)" in page
     assert MARK not in page
     assert risk.line() == "Worst record: most from data set 2 (0.29)"
     assert risk.line() in [line.rstrip() for line in screen(study_result(risk=risk), 80)]

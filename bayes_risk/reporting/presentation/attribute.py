@@ -56,8 +56,8 @@ def _remarks(risk: AttributeRisk) -> str:
         f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
         f" The prior rules out the true values of {counted(never, 'record')}: their "
         "probability stays 0.": never,
-        f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} given away "
-        f"for certain ({names}): nobody else can have them.": given,
+        f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} disclosed "
+        f"with certainty ({names}): no other value is possible.": given,
         f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
         "posterior was left out.": most,
     }
@@ -86,8 +86,8 @@ def _(risk: AttributeRisk) -> str:
         return f"Worst record: most from {worst}" * bool(worst)
     column, without, full = first_column(risk.by_column)
     if not column:
-        return f"No column gives anything away alone (mean {full}, without any one {without})"
-    return f"Gives most away: {column} (mean {full}, without its evidence {without})"
+        return f"No single column is disclosive (mean {full}, without any one {without})"
+    return f"Most disclosive column: {column} (mean {full}, without its evidence {without})"
 
 
 def _under_priors(risk: AttributeRisk) -> dict[str, Measure]:
@@ -185,7 +185,7 @@ def _(found: Explanation) -> str:
     error, said = in_brackets(float(found.mcse[ALL]), found.total, 2), found.most_in_words()
     shares = ": shares in ruling out every other guess" * bool(np.isinf(found.total))
     most = f" Most comes from {said}{shares}." * bool(said)
-    why = f" Not told by column: {found.no_columns}." * bool(found.no_columns)
+    why = f" Not by column: {found.no_columns}." * bool(found.no_columns)
     return (
         f"Record {found.label}: the log Bayes factor of its true values is "
         f"{number(found.total, 2)}{error}.{most}{why}"
@@ -206,12 +206,12 @@ def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
         *([("Column", itemgetter("from_column"))] if by_column else []),
     ]
     return Table(
-        title="What gives them away",
+        title="Why they are at risk",
         caption=(
             "The data set and the column that contribute most to the log Bayes factor. In brackets "
             "how much, or where it is infinite the share in ruling out every other guess. "
             "Contributions add up over data sets, and over columns; risk.explain(label) has them "
-            "all. A dash: nothing gives away, or nothing is to be explained."
+            "all. A dash: no contribution, or nothing to explain."
         ),
         frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
         head="Record",

@@ -111,7 +111,7 @@ def _(exposure: Exposure) -> str:
     if exposure.left_out:
         parts.append(f"Not compared: {', '.join(map(str, exposure.left_out))}.")
     for name, why in exposure.identifiers.items():
-        parts.append(f"{name or 'The column without a name'} is no amount: {why}.")
+        parts.append(f"{name or 'The column without a name'} is not an amount: {why}.")
     parts += [f"{begun(note)}." for note in exposure.notes]
     return " ".join(parts)
 

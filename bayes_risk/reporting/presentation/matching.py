@@ -206,7 +206,7 @@ def _(counts: MatchCounts) -> dict[str, Table]:
         note=NOBODYS,
         caption=(
             f"Of {counts.n:,} targets{counts.of_persons()}, those whom so many rows match, the "
-            "average, and those whom a single row matches and nobody else in the original. "
+            "average, and those matched by a single row that matches no other original record. "
             f"Thinned: of at most {counts.drawn:,} rows at random; others: of as many other "
             "records."
         ),

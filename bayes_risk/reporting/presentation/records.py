@@ -26,7 +26,7 @@ class Read(NamedTuple):
 
 READ = {
     Membership: Read(
-        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons asked about.", "membership"
+        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons examined.", "membership"
     ),
     PrivacyLoss: Read(
         PRIVACY_LOSS,
@@ -80,7 +80,7 @@ def _(found: Membership) -> str:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
         text = (
-            "Of a member and somebody outside the data, the release points to the member "
+            "Of a member and a person outside the data, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
             "without the release). Taking 5 of 100 people outside the data for members, the "
             f"intruder finds {number(100 * found.measures[2], 1)} of 100 members (5 without "

@@ -303,7 +303,7 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
         "rounds": Table(
             frame=rows,
             note=(
-                "All that a report says of attribute and identification risk beside this is of "
+                "All other statements of a report on attribute and identification risk are about "
                 "the last release."
             ),
             caption=(
@@ -379,5 +379,5 @@ def _(bounds: InherentBounds) -> dict[str, Table]:
 @sentence.register
 def _(study: FirstStudy) -> str:
     """How many columns there are of what."""
-    counts = study.columns["taken for"].value_counts(sort=False)
+    counts = study.columns["role"].value_counts(sort=False)
     return f"{study.n:,} records: " + ", ".join(f"{n} {what}" for what, n in counts.items())

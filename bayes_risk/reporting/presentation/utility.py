@@ -21,7 +21,8 @@ ROWS = 10  # pairs, columns and estimates, the worst first
 UNSAID = ("pmse", "standardized")  # in reports
 
 HOW_TO_READ = (
-    "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
+    "Utility stands beside risk because a file without information is safe and useless. A "
+    "number is "
     "to be read against its neighbour: what a release drawn from the truth itself shows on average."
 )
 
@@ -102,7 +103,7 @@ def _long(utility: Utility) -> pd.DataFrame:
 def _(utility: Utility) -> str:
     """How well a tree tells the files apart, and the worst pair."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
-    text = f"a tree tells the files apart {ratio} times as well as by chance"
+    text = f"a tree distinguishes the files {ratio} times as well as by chance"
     if not len(utility.pairs):
         return text
     (a, b), worst = utility.pairs.index[0], float(utility.pairs["ratio"].iloc[0])
@@ -121,11 +122,11 @@ def _(utility: Utility) -> str:
 def _(utility: Utility) -> str:
     ratio, specks = utility.summary().loc[["ratio_cart", "specks_cart"], "value"]
     which = "the release" if utility.m == 1 else f"each of {utility.m} releases"
-    text = f"A tree cannot tell {which} from the original."
+    text = f"A tree cannot distinguish {which} from the original."
     if ratio > 0:
         text = (
-            f"A tree tells {which} from the original {number(ratio)} times as well "
-            "as a release drawn from the truth would be told (SPECKS "
+            f"A tree distinguishes {which} from the original {number(ratio)} times as well "
+            "as a release drawn from the truth (SPECKS "
             f"{number(specks)}, 0 to 1)."
         )
     if utility.pair_names:
@@ -240,7 +241,7 @@ def _(context: ContextMeasures) -> str:
             f"For {percent(disco)} the key leaves one value of {target} in the release, and "
             f"the right one (DiSCO; {percent(dorig)} in the original; TCAP {percent(tcap)})."
         )
-    text.append("None of these is a probability that somebody is identified or learnt about.")
+    text.append("None of these is a probability that a person is identified or a value learnt.")
     return " ".join(text)
 
 

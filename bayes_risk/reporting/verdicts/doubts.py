@@ -36,7 +36,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "fit": f"attribute_risk of {LONGER.format('more draws and tune')}",
     "priors": f"attribute_risk of {LONGER.format('tighter priors, or another parametrisation')}",
     "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
-    "led chains": f"target_mcse = {{target_mcse}}, {STAYS}",
+    "chains from the release": f"target_mcse = {{target_mcse}}, {STAYS}",
     "modes differ": (
         "nothing settles these files; others, of another random_seed, whose data sets are made in "
         "one mode"

@@ -200,7 +200,7 @@ def _modes(risk: AttributeRisk, _: Case) -> Iterator[Reason]:
     text = begun(found.sentence())
     if len(found.used) < 2:
         text += ": one chain does not show how much chains of this mode differ."
-        yield doubt(CHAINS, text, "led chains")
+        yield doubt(CHAINS, text, "chains from the release")
     elif len(found.elsewhere):
         text += ": its risk was computed in a mode that did not make it."
         yield doubt(CHAINS, text, "modes differ")
@@ -290,7 +290,7 @@ def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
     if not rows.doubts():
         yield no_objection(measure, rows.sentence())
     for cure, text in rows.doubts().items():
-        little = "Where rows do not correspond, few matches say little."
+        little = "Where rows do not correspond, few matches are weak evidence."
         yield doubt(measure, f"{text} {little}", cure)
 
 
