@@ -37,6 +37,9 @@ FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_ROOM = "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER, --output FOLDER)"
 
+PLACE = Path(__file__).parents[1]
+PAGES = next((p for p in (PLACE / "docs", PLACE.parent / "docs") if p.is_dir()), PLACE / "docs")
+
 _own: list[Any] = []  # of a process that is a command's, not a script's: folders that go with it
 
 
@@ -296,6 +299,7 @@ def _shown() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
+    epilog=f"Documentation, which messages name as docs/...: {PAGES}",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold confidential values

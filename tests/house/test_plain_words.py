@@ -82,10 +82,10 @@ def read_by_users(file: Path) -> Iterator[tuple[int, str]]:
         if shown and isinstance(node.value, str):
             yield node.lineno, node.value
     texts = {id(node) for node, _ in docs}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in texts and " " in node.value.strip():
-                yield node.lineno, node.value
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            if id(part) not in texts and " " in part.value.strip():
+                yield part.lineno, part.value
 
 
 SOURCES = sorted((ROOT / "bayes_risk").rglob("*.py"))
