@@ -398,7 +398,7 @@ class _Draft:
         return "key" if name in self.keys else "kept", f"{why}; released unchanged"
 
 
-WEIGHT = "a survey weight, by its name: it identifies records, and each counts once here"
+WEIGHT = "a survey weight, by its name: it identifies records; each record counts once here"
 LATER = "for later, so that the first run is short"
 DESIGN = "a stratum or cluster of the sample, by its name"
 AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"

@@ -159,7 +159,9 @@ def test_a_release_says_what_it_synthesised() -> None:
 
 def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
     risk = risk_of(ORIGINAL.assign(b=1), FIRST.assign(b=1), 0.025, synthesized=["income", "b"])
-    assert "looks for the true values of income (within 2.5 %), b in the release" in risk.sentence()
+    assert "searches for the true values of income (within 2.5 %), b in the release" in (
+        risk.sentence()
+    )
     assert risk.dataset.attrs["radius"] == "income Relative(r=0.025)"
     assert risk_of(ORIGINAL, FIRST, radius={}).dataset.attrs["radius"] == ""
     page = report(risk, tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")

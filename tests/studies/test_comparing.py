@@ -365,7 +365,7 @@ def test_what_is_shown(found):
     assert "elsewhere" not in text.split("\n\n")[1]  # it has no attribute risk
     assert "Without the release" not in hand_made([[[1, 3]] * 2, [[2, 2]] * 2]).sentence()
     single = hand_made([[[1, 3]] * 2]).sentence()
-    assert single.startswith("A single candidate, a: nothing to compare it with")
+    assert single.startswith("A single candidate, a: no other to compare it with")
 
 
 def test_the_dataset_is_kept_in_a_file(found, tmp_path):

@@ -21,9 +21,8 @@ ROWS = 10  # pairs, columns and estimates, the worst first
 UNSAID = ("pmse", "standardized")  # in reports
 
 HOW_TO_READ = (
-    "Utility stands beside risk because a file without information is safe and useless. A "
-    "number is "
-    "to be read against its neighbour: what a release drawn from the truth itself shows on average."
+    "Utility stands beside risk because a file without information is safe and useless. "
+    "Compare a number with its neighbour: the mean for a release drawn from the truth."
 )
 
 GOOD = 3.0  # Raab, Nowok & Dibben (2021): S_pMSE of tables below 3 needs no more tuning
@@ -55,7 +54,7 @@ def _(utility: Utility) -> dict[str, Table]:
     for name, (what, head, table) in of_tables.items():
         if len(table):
             found[name] = Table(
-                caption=f"{what} ({_which(table)}), those worst kept first.",
+                caption=f"{what} ({_which(table)}), worst preserved first.",
                 frame=table.head(ROWS),
                 head=head,
                 labels=_named,
@@ -133,7 +132,7 @@ def _(utility: Utility) -> str:
         table = utility.pairs
         a, b = table.index[0]
         text += (
-            f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
+            f" Worst preserved pair: {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
             f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
             f"{GOOD:g}, where a release drawn from the truth has 1 on average."
         )
@@ -193,10 +192,10 @@ def _(context: ContextMeasures) -> dict[str, Table]:
             public=_public(context),
         ),
         "meanings": Table(
-            caption="What the measures are, and are not.",
+            caption="Meaning of the measures.",
             frame=context.meanings(),
             labels=lambda name: CONTEXT[name].short,
-            columns=[("What it is", _definition), ("What it is not", itemgetter("is_not"))],
+            columns=[("What it is", _definition), ("Not to be read as", itemgetter("is_not"))],
         ),
         "file": Table(
             frame=rows.set_axis(pd.Index(names, name="measure")), file="context_measures"

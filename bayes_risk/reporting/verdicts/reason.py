@@ -12,7 +12,7 @@ from bayes_risk._core.validate import number
 
 # the worst first
 Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
-Usefulness = Literal["less useful than wanted", "usefulness inconclusive", "useful enough"]
+Usefulness = Literal["less useful than required", "usefulness inconclusive", "useful enough"]
 Figure = tuple[float, float]  # a number and its error
 Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 RISK: tuple[Outcome, ...] = get_args(Outcome)
