@@ -33,7 +33,7 @@ class Radius(Protocol):
 
 def _checked(name: str, value: Any, what: str) -> None:
     if not is_number(value) or not 0 <= float(value) < float("inf"):
-        raise InputError(f"{name}({value!r}) is no {what}; give a finite number >= 0")
+        raise InputError(f"{name}({value!r}) is not a {what}; give a finite number >= 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
     if name is None:
         return next((n for n in usual if n in allowed), allowed[0])
     if name not in allowed:
-        raise InputError(role, name, f"is no {role} that was measured; give one of {allowed}")
+        raise InputError(role, name, f"is not a measured {role}; give one of {allowed}")
     return name
 
 

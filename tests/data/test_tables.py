@@ -88,7 +88,7 @@ def test_missing_files_and_unknown_kinds_are_named(tmp_path):
 
 def test_parquet_says_what_it_needs_or_reads(tmp_path):
     path = write(tmp_path / "a.parquet", "no parquet")
-    with pytest.raises(InputError, match="pyarrow|no readable Parquet file"):
+    with pytest.raises(InputError, match="pyarrow|not a readable Parquet file"):
         read_table(path)
 
 

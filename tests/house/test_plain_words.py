@@ -24,7 +24,7 @@ BANNED = {  # pattern: what to write instead
     r"\bstray(s|ed)?\b": "discarded",
     r"\bweigh(s|ed|ing)?\b": "considers; weights",
     r"\bgiv(en?|es|ing)\b[^.;:]{0,30}\baway\b": "disclosed",
-    r"(?<!there )\b(is|are) no (?!longer\b|more\b|less\b|larger\b|one\b)": "is not a",
+    r"(?<!there )\b(is|are) no\b(?! (longer|more|less|larger|one)\b)": "is not a",
     r"\bcures?\b": "fix, remedy",
     r"\bmend(s|ed|ing)?\b": "correct, fix",
     r"\bborne out\b": "confirmed",

@@ -271,7 +271,7 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
             ["income=-1"],
             "--radius 'income=-1': Absolute(-1.0) is not a radius; give a finite number >= 0",
         ),
-        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is no relative radius"),
+        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is not a relative radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(

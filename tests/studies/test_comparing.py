@@ -442,8 +442,8 @@ def test_options_of_a_candidate_are_checked(people):
     [
         ({"kind": "violins"}, "kind='violins' is not known"),
         ({"whiskers": -1}, "whiskers=-1; give a number above 0"),
-        ({"risk": "pmse_cart"}, "risk='pmse_cart' is no risk that was measured; give one of"),
-        ({"utility": "interval_overlap"}, "utility='interval_overlap' is no utility that was"),
+        ({"risk": "pmse_cart"}, "risk='pmse_cart' is not a measured risk; give one of"),
+        ({"utility": "interval_overlap"}, "utility='interval_overlap' is not a measured utility"),
     ],
 )  # fmt: skip
 def test_a_map_of_what_is_not_there(found, how, message):
