@@ -168,7 +168,7 @@ def italy() -> pd.DataFrame:
 
     The 48 printed cells were summed: they give exactly the 2,313 records of the text, the margins
     of Table 3, and the 15 records in cells of at most 5 that the paper synthesises. Records are
-    numbered cell by cell; levels that nobody holds in an age group are kept.
+    numbered cell by cell; levels that no record has in an age group are kept.
 
     Returns
     -------

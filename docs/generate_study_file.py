@@ -85,7 +85,7 @@ def table(section: type[Section], rows: str) -> str:
             value = "/".join(f"`{word}`" for word in re.findall('"[^"]*"', right))
         if key in RANGES and right == RANGES[key].in_words():
             low, high, above, below = RANGES[key]
-            value = f"{'>' if above else '>='} {low:g}, {'<' if below else '<='} {high:g}"
+            value = f"{'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}"
         if bounds := BOUNDS.search(right):  # those that are checked
             value = SHOWN_BOUNDS.sub(f"{bounds[1]}–{bounds[2]}", value)
         default = "required" if key in section.model_fields else ""

@@ -319,9 +319,9 @@ def private_folder(folder: Path, what: str) -> None:
     usual = new.lstat()
     new.rmdir()
     if not stat.S_ISDIR(found.st_mode):
-        why = "is no folder" if not stat.S_ISLNK(found.st_mode) else "is a link"
+        why = "is not a folder" if not stat.S_ISLNK(found.st_mode) else "is a link"
     elif found.st_uid != usual.st_uid:
-        why = "belongs to somebody else"
+        why = "belongs to another user"
     elif found.st_mode & ~usual.st_mode & 0o077:
         why = "is open to others"
     else:

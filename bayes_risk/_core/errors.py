@@ -71,7 +71,7 @@ class InputError(ValueError):
 
 
 class ModelError(RuntimeError):
-    """A model cannot do what was asked of it.
+    """A model cannot do what was requested.
 
     Raised when a fit lacks a capability (``evidence="exact"`` on a model without closed form) or
     when a sampler failed. Choose another evidence, or fit the model again with other settings.
@@ -82,7 +82,7 @@ class MemoryCeilingError(MemoryError):
     """A run has taken more memory than it was allowed.
 
     It stops between two steps; those that are finished are kept. Give the same command a larger
-    ``max_memory``, and it goes on from there; or audit fewer targets, weigh fewer guesses.
+    ``max_memory``, and it goes on from there; or audit fewer targets, use fewer guesses.
     """
 
 
@@ -90,16 +90,16 @@ class UnreliableWeightsWarning(UserWarning):
     """Importance weights rest on too few draws, so the risk they give is not to be trusted.
 
     The Pareto k-hat of the weights exceeds ``min(1 - 1/log10(H), 0.7)`` (Vehtari et al. 2024), or
-    their effective sample size is below 100 for the published estimator. Cure: use
+    their effective sample size is below 100 for the published estimator. Fix: use
     ``evidence="predictive"`` instead of ``"importance"``; more draws; or a larger
     ``refit_budget`` so that the records concerned are fitted again without the target.
     """
 
 
 class DisplacedRiskWarning(UserWarning):
-    """Weighing records at risk down has exposed records of moderate risk ("whack-a-mole").
+    """Smaller weights for records at risk have exposed records of moderate risk ("whack-a-mole").
 
-    Clearly more of them rose than chance explains, or some above the threshold. Cure: more rounds
+    Clearly more of them rose than chance explains, or some above the threshold. Fix: more rounds
     of `reweight`, whose weights then follow the records that rose; a lower threshold; or fewer
     columns in the release.
     """
@@ -108,5 +108,5 @@ class DisplacedRiskWarning(UserWarning):
 class TruncationWarning(UserWarning):
     """Every latent class is occupied, so the truncation of the mixture binds.
 
-    Cure: fit again with more classes (``n_classes``).
+    Fix: fit again with more classes (``n_classes``).
     """

@@ -26,7 +26,7 @@ def bytes_of(given: str | int) -> int:
         unit = (found[2] or "b").lower()
         size = float(found[1]) * (1024 if "i" in unit else 1000) ** "bkmgt".index(unit[0])
     if not 1 <= size < 2**63:
-        raise InputError("max_memory", given, "is no amount of memory; give one such as 2GiB")
+        raise InputError("max_memory", given, "is not an amount of memory; give one such as 2GiB")
     return int(size)
 
 
@@ -84,7 +84,7 @@ def check_memory() -> None:
         where = f" in stage {guard.stage!r}" if guard.stage else ""
         raise MemoryCeilingError(
             f"the run took {in_words(taken)}{where}, and max_memory is {in_words(guard.ceiling)}; "
-            "raise max_memory, give fewer workers, audit fewer targets, or weigh fewer guesses"
+            "raise max_memory, give fewer workers, audit fewer targets, or use fewer guesses"
         )
 
 

@@ -35,7 +35,10 @@ INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
 FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
 FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_ROOM = "the disk is full; free some 200 MiB, or take another: TMPDIR=FOLDER, --output FOLDER"
+NO_ROOM = "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER, --output FOLDER)"
+
+PLACE = Path(__file__).parents[1]
+PAGES = next((p for p in (PLACE / "docs", PLACE.parent / "docs") if p.is_dir()), PLACE / "docs")
 
 _own: list[Any] = []  # of a process that is a command's, not a script's: folders that go with it
 
@@ -123,8 +126,9 @@ def withheld(error: BaseException) -> str:
     last = [f for f in frames if "bayes_risk" in f.filename][-1]
     where = f" ({Path(last.filename).name}, line {last.lineno})"
     return (
-        f"stopped by an unexpected {type(error).__name__}{where}; its text is withheld, for it may "
-        f"hold values of the data: {SHOWN}=1 in the environment shows it"
+        f"internal error: {type(error).__name__}{where}. Its message may contain "
+        f"confidential values "
+        f"and is hidden; set {SHOWN}=1 to show it"
     )
 
 
@@ -149,16 +153,16 @@ Table = Literal["fair", "italy", "visits"]
 COUNT = dict(zip(("min", "max"), BOUNDS["n_jobs"], strict=True))
 FROM_0, SHARE = {"min": BOUNDS["random_seed"][0]}, {"min": 0.0, "max": 1.0}
 RESULTS: Options = {  # options: type, default, help, what else Typer is told
-    "output": (Path | None, None, "Folder for the results; must not exist yet."),
+    "output": (Path | None, None, "New folder for the results."),
     "overwrite": (bool, False, "Replace the folder of an earlier run."),
 }
 WORKERS: Options = {
-    "restart": (bool, False, "Throw away the finished steps of a run that was stopped."),
+    "restart": (bool, False, "Discard the finished steps of an interrupted run."),
     "jobs": (int, 2, "Number of workers; results do not depend on it.", COUNT),
     "backend": (Backend, "threads", "Threads, processes, or a Dask cluster of processes."),
-    "max_memory": (str | None, None, "Most memory to take: 2GiB. Results do not depend on it."),
-    "quiet": (bool, False, "No bars and no result on the screen; errors alone."),
-    "dry_run": (bool, False, "Tell the memory and time that it would take, and stop."),
+    "max_memory": (str | None, None, "Memory limit, such as 2GiB; results do not depend on it."),
+    "quiet": (bool, False, "Show errors only."),
+    "dry_run": (bool, False, "Estimate memory and time, then exit."),
 }
 DEMO: Options = {
     "data": (Table, "fair", "Survey (6,366 records), table (2,313), visits to doctors (2,019)."),
@@ -166,29 +170,37 @@ DEMO: Options = {
 }
 READING: Options = {  # keys of [data]
     "index": (str | None, None, "Column with the record labels."),
-    "na": (Words, [], "What means missing in a CSV, unquoted: NA."),
-    "days": (Words, [], "Columns of dates: a radius of them is in days."),
-    "separator": (str | None, None, "Between fields of a CSV: ';'. Told from it if left out."),
-    "decimal": (str | None, None, "Of its numbers: ',', likewise."),
-    "encoding": (str | None, None, "Of its text: cp1250, likewise."),
-    "missing_codes": (Codes, "error", "What becomes of codes that a file declares as missing."),
+    "na": (Words, [], "Unquoted texts that mean missing in a CSV, such as NA."),
+    "days": (Words, [], "Date columns; their radius is in days."),
+    "separator": (str | None, None, "CSV field separator, such as ';' (default: detected)."),
+    "decimal": (str | None, None, "Decimal mark, such as ',' (default: detected)."),
+    "encoding": (str | None, None, "Text encoding, such as cp1250 (default: detected)."),
+    "missing_codes": (Codes, "error", "How to treat codes that the file declares missing."),
 }
 MATCHING: Options = {
-    "columns": (Words, [], "The columns to compare, if not all of the original's are released."),
-    "known": (Words, [], "Unsynthesised keys the intruder holds, with commas between: age,educ."),
-    "synthesized": (Words, [], "Synthesised keys the intruder holds, likewise."),
-    "radius": (Words, [], "Match a number within units, age=2, or a share of it, income=10%."),
-    "open_ends": (bool, False, "Leave the ends of these intervals out."),
-    "fallback": (bool, True, "When nothing matches, choose by the unsynthesised keys."),
-    "corresponds": (bool | None, None, "Row i is record i; if left out, where rows are as many."),
-    "person": (str | None, None, "Column that names persons, where some have several rows."),
+    "columns": (Words, [], "Columns to compare, if some of the original's are not released."),
+    "known": (Words, [], "Unsynthesised keys that the intruder knows: age,educ."),
+    "synthesized": (Words, [], "Synthesised keys that the intruder knows."),
+    "radius": (Words, [], "Match a number within units (age=2) or a share (income=10%)."),
+    "open_ends": (bool, False, "Exclude the ends of these intervals."),
+    "fallback": (bool, True, "Without a match, choose by the unsynthesised keys."),
+    "corresponds": (
+        bool | None,
+        None,
+        "Row i is record i (default: if the numbers of rows agree).",
+    ),
+    "person": (str | None, None, "Column that identifies persons with several rows."),
     **READING,
-    "codes": (Words, [], "Columns whose value labels are left out, likewise."),
-    "labels": (Words, [], "Columns of which only some values have labels."),
-    "text": (Words, [], "Columns of a CSV that are text, though they read as numbers."),
-    "numbers": (Words, [], "Columns of a CSV that are numbers, though they look like codes."),
-    "true_match_rate": (float | None, None, "Share that may be matched, at most.", SHARE),
-    "public": (list[str], [], "A column that is public anyway, and why: region='published frame'."),
+    "codes": (Words, [], "Columns whose value labels are ignored."),
+    "labels": (Words, [], "Columns with labels for some values only: keep the others as levels."),
+    "text": (Words, [], "CSV columns to read as text."),
+    "numbers": (Words, [], "CSV columns to read as numbers."),
+    "true_match_rate": (float | None, None, "Largest share of records that may be matched.", SHARE),
+    "public": (
+        list[str],
+        [],
+        "Column that may stay unchanged, with the reason: region='published frame'.",
+    ),
 }
 
 
@@ -241,7 +253,9 @@ def reason_of(given: str) -> tuple[str, str]:
     """Read NAME=REASON."""
     name, _, why = given.partition("=")
     if not (name.strip() and why.strip()):
-        raise InputError(f"--public {given!r} is not NAME=REASON; say why the column is public")
+        raise InputError(
+            f"--public {given!r} is not NAME=REASON; give the reason why the column is public"
+        )
     return name.strip(), why.strip()
 
 
@@ -291,6 +305,7 @@ def _shown() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
+    epilog=f"Documentation, which messages name as docs/...: {PAGES}",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold confidential values
@@ -359,9 +374,9 @@ def _command(what: str, does: str) -> None:
             _run(study.with_output(output or usual), what, **how)
 
 
-_command("audit", "Fit, synthesise, measure both risks and report, as a study file says.")
-_command("sweep", "Vary the attribute audit of a study: how far does it rest on assumptions?")
-_command("compare", "Make several releases again and again; lay risk and utility side by side.")
+_command("audit", "Fit, synthesise, measure both risks and report, according to a study file.")
+_command("sweep", "Repeat the attribute audit under other assumptions.")
+_command("compare", "Compare risk and utility of several ways to make the file.")
 
 
 @app.command()
@@ -370,10 +385,10 @@ def init(
         Path, typer.Argument(metavar="DATA", help="The confidential file: CSV, Parquet, Stata, ...")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The study file to write; must not exist.")
+        Path | None, typer.Option("--output", "-o", help="The study file to write.")
     ] = None,
 ) -> None:
-    """Say what each column of a file is taken for, and write a study of it that runs."""
+    """Infer the type of each column and write a ready-to-run study file."""
     with _plain_errors():
         from bayes_risk.studies.first_study import study_of
 
@@ -386,17 +401,17 @@ def init(
 
 
 @app.command()
-@takes(**MATCHING, **RESULTS, json=(Path | None, None, "Write the numbers to this new file too."))
+@takes(**MATCHING, **RESULTS, json=(Path | None, None, "Also write the numbers to this new file."))
 def identify(
     original: Annotated[
         Path, typer.Argument(help="The confidential file: CSV, Parquet, Stata, SAS or SPSS.")
     ],
     synthetic: Annotated[
-        list[Path], typer.Argument(help="The released files, one or more, or a synthpop folder.")
+        list[Path], typer.Argument(help="The synthetic files, or a synthpop folder.")
     ],
     **given: Any,
 ) -> None:
-    """Measure and judge the identification risk of files made elsewhere."""
+    """Measure the identification risk of existing files."""
     with _plain_errors(options=True):
         from .output import write_json
         from .study.study import parse_study

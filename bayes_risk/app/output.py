@@ -53,7 +53,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     Only a folder that an earlier run wrote (it holds a manifest) or an empty one is ever replaced.
     """
     if "\0" in str(folder) or folder.absolute().name in ("", ".."):
-        why = "is no name of a new folder; give one such as 'study-risk'"
+        why = "is not the name of a new folder; give one such as 'study-risk'"
     elif not folder.absolute().parent.is_dir():
         why = f"has no parent folder; create {str(folder.parent)!r} first"
     elif not os.path.lexists(folder):
@@ -201,7 +201,8 @@ def _seed_of(folder: Path, run: Any, random_seed: int, restart: bool) -> int:
             then, seed = note.get(RUN)
     except KeyError:
         raise InputError(
-            f"the working folder {str(folder)!r} is damaged: it does not say which run was stopped "
+            f"the working folder {str(folder)!r} is damaged: it does not name the run that "
+            f"was stopped "
             "here. Throw its steps away with --restart, or remove it"
         ) from None
     if found := differences(then, run):

@@ -84,7 +84,9 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
     for name in [c for c, kind in found.items() if kind.taken == "number"]:
         same = [other for other in seen if _says_the_same(df[name], df[other])]
         if same:
-            found[name] = found[name]._replace(taken="out", why=f"it says the same as {same[0]!r}")
+            found[name] = found[name]._replace(
+                taken="out", why=f"it has the same content as {same[0]!r}"
+            )
         else:
             seen.append(name)
     return found
@@ -117,7 +119,7 @@ def _kind(name: str, column: pd.Series) -> Kind:
     if number and distinct > FEW:
         code = missing_code(values)
         what = f"{distinct:,} different {'whole ' * whole}numbers"
-        why = what if code is None else f"{what}, {code:g} taken for missing"
+        why = what if code is None else f"{what}, {code:g} treated as missing"
         return Kind("number", why, absent, code=code)
     most = max(min(LONG, n // 5), 2)
     if distinct > most and not number:

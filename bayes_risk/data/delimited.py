@@ -81,7 +81,7 @@ def read_delimited(
 ) -> pd.DataFrame:
     """Read delimited text (one header line), plain or gzipped; what is not given is told by it."""
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
-        raise InputError("na", na, 'is no list of texts; give one: na=["NA"]')
+        raise InputError("na", na, 'is not a list of texts; give one: na=["NA"]')
     with _read_errors(file):
         if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
             with gzip.open(file) as opened:
@@ -257,7 +257,7 @@ def dialect_of(
     """What is given, and of the rest what the beginning of the file looks like."""
     single = isinstance(separator, str) and re.fullmatch('[^"\r\n\0]', separator)
     if separator is not None and not single:
-        raise InputError("separator", separator, "is no single character; give one such as ';'")
+        raise InputError("separator", separator, "is not a single character; give one such as ';'")
     if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
         raise InputError("decimal", decimal, "; give '.' or ',', and another separator than it")
     try:
@@ -410,7 +410,7 @@ def _read_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        what = f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or say"
+        what = f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or give"
         raise broken(file, f'{what} what it is: encoding="cp1250"') from None
     except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error, pd.errors.ParserError) as error:
         kind = "is damaged" if isinstance(error, zlib.error) else f"could not be read: {error}"

@@ -1,4 +1,4 @@
-"""Structural zeros: combinations of values that nobody can have.
+"""Structural zeros: combinations of values that no record can have.
 
 A rule names levels of some variables; a record that has one of them in every variable named is
 impossible. Coded against a table the rules become a `ZeroRegion`: disjoint boxes of levels, by
@@ -29,7 +29,7 @@ SHOWN = 3  # levels of a rule in messages
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Impossible(Shown):
-    """Combinations of values that nobody can have (structural zeros).
+    """Combinations of values that no record can have (structural zeros).
 
     Manrique-Vallier & Reiter (2014), JCGS 23, 1061-1079.
 
@@ -40,7 +40,7 @@ class Impossible(Shown):
         "MARST": ["married", "widowed"]}`` excludes married and widowed children; columns that are
         not named may have any value. A DataFrame has one rule a row, missing cells being columns
         that are not named. A function takes a DataFrame of combinations and returns True where they
-        are impossible; it is asked about all of them, so there may not be more than a million. In a
+        are impossible; it is called with all of them, so there may not be more than a million. In a
         mapping None names the level of missing values.
 
     Raises
@@ -153,7 +153,8 @@ def _coded(
         for level in rule[variable.name]:
             if level not in codes:
                 raise InputError(
-                    f"{name} names {level!r}, which is no level of column {variable.name!r}; check "
+                    f"{name} names {level!r}, which is not a level of column "
+                    f"{variable.name!r}; check "
                     "its spelling. Levels that no record holds are declared by levels or a pandas "
                     "category"
                 )

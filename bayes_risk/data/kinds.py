@@ -47,7 +47,7 @@ def checked_file(path: str | PathLike[str] | Any) -> Path:
         raise InputError(f"path is a {type(path).__name__}; give the path of a file")
     file = Path(path)
     if file.exists() and not file.is_file() and not file.is_dir():
-        raise InputError(f"{str(file)!r} is no regular file; give the path of one")
+        raise InputError(f"{str(file)!r} is not a regular file; give the path of one")
     if not file.is_file():
         raise InputError(f"there is no file {str(file)!r}; check the path")
     return file
@@ -75,7 +75,7 @@ def check_header(names: Sequence[str], file: Path) -> None:
     if len(names) > MAX_COLUMNS:
         raise InputError(
             f"{str(file)!r} has {len(names):,} columns, and at most {MAX_COLUMNS:,} are read; "
-            "leave out those that nobody needs, or write rows and columns the other way round"
+            "leave out those that are not needed, or write rows and columns the other way round"
         )
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if any(_is_number(name) or DAY.fullmatch(name.strip()) for name in repeated):

@@ -118,8 +118,8 @@ MEMBERSHIP = _named(
     Measure("median_log_bayes_factor", "log Bayes factor of a member, median"),
     Measure("max_log_bayes_factor", "log Bayes factor of a member, largest"),
     Measure("max_probability", "probability that a member is in the data, largest"),
-    Measure("members", "members asked about", "count"),
-    Measure("others", "people outside the data asked about", "count"),
+    Measure("members", "members examined", "count"),
+    Measure("others", "people outside the data examined", "count"),
     _UNRELIABLE,
 )
 
@@ -145,7 +145,10 @@ MATCH_COUNTS = _named(
     Measure("below_5", "targets with one to four rows", "place", "One to four"),
     Measure("candidates", "rows of a target, average", "place", "Average", higher_is="better"),
     Measure(
-        "replicated_uniques", "targets whom one row matches and nobody else", "place", "Replicated"
+        "replicated_uniques",
+        "targets matched by one row that matches no other record",
+        "place",
+        "Replicated",
     ),
 )
 UNIQUENESS = _named(
@@ -208,13 +211,13 @@ UTILITY = _named(
 
 _ORIGINAL, _RELEASE = "records of the original", "records of the release"
 _LOOKED_UP = "released records looked up"
-_ONE_FILE = "It is a property of one file and says nothing of the other."
+_ONE_FILE = "It is a property of one file and does not describe the other."
 _NO_INTRUDER = (
     "It takes the release for the original and no intruder's knowledge into account: no probability"
     " that anybody is identified."
 )
 _NOT_BAYES = (
-    "It is no probability that a value is disclosed: what anybody would guess from the rest of the "
+    "It is not a probability that a value is disclosed: values easy to guess from the rest of the "
     "data counts too, and an uncertain guess counts for nothing."
 )
 _NOT_RISK = (
@@ -222,11 +225,12 @@ _NOT_RISK = (
     "without any record being at risk."
 )
 _NOT_NEAR = (
-    "It is no probability: a record in a dense place has close neighbours by chance, and one far "
-    "from all may still be given away by a single column."
+    "It is not a probability: a record in a dense place has close neighbours by chance, and "
+    "one far "
+    "from all may still be disclosed by a single column."
 )
 _CONTEXT = {  # as its authors write it, and in words
-    "uio": ("UiO", "records of the original whose key nobody else there holds"),
+    "uio": ("UiO", "records of the original whose key no other record there has"),
     "uis": ("UiS", "records of the release whose key no other record there shows"),
     "uiois": ("UiOiS", "uniques of the original whose key the release shows, once or more"),
     "repu": (
@@ -250,13 +254,20 @@ _CONTEXT = {  # as its authors write it, and in words
         "from 1.9-3 on, of synthpop",
     ),
     "base_cap": (
-        *("baseCAPd", "right guesses of somebody who knows the target's distribution and no key"),
+        *(
+            "baseCAPd",
+            "right guesses of an intruder who knows the target's distribution and no key",
+        ),
     ),
-    "capd": ("CAPd", "right guesses of somebody who draws a record of the original with the key"),
+    "capd": (
+        "CAPd",
+        "right guesses of an intruder who draws a record of the original with the key",
+    ),
     "caps": ("CAPs", "the same of the release's own records in the release"),
     "dcap": (
         "DCAP",
-        "right guesses of somebody who draws a record of the release with the key, if there is one",
+        "right guesses of an intruder who draws a record of the release with the key, if "
+        "there is one",
     ),
     "tcap": (
         "TCAP",
@@ -286,9 +297,9 @@ _IS_NOT = {
     **dict.fromkeys(("disco", "tcap"), _NOT_BAYES),
     **dict.fromkeys(("dcr_zero", "dcr_median", "dcr_5_percent"), _NOT_NEAR),
     "dcap": _NOT_RISK,
-    "iso": "It says whether there is anything to look up, not what is learnt.",
+    "iso": "It shows whether there is anything to look up, not what is learnt.",
     "dis": "The value may be wrong: see DiSCO.",
-    "disdio": "Nobody without the original can tell these records from the rest of DiSCO.",
+    "disdio": "Without the original these records cannot be distinguished from the rest of DiSCO.",
     "correct": "It speaks of the records with an apparent disclosure alone, however few they are.",
     "base_cap": "It is the reference of CAP measures, not a measure of the release.",
     "closer_than_holdout": "Half is what a release has that learnt the population and no record; a "

@@ -1,7 +1,7 @@
 """The confidential table: categories as codes, numbers as themselves, and back again.
 
 Levels are the state space of the intruder's problem, so they are fixed here, once: the declared
-categories (also those nobody holds), or the union of what the original and the releases show. The
+categories (also those no record has), or the union of what the original and the releases show. The
 two kinds of variable stand in `variables.py`.
 """
 
@@ -67,7 +67,7 @@ class ZeroRegion:
         raise InputError(
             f"`impossible` excludes {self.holds(codes).sum()} records of {source} by "
             f"{(excluded > 0).sum()} of its rules: rule {worst + 1} ({self.words[worst]}) excludes "
-            f"{excluded[worst]}; mend the rules or the records"
+            f"{excluded[worst]}; correct the rules or the records"
         )
 
 
@@ -83,7 +83,7 @@ class Microdata(Shown):
     variables, index : tuple of Variable or Number, length p, pandas.Index, length n
         Columns, and labels of the records, as given.
     impossible : ZeroRegion, optional
-        Combinations that nobody can have.
+        Combinations that no record can have.
     """
 
     codes: Codes
@@ -115,7 +115,7 @@ class Microdata(Shown):
         numbers : list of str
             Columns that are numbers; all others are categories.
         levels : mapping of column to values, optional
-            Declared levels. They are kept even when nobody holds them. A ``category`` column
+            Declared levels. They are kept even when no record has them. A ``category`` column
             declares its categories by itself.
         releases : list of DataFrame, optional
             Further tables whose levels count too (union over the original and all of them).
@@ -124,7 +124,7 @@ class Microdata(Shown):
             Numbers may not be missing, but for those of ``missing_numbers``.
         missing_numbers : mapping of column to number, optional
             What stands for a missing value of a number, in the codes and among guesses: a number
-            that nobody has.
+            that no record has.
 
         Raises
         ------
@@ -209,7 +209,7 @@ def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
             kind = "text" if len(index) and isinstance(index[0], str) else "numbers"
             raise InputError(
                 name,
-                f"names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
+                f"names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is not a record "
                 f"label; the labels are {kind}, those of the index, or the "
                 "numbers of the rows from 0",
             )
@@ -304,7 +304,7 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
         if DIVISION_SLASH in name and plain_name(name) in names:
             raise InputError(
                 f"columns {plain_name(name)!r} and {name!r} differ in the kind of their slash "
-                "alone, which records of draws cannot tell apart; rename one"
+                "alone, which records of draws cannot distinguish; rename one"
             )
     check_writable("column", names)
     if not pd.api.types.is_numeric_dtype(df.index):
@@ -339,7 +339,7 @@ def _variable(
     if n + has_missing < 2:
         raise InputError(
             f"column {name!r} has {n} level: it cannot vary; drop it, or declare the levels that "
-            "nobody holds"
+            "no record has"
         )
     if n > MAX_LEVELS:
         raise InputError(
@@ -350,13 +350,13 @@ def _variable(
         )
     if declared is None and is_numeric(dtype) and n > MANY_NUMBERS:
         warnings.warn(
-            f"column {name!r}: {n} different numbers are taken for as many categories without an "
+            f"column {name!r}: {n} different numbers are treated as categories without an "
             'order; take Mixture, with the family "normal" for it, or CART; or cut it into ranges',
             stacklevel=2,
         )
     elif declared is None and n > MANY_LEVELS:
         warnings.warn(
-            f"column {name!r}: {n} levels, of most of which there will be few records, tell little "
+            f"column {name!r}: {n} levels, most of them with few records, add little "
             "and cost time; join levels, or leave the column out with columns",
             stacklevel=2,
         )

@@ -50,7 +50,9 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
                 f"column {wrong!r} of {str(file)!r} is stored as {stored.schema.field(wrong).type} "
                 f"and holds a value that cannot be read ({type(error).__name__}){CURE}"
             ) from None
-        raise broken(file, f"is no readable Parquet file ({type(error).__name__}){CURE}") from None
+        raise broken(
+            file, f"is not a readable Parquet file ({type(error).__name__}){CURE}"
+        ) from None
     table = table.reset_index([name for name in table.index.names if name in names])
     table = table.reset_index(drop=True)
     if columns is not None:
@@ -79,7 +81,7 @@ def stored(
 
     if batch is not None:
         return _parts(file, columns, batch)
-    with readers_errors(file, f"is no readable Parquet file ({{}}){CURE}"):
+    with readers_errors(file, f"is not a readable Parquet file ({{}}){CURE}"):
         found = _columns(file, suffix)
         table = parquet.read_table(str(file))
         if table.num_columns and table.column(0).num_chunks > 1:
@@ -94,13 +96,13 @@ def _parts(file: Path, columns: Sequence[str] | None, batch: int) -> Iterator[An
     import pyarrow as pa
     from pyarrow import parquet
 
-    told = "is no readable Parquet file ({}), or its pages are damaged; write it again"
+    told = "is not a readable Parquet file ({}), or its pages are damaged; write it again"
     with readers_errors(file, told), parquet.ParquetFile(str(file)) as opened:
         schema, groups = opened.schema_arrow, range(opened.num_row_groups)
         sizes = [opened.metadata.row_group(g).num_rows for g in groups]
         noted = (schema.pandas_metadata or {}).get("columns", [])
         if min(sizes, default=0) < 0 or not all({"name", "pandas_type"} <= {*c} for c in noted):
-            raise ValueError("its footer says what cannot be")
+            raise ValueError("its footer is inconsistent")
         yield [sum(sizes), schema.serialize()]
         for rows in opened.iter_batches(batch, columns=columns) if columns is not None else ():
             sink = pa.BufferOutputStream()

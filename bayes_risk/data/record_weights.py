@@ -56,5 +56,5 @@ def in_words(weights: Array | None) -> str:
     low, high, mean = (plain(x, 3) for x in (weights.min(), weights.max(), weights.mean()))
     return (
         f"; parameters from a pseudo-posterior with record weights from {low} to {high}, {mean} on "
-        "average, which the intruder is taken to know"
+        "average, which the intruder is assumed to know"
     )

@@ -118,7 +118,7 @@ def _model(found: Any, source: str) -> "Rpart | str | None":
             return None
         return _rpart(found) if found["kind"] == "rpart" else str(found["kind"])
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
-        raise InputError(f"{source} is no whole tree of rpart; {CURE}") from None
+        raise InputError(f"{source} is not a complete tree of rpart; {CURE}") from None
 
 
 def _rpart(found: Mapping[str, Any]) -> Rpart:

@@ -358,10 +358,10 @@ def _forms(known: Held, strange: Held) -> Iterator[Spelling]:
     mends = mends if not all(text.isascii() for text in both) else []
     yield Spelling("blanks and quotes left out", _plain, _plain)
     yield Spelling("accents composed", _composed, _composed)
-    yield from (Spelling("encoding mended", mend, mend) for mend in mends)
+    yield from (Spelling("encoding corrected", mend, mend) for mend in mends)
     yield Spelling("without regard to capitals", _folded, _folded)
     for mend in (partial(_folded, first=mend) for mend in mends):
-        yield Spelling("encoding mended, without regard to capitals", mend, mend)
+        yield Spelling("encoding corrected, without regard to capitals", mend, mend)
     yield Spelling("without leading zeros", _unpadded, _unpadded, strong=True)
     for words, way, keys in (
         ("as numbers", partial(_counted), [{"mark": mark} for mark in ".,"]),

@@ -65,7 +65,7 @@ def stored(file: Path, suffix: str) -> dict[str, list[list[Any]]]:
     """Rows of the sheets that hold anything."""
     from openpyxl import load_workbook
 
-    with readers_errors(file, "is no readable .xlsx file ({}); is it whole? Save it as a CSV"):
+    with readers_errors(file, "is not a readable .xlsx file ({}); is it whole? Save it as a CSV"):
         with zipfile.ZipFile(file) as packed:
             check_unpacked(sum(part.file_size for part in packed.infolist()), file, suffix)
         with file.open("rb") as opened:

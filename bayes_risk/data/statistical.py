@@ -77,7 +77,7 @@ def stored(
     if suffix == ".zsav":
         rows = first.number_rows
         if rows is None or rows < 0:
-            raise broken(file, "does not say how many records it holds; save it as .sav or CSV")
+            raise broken(file, "does not state how many records it holds; save it as .sav or CSV")
         check_unpacked(8 * rows * len(names), file, suffix)
     if columns is not None:
         names = known_columns("columns", columns, names, repr(str(file)))
@@ -140,7 +140,7 @@ def _reader(file: Path, suffix: str) -> Any:
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
     function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
-    told = f"is no readable {suffix} file ({{}}); is it whole? Save it again as UTF-8"
+    told = f"is not a readable {suffix} file ({{}}); is it whole? Save it again as UTF-8"
 
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
         with readers_errors(file, told):

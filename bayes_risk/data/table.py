@@ -53,8 +53,8 @@ def read_table(
     r"""Read a table from a CSV, Parquet, Stata, SAS or SPSS file; value labels become levels.
 
     A column whose values all have labels becomes a category. Its levels are *all* labels of the
-    file, in the order of their codes, held by somebody or not; they are ordered where the file says
-    that the scale is ordinal (SPSS alone does).
+    file, in the order of their codes, whether or not a record has them; they are ordered where the
+    file states that the scale is ordinal (SPSS alone does).
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ def read_table(
     index : str, optional
         Column with the record labels; by default rows are numbered 0, 1, 2, ...
     levels : mapping of column to values, or to a word, optional
-        The values that exist, held by somebody or not; where all of them are text, a CSV's column
-        stays text. ``"held"``: the values that are held. ``"codes"`` takes the stored values and
-        leaves the labels out; ``"labels"`` makes values without a label levels too, named by their
-        codes. Of a CSV ``"text"`` keeps fields as they are written, and ``"numbers"`` makes numbers
-        of codes such as ``01``.
+        The values that exist, whether or not a record has them; where all of them are text, a CSV's
+        column stays text. ``"held"``: the values that are held. ``"codes"`` takes the stored values
+        and leaves the labels out; ``"labels"`` makes values without a label levels too, named by
+        their codes. Of a CSV ``"text"`` keeps fields as they are written, and ``"numbers"`` makes
+        numbers of codes such as ``01``.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
         What becomes of codes that a Stata, SAS or SPSS file declares as missing (refused, not
         applicable): an error if anybody holds one; levels of their own, after all others; or plain
@@ -84,7 +84,7 @@ def read_table(
         day stands beside the date, in UTC. Text may be 2020-01-31, 20200131, 31.1.2020, 31/1/2020
         or 1/31/2020, of years 1 to 9999.
     separator, decimal, encoding : str, optional
-        How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is told from the
+        How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is detected from the
         file, with a warning unless it is comma, point, UTF-8.
 
     Returns
@@ -105,7 +105,7 @@ def read_table(
     Notes
     -----
     CSV files have one header line, and are read three times. A first line that looks like a record
-    is an error that does not tell it: its fields would be names.
+    is an error that does not show it: its fields would be names.
 
     All other files are read in a process of their own, so that a damaged one cannot end this
     process by a memory fault: the error names the file and the reason. The process may hold 4 GiB
@@ -189,7 +189,7 @@ def stored_table(
 
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
-    """Dates as days since 1970-01-01, in UTC; what is no date, or may be two, is an error."""
+    """Dates as days since 1970-01-01, in UTC; what is not a date, or may be two, is an error."""
     if pd.api.types.infer_dtype(column) == "date":  # objects, as pandas reads Parquet's dates
         column = column.astype("datetime64[s]")
     elif not pd.api.types.is_datetime64_any_dtype(column.dtype):
@@ -209,7 +209,7 @@ def dates_in(texts: pd.Series, where: str) -> tuple[pd.Series, str]:
         what = "dates whose day may be their month"
         if not found:
             numbers = pd.to_numeric(texts.dropna(), errors="coerce").notna().all()
-            what = "numbers that are no dates" if numbers else "text that is no date"
+            what = "numbers that are not dates" if numbers else "text that is not a date"
         raise InputError(f"{where} holds {what}; write dates as 2020-01-31")
     how, dates = next(iter(found.items()))
     if how == DATES[0]:

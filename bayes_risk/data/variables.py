@@ -129,7 +129,7 @@ class Number:
             if column.isna().any() and (column == missing).any():
                 raise InputError(
                     f"missing_numbers gives column {name!r} {missing:g} for a missing value, which "
-                    "some record has; give a number that nobody has"
+                    "some record has; give a number that no record has"
                 )
         whole = bool(pd.api.types.is_integer_dtype(column.dtype))
         values = column.dropna().to_numpy(dtype=float)
@@ -309,7 +309,7 @@ def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFram
             raise InputError(
                 f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
                 f"which is not among {those} (so in {strange.sum():,} "
-                "rows); add it to the levels, or mend the file"
+                "rows); add it to the levels, or correct the file"
             )
     return df.astype(dtypes)
 

@@ -45,22 +45,22 @@ class Balance:
     m: int  # Releases
 
     @property
-    def outcome(self) -> Literal["balanced", "unbalanced", "shared", "says nothing"]:
+    def outcome(self) -> Literal["balanced", "unbalanced", "shared", "not tested"]:
         """What it says; ``"shared"``: releases say the same more often than independent ones."""
         few = self.mean.pairs < FEWEST or not self.effective >= EFFECTIVE
         if self.m < RELEASES or few:
-            return "says nothing"
+            return "not tested"
         if self.shared.value > self.shared.half:
             return "shared"
         return "balanced" if abs(self.mean.value - 1) <= self.mean.half else "unbalanced"
 
     def sentence(self) -> str:
         """In words."""
-        if self.outcome == "says nothing":
+        if self.outcome == "not tested":
             why = f"{self.m} releases, and {RELEASES} are needed"
             if self.m >= RELEASES:
                 why = f"{self.mean.pairs:,} pairs of record and guess, worth {self.effective:.0f}"
-            return f"The balance of the evidence says nothing: {why}."
+            return f"The balance of the evidence could not be tested: {why}."
         text = (
             f"Over {self.mean.pairs:,} pairs of record and guess, worth {self.effective:,.0f} "
             f"independent ones, a release is {self.mean.value:.3f} times as probable under the "
@@ -68,7 +68,7 @@ class Balance:
         )
         if self.outcome == "shared":
             text += (
-                f"; and releases share {self.shared.value:.2f} of what they say, where 0 is "
+                f"; and releases share {self.shared.value:.2f} of their evidence, where 0 is "
                 f"expected up to {self.shared.half:.2f}"
             )
         return f"{text}."

@@ -76,14 +76,14 @@ def by_column(factors: Factors, risk: Any) -> pd.DataFrame:
 
 def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:
     """The truth's probability without the evidence of each synthesised column, or why not."""
-    title = "Which column gives most away"
+    title = "The most disclosive column"
     if table is None:
-        why = f"Which column gives most away was not computed: {why_not}."
+        why = f"The most disclosive column was not computed: {why_not}."
         return Table(title=title, note=why, frame=pd.DataFrame()) if why_not else None
     column, without, full = first_column(table)
-    which = f"Of the synthesised columns, {column} gives most away: without its evidence"
+    which = f"{column} is the most disclosive synthesised column: without its evidence"
     if not column:
-        which = "No synthesised column gives anything away alone: without the evidence of one"
+        which = "No single synthesised column is disclosive: without the evidence of one"
     note = (
         f"{which} the mean probability is {without}{' or more' * (not column)} instead of {full}."
     )
@@ -91,9 +91,10 @@ def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:
         title=title,
         note=note,
         caption=(
-            "Probability of the truth without what the release says by how the column's values "
+            "Probability of the truth without the evidence from how the column's values "
             "came about; they still condition the columns drawn after it. A fall is against "
-            "the figure with all columns. Falls do not add up: columns that say the same each "
+            "the figure with all columns. Falls do not add up: columns with the same "
+            "information each "
             "fall little."
         ),
         frame=table,

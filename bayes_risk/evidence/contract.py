@@ -448,7 +448,7 @@ class Offer:
     def __post_init__(self) -> None:
         if self.name not in EVIDENCE and self.name not in FURTHER:
             raise InputError(
-                f"{self.name!r} is no method; offer one of {[*EVIDENCE]} or of {[*FURTHER]}"
+                f"{self.name!r} is not a method; offer one of {[*EVIDENCE]} or of {[*FURTHER]}"
             )
 
 

@@ -407,7 +407,7 @@ class _Files:
             what = "values" if other < 0 else f"{WITH}{self.names[other]}"
             names += [Statistic(self.names[j], what + of, "distance") for of in (ORIGINAL, "")]
         for j in self.grids:
-            for words in ("genuine values", "values that nobody has", "distinct values"):
+            for words in ("genuine values", "values that no record has", "distinct values"):
                 names.append(Statistic(self.names[j], words, "count"))
         values += list(2 * np.sqrt(np.array(self.counts).T + 0.375))
         free = ~np.isin(self.scoring, list(self.used))

@@ -86,16 +86,16 @@ class Modes:
         S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
         text = "found the same mode"
         if kept > 1:
-            text = f"sit in {kept} modes between which it does not choose, and intervals span these"
+            text = f"found {kept} modes that the release does not distinguish; intervals span these"
         if not self.settled:
             text = f"found {kept} modes, the best of them once: better ones may be left, and "
-            text += "intervals span these (cure: audit with the fit that made the release)"
+            text += "intervals span these (to resolve: audit with the fit that made the release)"
         if len(others := self.elsewhere):
-            text += f"; by itself data set {', '.join(map(str, others))} chooses another"
-        text += f"; {strays} strayed and left out" * bool(strays)
+            text += f"; considered alone, data set {', '.join(map(str, others))} chooses another"
+        text += f"; {strays} discarded" * bool(strays)
         times = f"{self.put_back} times" if self.put_back > 1 else "once"
-        text += f"; {times} a chain left it later and was set back into it" * bool(self.put_back)
-        return f"{S - strays} of {S} starts led by the release {text}"
+        text += f"; chains restarted after leaving it: {times}" * bool(self.put_back)
+        return f"{S - strays} of {S} chains started from the release {text}"
 
     def shown(self, means: Sequence[float] = ()) -> Table:
         """`table` for people; ``means``: mean probability of the truth in each mode left open."""
@@ -107,7 +107,8 @@ class Modes:
             title="Modes of the model",
             note=f"{begun(self.sentence())}.",
             caption=(
-                "Where chains led by the release have settled. Chosen by: data sets that rule out "
+                "Modes found by the chains that started from the release. Chosen by: data "
+                "sets that rule out "
                 "all other modes by themselves. Only more than 10 nats plus three standard errors "
                 "rule a mode out: its weight without the release, unknown, may make up for less."
             ),

@@ -116,7 +116,7 @@ def _log_weights(given: Any, G: int, what: str) -> Array:
     try:
         weights = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"{what} is no prior; {ONE_OF}") from None
+        raise InputError(f"{what} is not a prior; {ONE_OF}") from None
     if weights.shape != (G,):
         raise InputError(f"{what} has shape {weights.shape}; give one weight per guess, ({G},)")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.max(initial=0.0) > 0:

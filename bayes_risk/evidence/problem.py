@@ -136,7 +136,7 @@ def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
             raise InputError(
                 "largest",
                 largest,
-                f"is no column that the release has synthesised; give one of {names}",
+                f"is not a column that the release has synthesised; give one of {names}",
             )
         if largest not in numbers:
             raise InputError(

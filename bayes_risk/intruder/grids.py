@@ -152,10 +152,10 @@ class Grid:
 
     Notes
     -----
-    A grid centred on the truth tells the intruder where to look: read the risk against its prior.
+    A grid centred on the truth shows the intruder where to look: read the risk against its prior.
 
     *Steps of unequal width* (``predictive``, ``values``): ``"predictive"`` and the verdict's flat
-    prior weigh a guess by the width of its cell, half way to either neighbour, so that both mean
+    prior weight a guess by the width of its cell, half way to either neighbour, so that both mean
     what they do on even steps. ``"uniform"`` gives all guesses the same probability, and is nearly
     the predictive where guesses are its quantiles.
 
@@ -335,7 +335,7 @@ class JointGrid(Guesses):
         One for every guessed variable; categories that are left out get all their `Levels`.
         ``"levels"`` is `Levels`, ``"predictive"`` is ``Grid(predictive=True)``.
     budget : int
-        Most guesses for a target. A larger grid is searched coarse to fine, and the result says
+        Most guesses for a target. A larger grid is searched coarse to fine, and the result states
         what share of the posterior was left out (``left_out``).
 
     Raises

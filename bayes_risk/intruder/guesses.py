@@ -138,7 +138,7 @@ class Neighbourhood(Guesses):
     """All values that differ from the truth in at most ``distance`` variables.
 
     With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter
-    & Wang 2014). It is centred on the truth, which tells the intruder where to look: read the risk
+    & Wang 2014). It is centred on the truth, which shows the intruder where to look: read the risk
     against its prior.
 
     Parameters

@@ -75,7 +75,7 @@ class Intruder(Shown):
     Raises
     ------
     InputError
-        An intruder who is told too little, or what does not concern them; a fraction outside
+        Too few settings for the intruder, or settings that do not apply; a fraction outside
         (0, 1); no record known where some are to be.
 
     Examples
@@ -118,7 +118,7 @@ class Intruder(Shown):
                 raise InputError(
                     name,
                     value,
-                    f"says nothing to an intruder with knows_records={given!r}; leave it out, or "
+                    f"has no effect for an intruder with knows_records={given!r}; leave it out, or "
                     "give another knows_records",
                 )
         if self.largest is not None and self.largest in self.knows_columns:
@@ -155,7 +155,7 @@ class Intruder(Shown):
         among them; every audit leaves it out.
         """
         if self.is_competitor:
-            raise InputError("knows_records", self.knows_records, "is no set of records")
+            raise InputError("knows_records", self.knows_records, "is not a set of records")
         n = len(index)
         if self.kind != "some":
             return np.full(n, self.kind == "all-but-target")
@@ -219,14 +219,15 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
             raise InputError(
                 "knows_records",
                 given,
-                'is no fraction above 0 and below 1; give 0.5 for half, "none" or "all-but-target"',
+                'is not a fraction above 0 and below 1; give 0.5 for half, "none" or '
+                '"all-but-target"',
             )
         return share
     if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):
         given = given.index[given]
     known = tuple(given.tolist() if hasattr(given, "tolist") else given)
     if not known or not any(k is not False for k in known):
-        raise InputError('knows_records names no record; give "none" for nobody')
+        raise InputError('knows_records names no record; give "none" for no record')
     if not all(isinstance(k, Hashable) for k in known):
         raise InputError("knows_records holds lists or tables; give a mask or a list of labels")
     return known

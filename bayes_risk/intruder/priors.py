@@ -77,7 +77,7 @@ class Density:
 class Interval:
     """A number lies between two bounds, the intruder believes with some probability.
 
-    "Industry sources say 500 to 700." What is left goes to the guesses outside.
+    "Industry sources state 500 to 700." What is left goes to the guesses outside.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Interval:
 class MixedPrior:
     """The intruder holds one of several priors, with given weights.
 
-    Each part is normalised over a target's guesses before it is weighed:
+    Each part is normalised over a target's guesses before it is weighted:
     ``prior(y*) = sum_k w_k prior_k(y*)``. A small weight of ``"uniform"`` keeps every guess
     possible under a prior that rules some out.
 
@@ -149,7 +149,7 @@ class MixedPrior:
             raise InputError("MixedPrior has no part; give at least one prior and its weight")
         for pair in self._pairs():
             if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise InputError(f"the part {pair!r} of a MixedPrior is no pair (weight, prior)")
+                raise InputError(f"the part {pair!r} of a MixedPrior is not a pair (weight, prior)")
             positive("weight", pair[0])
 
     @property

@@ -145,7 +145,7 @@ def identification_risk_of_files(
         raise InputError(
             "progress",
             progress,
-            "is no function; give one of (stage, done, total), or leave it out",
+            "is not a function; give one of (stage, done, total), or leave it out",
         )
     tables = checked_tables(original, releases, known, synthesized, id)
     told = progress or (lambda stage, done, total: None)

@@ -38,7 +38,7 @@ def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str)
     """What belongs to keys names keys."""
     for name in named:
         if name not in keys:
-            raise InputError(f"{what} names {name!r}, which is no key ({list(keys)}); {cure}")
+            raise InputError(f"{what} names {name!r}, which is not a key ({list(keys)}); {cure}")
 
 
 def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
     if name not in sought.frame:
         raise InputError(
             f"targets has no column {name!r}, and some of its rows are none of the original's, so "
-            "that nobody can tell whose they are; give it that column"
+            "that it is unknown whose they are; give it that column"
         )
     columns = [tables.frames[0][name], sought.frame[name]]
     found = coded(name, columns, ["the original", "targets"])
@@ -97,7 +97,7 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
             f"key {name!r} ({column.dtype}){where} has {n_values:,} distinct values, more than "
             f"{MAX_LEVELS:,}, and looks continuous: cut it into the same categories in all files "
             f"(pandas.cut), or leave it out; in identification_risk match it within a radius "
-            f"(radius={{{name!r}: 0.1}}); if it is a code, say so with astype('category')"
+            f"(radius={{{name!r}: 0.1}}); if it is a code, declare it with astype('category')"
         )
 
 
@@ -145,7 +145,7 @@ def _from_outside(
         if any(not targets[c].astype(object).equals(held[c].astype(object)) for c in keys):
             raise InputError(
                 "targets and the original merely number their rows, and the rows of equal numbers "
-                "differ, so that nobody can tell which targets are in the file; give both an index "
+                "differ, so that it is unknown which targets are in the file; give both an index "
                 "of labels, those of other people being none of the original's"
             )
     place = original.index.get_indexer(targets.index)
@@ -172,7 +172,7 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: MatchTargets) -> lis
     if (sought.place < 0).any():
         raise InputError(
             "reason is a mask of the original's records, and some targets are not among them; give "
-            "a function of a DataFrame, which tells of everybody whether they would be chosen"
+            "a function of a DataFrame, which states for every row whether it would be chosen"
         )
     return [Key(of_record[sought.place], of_record, 2)]
 
@@ -272,7 +272,7 @@ def release_tables(
 def _check_rows(
     original: pd.DataFrame, table: pd.DataFrame, synthesized: list[str], source: str
 ) -> None:
-    """Rows without any value are no records where the original's missing values make no such."""
+    """Rows without any value are not records where the original's missing values make no such."""
     columns = [name for name in original.columns if name in table.columns]
     empty, own = (rows.isna().all(axis=1).to_numpy() for rows in (table, original[columns]))
     empty = empty & ~(own if len(own) == len(empty) else own.any())
@@ -281,7 +281,7 @@ def _check_rows(
     if table.shape[1] > 1 and count and bdtrc(count - 1, len(empty), share) < CHANCE:
         raise InputError(
             f"{source} has {count:,} of {len(table):,} rows in which every column is "
-            "missing: these are no records; leave them out"
+            "missing: these are not records; leave them out"
         )
     keys = table[synthesized].isna().to_numpy()
     if synthesized and keys.all() and original[synthesized].notna().any(axis=None):

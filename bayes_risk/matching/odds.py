@@ -108,7 +108,7 @@ def _counts(
 
 
 def _given(population: Any, targets: pd.Index, m: int) -> Array:
-    """Counts as an array, (1 or m, n_t); missing ones are no numbers above 0."""
+    """Counts as an array, (1 or m, n_t); missing ones are not numbers above 0."""
     n_targets, what = len(targets), type(population).__name__
     if isinstance(population, pd.Series):
         if not population.index.is_unique or not targets.isin(population.index).all():
@@ -143,7 +143,7 @@ def _given(population: Any, targets: pd.Index, m: int) -> Array:
         l, i = wrong[0]
         raise InputError(
             f"population is {counts[l, i]:g} for target number {i + 1} "
-            f"({len(wrong):,} of {counts.size:,} counts are no number above 0); give finite "
+            f"({len(wrong):,} of {counts.size:,} counts are not numbers above 0); give finite "
             "numbers above 0: the target is one of those who carry the keys"
         )
     return counts

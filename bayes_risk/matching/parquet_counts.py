@@ -90,7 +90,7 @@ def checked_tables(
             raise InputError(
                 "id",
                 id,
-                f"is no column of {table.name}, or more than one; it has {list(table.names)}",
+                f"is not a column of {table.name}, or more than one; it has {list(table.names)}",
             )
         table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
     return (first, *tables)
@@ -129,7 +129,7 @@ def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
             con = duckdb.connect(config={"temp_directory": folder, **limit})
         except duckdb.Error:
             raise InputError(
-                "max_memory", most, "is no amount of memory; give one such as '2GiB'"
+                "max_memory", most, "is not an amount of memory; give one such as '2GiB'"
             ) from None
         try:
             for name, value in settings.items():

@@ -139,7 +139,7 @@ def _read(part: ParquetPart, columns: list[str], size: int) -> Iterator[Any]:
             batch = pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
             batch.validate(full=True)
             if not {*columns} <= {*batch.schema.names}:
-                raise ValueError("other columns than its footer says")
+                raise ValueError("other columns than its footer lists")
         yield batch
 
 
@@ -149,7 +149,9 @@ def _told(path: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN:
-        raise InputError(f"{path!r} is no readable Parquet file: its pages are damaged") from None
+        raise InputError(
+            f"{path!r} is not a readable Parquet file: its pages are damaged"
+        ) from None
 
 
 def _categories(schema: Any) -> list[str]:

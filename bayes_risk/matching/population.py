@@ -332,7 +332,7 @@ class Population(Shown):
     ) -> "Population":
         r"""Estimate F_t from a simple random sample by a log-linear model.
 
-        With F_t ~ Poisson and sampling fraction pi, the sample count N_t ~ Poisson(mu_t) says
+        With F_t ~ Poisson and sampling fraction pi, the sample count N_t ~ Poisson(mu_t) reveals
         nothing of the others, :math:`F_t - N_t \sim \mathrm{Poisson}(\mu_t (1-\pi)/\pi)`. Without
         draws, F_t is the mean given N_t,
 
@@ -455,7 +455,7 @@ class Population(Shown):
         """F_t, shape (S, n), at a table's rows, given how often a sample of this population has t.
 
         Estimated F_t are raised to the sample's counts; counted ones below them are refused: the
-        sample is not from this population, or codes its keys otherwise. (A synthetic file is no
+        sample is not from this population, or codes its keys otherwise. (A synthetic file is not a
         sample; its counts may exceed F_t.)
         """
         N = np.asarray(sample_counts, dtype=np.float64)

@@ -33,7 +33,7 @@ class Radius(Protocol):
 
 def _checked(name: str, value: Any, what: str) -> None:
     if not is_number(value) or not 0 <= float(value) < float("inf"):
-        raise InputError(f"{name}({value!r}) is no {what}; give a finite number >= 0")
+        raise InputError(f"{name}({value!r}) is not a {what}; give a finite number >= 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Quantile:
     def __post_init__(self) -> None:
         _checked("Quantile", self.q, "share")
         if self.q > 1:
-            raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
+            raise InputError(f"Quantile({self.q!r}) is not a share; give a number from 0 to 1")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         ordered = np.sort(column)
@@ -224,7 +224,7 @@ def _radius(name: str, given: Any) -> Radius:
         raise InputError(
             ("radius", name),
             given,
-            "is no radius; give a finite number >= 0 (0.1 is 10 %), or Absolute(1000), SD(1), "
+            "is not a radius; give a finite number >= 0 (0.1 is 10 %), or Absolute(1000), SD(1), "
             "Quantile(0.02), or an object with the methods of Radius",
         )
     if float(given) > 1:

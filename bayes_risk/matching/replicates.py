@@ -128,7 +128,7 @@ def replicates(
         draws from that.
     n_tables : int
         Number of drawn tables in all, at least m. If m does not divide it, the first releases get
-        one table more than the others, and weigh as much more; take a multiple of m for equal
+        one table more than the others, and count as much more; take a multiple of m for equal
         weights.
     random_seed : int, Generator or None
     **fit_options
@@ -142,14 +142,14 @@ def replicates(
     Raises
     ------
     InputError
-        Something that is no `Release`, or no model; fewer tables than releases; options that
+        Something that is not a `Release`, or not a model; fewer tables than releases; options that
         ``model.fit`` does not have, or for a model that is fitted already; a model whose releases
         replace other columns or records.
 
     Notes
     -----
     Records that were not replaced keep their values (`Release.records` is known to this intruder).
-    Costs m fits. A synthetic record is taken to tell of its own confidential values through the
+    Costs m fits. A synthetic record is assumed to depend on its own confidential values through the
     parameters only, which holds for fresh classes, regressions and leaves of trees, and not for
     ``classes="own"``; those are refused.
 
@@ -169,7 +169,8 @@ def replicates(
         )
     if release.classes == "own":
         raise InputError(
-            'the release has classes="own": synthetic records then tell of their own confidential '
+            'the release has classes="own": synthetic records then depend on their own '
+            "confidential "
             "values directly, which drawing anew leaves out; use the releases themselves"
         )
     n_tables = whole_number("n_tables", n_tables, release.m)
@@ -177,7 +178,9 @@ def replicates(
         rng = np.random.default_rng(random_seed)
     except (TypeError, ValueError):
         raise InputError(
-            "random_seed", random_seed, "is no seed; give a whole number >= 0, a Generator or None"
+            "random_seed",
+            random_seed,
+            "is not a seed; give a whole number >= 0, a Generator or None",
         ) from None
     tables: list[pd.DataFrame] = []
     if hasattr(model, "synthesize"):

@@ -268,7 +268,7 @@ class IdentificationRisk(Sought, Drawn):
     reason : bool
         Whether he knows why records were chosen for synthesis.
     release_of : ndarray of int64, shape (m,), or None
-        Of `Replicates` that which it says of each table; None: the tables are the releases.
+        Of `Replicates` that which it states for each table; None: the tables are the releases.
     pooled_mcse, pooled_draws_mcse : float
         Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
         `draws_mcse`.
@@ -336,7 +336,7 @@ class IdentificationRisk(Sought, Drawn):
         """Records that the known keys alone match uniquely and correctly; None: not known.
 
         Those with no other record in the file that shares their keys. Without knowledge of who is
-        in the file nobody can be sure of them, so that there is no such number.
+        in the file they are not certain, so that there is no such number.
         """
         if self.population != "in the file" or not self.in_file.all():
             return None
@@ -435,7 +435,7 @@ NOBODYS = "Rows do not correspond to records, so matches are neither right nor w
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MatchCounts(Sought):
-    """How many released rows match each target, where rows are nobody's.
+    """How many released rows match each target, without row correspondence.
 
     True and false matches, pooled probabilities, populations and fallback have no meaning there.
 
@@ -463,7 +463,7 @@ class MatchCounts(Sought):
 
     @property
     def replicated(self) -> Flags:
-        """Targets whom a single row matches and nobody else in the original, shape (n, m)."""
+        """Targets matched by a single row that matches no other original record, shape (n, m)."""
         return np.asarray(self.one & (self.in_file & (self.others == 0))[:, None])
 
     def summary(self) -> pd.DataFrame:
@@ -498,7 +498,7 @@ class MatchCounts(Sought):
     def records(self) -> pd.DataFrame:
         """One row per target.
 
-        Columns: in how many releases a single row matches and nobody else in the original
+        Columns: in how many releases a single row matches it and no other original record
         (``replicated_uniques``), a single one (``unique_matches``), none (``no_match``);
         ``candidates``, rows that match, mean over releases, with its standard error ``mcse``, and
         ``expected``, of as many of the other records; ``others``, those that match.
@@ -523,7 +523,7 @@ class MatchCounts(Sought):
 
     def presence(self) -> str:
         """What the intruder can go by."""
-        return ", and ".join(["looks among rows that are nobody's", *self.rules()])
+        return ", and ".join(["looks among rows without correspondence", *self.rules()])
 
 
 Matched = IdentificationRisk | MatchCounts

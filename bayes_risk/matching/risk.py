@@ -140,7 +140,8 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
         if np.isinf(values).any():
             raise InputError(
                 f"key {name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
-                f"{len(values):,} records, which lie within no radius; mend them, or cut the key "
+                f"{len(values):,} records, which lie within no radius; correct them, or cut "
+                f"the key "
                 "into categories (pandas.cut) and leave it out of radius"
             )
     return found
@@ -317,7 +318,7 @@ def identification_risk(
         number. Without a population he always claims one.
     reason : mask of n values, or function, optional
         The reason why records were chosen for synthesis (R), where he knows it: which records were,
-        or a function that tells it of the rows of a DataFrame. He then looks for a target only
+        or a function that states it for the rows of a DataFrame. He then looks for a target only
         among records that were chosen as it would be.
     radius : dict of str to float or Radius, optional
         How near numbers must come: ``{"income": 0.1}`` lets record j match if
@@ -341,24 +342,24 @@ def identification_risk(
         nothing. With a population he takes the target to be outside.
     corresponds : bool, optional
         Whether row i of a release is record i; by default where there are as many. Rows that are
-        nobody's, fresh draws of every column, may be of any number and in any order.
+        without correspondence, fresh draws of every column, may be of any number and order.
     person : str, optional
         The column that names persons of several records, in a table of targets too where some are
         in no file. All records of the target's person are right: of the c_i candidates any of
-        theirs is a hit, T/c is their share, K says that all are theirs, F that all are another
+        theirs is a hit, T/c is their share, K states that all are theirs, F that all are another
         person's, and the baseline is their share of the N_us. Who has a record that is matched
         uniquely and correctly is matched. Not offered with a population, which counts people.
 
     Returns
     -------
-    IdentificationRisk, or MatchCounts where rows are nobody's
+    IdentificationRisk, or MatchCounts without row correspondence
         Per release and pooled; expected match risk lies between 0 and n_t, large is bad.
 
     Raises
     ------
     InputError
         A choice that changes nothing; a key that is missing, repeated, listed against what the
-        `Release` says was synthesised, stored as text here and as numbers there, or a number of
+        `Release` states was synthesised, stored as text here and as numbers there, or a number of
         more than 1,000 values without a radius; a known column that was changed; records that do
         not correspond, or what needs them to; targets, radii or population counts that do not
         belong to the keys.
@@ -561,6 +562,6 @@ def _by_box(D: Array, of: Ints) -> Array:
     if (of_box[:, of] != D).any():
         raise InputError(
             "population gives different counts to targets with the same keys; count people by all "
-            "keys, or name the column that tells them apart under known"
+            "keys, or name the column that distinguishes them under known"
         )
     return of_box

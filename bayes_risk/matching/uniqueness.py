@@ -63,7 +63,7 @@ class Uniqueness(Result):
 
     @property
     def sample_uniques(self) -> int:
-        """Number of records whose key nobody else in the sample holds."""
+        """Number of records whose key no other record in the sample has."""
         return int((self.f == 1).sum())
 
     @property

@@ -71,7 +71,7 @@ class Marginals(Declaration):
         weights : None
             A baseline takes no record weights.
         sample, random_seed
-            Taken for uniformity; nothing is sampled.
+            Accepted for uniformity; nothing is sampled.
         """
         no_weights(weights, "Marginals", "it is a baseline, in which all records count in full")
         if not isinstance(df, Microdata):

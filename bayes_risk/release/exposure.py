@@ -56,7 +56,7 @@ class Exposure(Result):
     n_released : ndarray of int, shape (m,)
         Records of each file.
     not_replaced : int
-        Records that the `Release` says were released as they are; they count as identical.
+        Records that the `Release` states were released as they are; they count as identical.
     corresponds : ndarray of bool, shape (m,)
         Whether row i of the file is record i of the original: as many rows, and the same index.
     same_as_original : ndarray of bool, shape (m,)
@@ -69,12 +69,12 @@ class Exposure(Result):
     identical_synthesized : ndarray of bool, shape (n, m)
         Whether the record's own row equals it in the synthesised columns.
     alone : ndarray of bool, shape (n,)
-        Records that nobody else in the original equals in all columns.
+        Records that no other original record equals in all columns.
     any_row, any_row_synthesized : ndarray of int, shape (m,)
         Released records that equal some record of the original in all, or in the synthesised
         columns.
     unique : ndarray of bool, shape (n,)
-        Records whose keys nobody else in the original holds.
+        Records whose keys no other original record has.
     replicated : ndarray of bool, shape (n, m)
         Unique records whose keys exactly one record of the file shows.
     columns : DataFrame
@@ -145,9 +145,9 @@ class Exposure(Result):
         where rows do not correspond) and ``identical_any_row``, in all columns;
         ``identical_synthesized`` and ``identical_synthesized_any_row``, in the synthesised ones
         (all of ``records``); ``expected_any_row_share``, of a fresh sample (see Notes of
-        `exposure`); ``original_alone``, records of the original that nobody else there equals in
-        all columns, and ``identical_alone``, those that some row of the file equals; ``uniques`` of
-        the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
+        `exposure`); ``original_alone``, records of the original that no other record there equals
+        in all columns, and ``identical_alone``, those that some row of the file equals; ``uniques``
+        of the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
         ``same_as_original``; and, where a column names persons, ``persons`` of the original,
         ``identical_persons`` and ``replicated_persons``, of whom some record is.
         """
@@ -191,7 +191,7 @@ class Exposure(Result):
 
     @property
     def judged(self) -> list[str]:
-        """Synthesised numbers whose genuine values say something."""
+        """Synthesised numbers whose genuine values are evidence."""
         return [name for name, table in self.by_column().items() if table["judged"].iloc[0]]
 
     def by_column(self) -> dict[str, pd.DataFrame]:
@@ -321,7 +321,7 @@ def exposure(
         file whose rows correspond; all of them if there is no such file or no such column.
     keys : list of str, optional
         On which columns records are unique. By default all categories: columns of a Microdata that
-        are no numbers; of a DataFrame those of text or of at most 20 distinct numbers; and
+        are not numbers; of a DataFrame those of text or of at most 20 distinct numbers; and
         if none of these was synthesised, the synthesised numbers besides.
     corresponds : bool, optional
         Whether row i of a file is record i; by default where it has as many and the same index.
@@ -351,13 +351,13 @@ def exposure(
     identical records counted in the same row; those of any row need no correspondence.
 
     *Equal*: ``docs/files.md`` defines it. Columns that name or number the records (identifiers,
-    row numbers) are counted apart: they are no part of "all columns" unless they are keys.
+    row numbers) are counted apart: they are not part of "all columns" unless they are keys.
 
     *Fresh sample.* With :math:`N_1` and :math:`N_2` values that occur once and twice among the n
     values of a column, a fresh record of the same population has a value that is in the original
     with probability about :math:`1 - N_1/n`, and one that occurs once in it with probability
     about :math:`2 N_2/n` (Good 1953); so of whole records. Where :math:`N_1` is below 1 % of n
-    (codes, ages, rounded amounts) genuine values say little: ``judged`` is False there.
+    (codes, ages, rounded amounts) genuine values mean little: ``judged`` is False there.
 
     *Identical records* of a `Release` that replaced some records contain the others
     (``not_replaced``); values are those of the replaced records alone.

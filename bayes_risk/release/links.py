@@ -73,17 +73,17 @@ def links(
     *Single persons.* An amount that one person has in either table may be equal by chance. Of K
     such pairs F agree in the other columns (amounts by tenths; all, or all but one), or are the
     same row. Pairs of nearly equal amounts, the next N/20 (3 to 100) on either side, are R, of
-    which k agree. If the file knows nobody, and columns change little over so many neighbours, the
-    K are as any of the K + R: Fisher's exact test, for one pair ``p >= 1/(R + 1)``. Amounts that
-    the first explains are left out. Values computed from others agree in pairs of one table too,
-    which are compared then. Columns of mostly the original's values (donors') are not tested.
+    which k agree. If the file knows no person, and columns change little over so many neighbours,
+    the K are as any of the K + R: Fisher's exact test, for one pair ``p >= 1/(R + 1)``. Amounts
+    that the first explains are left out. Values computed from others agree in pairs of one table
+    too, which are compared then. Columns of mostly the original's values (donors') are not tested.
 
     *Largest amounts*, the 1 and 20 of all, and that of each level of a column. Assumed: equal
     values are no more frequent there than among others as round. With R others, of which none is
     equal, the largest is so with probability ``1/(R + 1)``, times the share that agrees if its
     record agrees too. Where amounts are cut off, a level's is one of each table in half of all
     cases at most. Not seen: one copy in the middle of a file; few copies of categories alone, of
-    which exchangeability says no more than ``2^-K``.
+    which exchangeability claims no more than ``2^-K``.
 
     *Several tests.* Each is made on all columns, on all but one, on single amounts, on every two of
     at most eight amounts (nearest pairs) and on the keys;

@@ -97,9 +97,9 @@ class Links(Result):
     tests : tuple of Link
         Every test, that of the smallest probability first.
     unchanged : dict of str to int
-        Columns that every file has unchanged, and the persons whose value nobody else has.
+        Columns that every file has unchanged, and the persons whose value no other person has.
     alone_together : int
-        Persons whose values of these columns together nobody else has.
+        Persons whose values of these columns together no other person has.
     outside : tuple of str
         Columns of the files that the original does not have.
     copies : dict of str to (str, int)
@@ -150,7 +150,7 @@ class Links(Result):
             named = f"all {len(self.made)} synthesised columns{f' but {but[0]}' if but else ''}"
         file = "the mean of all files" if not link.file else f"file {link.file}"
         file = "the file" if self.m == 1 else file
-        joins = f"join a person of the original and a record of {file}"
+        joins = f"join an original person and a record of {file}"
         by = f"at most {number(link.by_chance, 1)}"
         if link.test in (OWN, ALIKE):
             joins = f"are nearest to their own row in {file}"
@@ -160,7 +160,7 @@ class Links(Result):
             f"{WORDS[link.test]} ({named}) {joins}, by chance {by}"
         )
         if not link.seen:
-            return f"{text}: no more than chance explains"
+            return f"{text}: explained by chance"
         return (
             f"{text}: about {link.persons:,.0f} of {self.n:,} persons "
             f"({percent(link.persons / self.n)}) are shown beyond chance, at least {link.low:,.0f}"

@@ -39,8 +39,8 @@ class Release(Shown):
         The m files, one row per record of the original, in its order or with its index (whose
         labels may stand in another order if neither table merely numbers its rows). Columns that
         were not synthesised hold the original's values (or are absent). Where every column was
-        synthesised, of all records and with fresh classes, rows need be nobody's: any number N of
-        them, the same in all files, in any order.
+        synthesised, of all records and with fresh classes, rows need not correspond: any number N
+        of them, the same in all files, in any order.
     synthesized : sequence of str
         The columns whose values were replaced.
     records : ndarray of bool, shape (n,), optional
@@ -62,7 +62,7 @@ class Release(Shown):
         How the parameters behind the data sets were drawn: each data set from its own draw of the
         posterior (``"independent"``), the draws of one chain alone (``"one-mode"``); all from one
         draw (``"shared"``); all from one estimate (``"plug-in"``). What ``fit.synthesize`` makes
-        says so. None: not stated; an audit assumes what its model usually does, and says that.
+        states so. None: not stated; an audit assumes what its model usually does, and states that.
 
     Raises
     ------
@@ -248,9 +248,9 @@ class Release(Shown):
         if kept:
             return f"column {kept[0]!r} was not"
         if self.records is not None:
-            return "records= says that some records were not"
+            return "records= states that some records were not"
         if self.groups is not None:
-            return "groups= says which records share a total"
+            return "groups= states which records share a total"
         return 'classes="own" draws each row from a record\'s own class' * (self.classes == "own")
 
     def replaced(self, n: int) -> Flags:
@@ -270,7 +270,7 @@ class Release(Shown):
         codes[:, np.isin(microdata.columns, there)] = _encoded(rows, source, there, microdata)
         kept = ~self.replaced(len(codes))
         differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
-        mend = " for records that `records` says were released unchanged; mend `records`"
+        mend = " for records that `records` states were released unchanged; correct `records`"
         name_it = "; name it in synthesized=, or give the records the original's order or index"
         wrongs = (made & differs[kept].any(axis=0), mend), (~made & differs.any(axis=0), name_it)
         for wrong, what in wrongs:

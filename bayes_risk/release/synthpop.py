@@ -113,7 +113,8 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
     info = read_info(path)  # of ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``
     if info.m is None or info.filetype is None:
         raise InputError(
-            f"{path.name} does not say how many files of which type there are; give a list of the "
+            f"{path.name} does not state how many files of which type there are; give a "
+            f"list of the "
             "data files"
         )
     if info.filetype not in WRITTEN:
@@ -222,18 +223,18 @@ class SynthpopRelease(Shown):
     def release(
         self, synthesized: Sequence[str] | None = None, *, proper: bool | None = None
     ) -> Release:
-        """Make a Release, which says what was synthesised.
+        """Make a Release, which states what was synthesised.
 
         Parameters
         ----------
         synthesized : list of str, optional
             The columns whose values were replaced; by default those with a method, as the info file
-            or the models say, that the files hold.
+            or the models state, that the files hold.
         proper : bool, optional
-            What ``syn`` was told, by default as the models say; no text file states it. ``FALSE``,
-            its default, values drawn at the estimates (``parameters="plug-in"``); ``TRUE``, each
-            data set from its own draw (``"independent"``). Neither given nor stated, audits assume
-            what their model usually does, and say so.
+            The argument of ``syn``, by default as the models state; no text file states it.
+            ``FALSE``, its default, values drawn at the estimates (``parameters="plug-in"``);
+            ``TRUE``, each data set from its own draw (``"independent"``). Neither given nor stated,
+            audits assume what their model usually does, and state so.
         """
         told = self.info if self.models is None else self.models
         stated = [] if told is None else told.synthesized
@@ -264,9 +265,9 @@ def read_synthpop(
     ----------
     source : path, or list of paths
         A folder; the ``synthesis_info_<name>.txt`` of one synthesis in it; or the data files, in
-        order. In a folder, the info file says which files belong to it; without one, it is the set
-        of files whose names differ by a number from 1 to m (``syn1.csv``, ``syn_2.dta``), or the
-        only file.
+        order. In a folder, the info file states which files belong to it; without one, it is the
+        set of files whose names differ by a number from 1 to m (``syn1.csv``, ``syn_2.dta``), or
+        the only file.
     original : DataFrame, optional
         The confidential table. The releases get its order of columns, its names where R has put
         dots for other characters, its levels and dates; what is text there is text here.

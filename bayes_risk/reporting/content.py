@@ -29,10 +29,10 @@ from .sections import Drawing, Picture, TextTable, head_of, in_order, of_kind, s
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
     "columns": "Target variables",
-    "synthesis": "What is known of the synthesis (S)",
+    "synthesis": "What the intruder knows of the synthesis (S)",
     "prior": "Belief before the release (prior)",
     "guesses": "Values considered (guesses)",
-    "releases": "What is released (Z)",
+    "releases": "Release (Z)",
     "evidence": "How the evidence was computed",
 }
 DIAGNOSTICS = {
@@ -45,16 +45,16 @@ DIAGNOSTICS = {
     "divergences": "Divergent transitions",
     "n_classes": "Latent classes allowed",
     "n_occupied_mean": "Latent classes occupied, mean",
-    "n_occupied_max": "Latent classes occupied, most",
-    "profiles_diagnosed": "Profiles whose log predictives were compared",
+    "n_occupied_max": "Latent classes occupied, maximum",
+    "profiles_diagnosed": "Profiles with compared log predictives",
     "parameters": "Parameters",
-    "parameters_diagnosed": "Parameters that were compared",
+    "parameters_diagnosed": "Parameters compared",
     "truncation_binds": "All classes occupied (truncation binds)",
     "vulnerable": "Records replaced: those in sensitive cells",
-    "kept": "Records released as they are",
+    "kept": "Records released unchanged",
     "sensitive_cells": "Sensitive cells",
     "redraws": "Nearest donors refused by constraints",
-    "notes": "What the fits of the prediction models said",
+    "notes": "Messages of the fits of the prediction models",
 }
 DOUBTS = "Warnings."
 WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
@@ -81,14 +81,14 @@ def page(
     sections = [section_of(part, **drawn) for part in parts]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
         first = sections[0]  # whose numbers they are
-        only = f"{attribute.check.sentence()} The numbers below hold for files of that model alone."
+        only = f"{attribute.check.sentence()} The numbers below hold only for files of that model."
         sections[0] = first._replace(sentence=f"{only} {first.sentence}")
     names = [section.name for section in sections]
     rhat = None if verdict is None else verdict.thresholds.rhat
     caveats = caveats_of(parts, diagnostics, rhat)
     balance, settings = attribute and attribute.balance, reproduction.get("settings")
     packages = list(reproduction["versions"].items())
-    versions = TextTable("Packages that the numbers depend on.", ("Package", "Version"), packages)
+    versions = TextTable("Package versions used.", ("Package", "Version"), packages)
     return template("report.html.j2").render(
         title=title,
         verdict=verdict,
@@ -121,7 +121,7 @@ def replaced(release: Release) -> str | None:
     if release.records is None:
         return None
     n = len(release.records)
-    return f"{int(release.records.sum()):,} of {n:,}; the others are released as they are"
+    return f"{int(release.records.sum()):,} of {n:,}; the others are released unchanged"
 
 
 def no_error(risk: AttributeRisk) -> str | None:
@@ -129,10 +129,10 @@ def no_error(risk: AttributeRisk) -> str | None:
     if not risk.is_exact:
         return None
     refitted = risk.assumptions.get("evidence", "").startswith("refit")
-    how = "from models fitted anew for each guess" if refitted else "in closed form"
+    how = "from models refitted for each guess" if refitted else "in closed form"
     return (
-        f"The evidence was computed {how}: it has no Monte Carlo error and rests on no weights. "
-        "What it takes to be known stands above, under the assumptions."
+        f"The evidence was computed {how}: it has no Monte Carlo error and uses no weights. "
+        f"The assumptions are listed above."
     )
 
 
@@ -193,7 +193,7 @@ def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTa
     rows = [(words[key], _diagnostic(key, found[key])) for key in order]
     caption = "Of the fit to the confidential data."
     if risk is not None and risk.modes is not None:
-        led = "The numbers above rest on other chains, which the release led"
+        led = "The numbers above rest on other chains, which start from the release"
         caption += f" {led}: {risk.modes.sentence()}."
     return TextTable(caption, ("Diagnostic", "Value"), rows)
 

@@ -1,4 +1,4 @@
-"""The words that a report uses, explained, and papers to cite; of the results that it holds."""
+"""The words that a report uses, explained, and the papers to cite."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -16,77 +16,73 @@ ATTRIBUTE = {
         "difference is attributable to the release."
     ),
     "Worst case": (
-        "The intruder knows every record but the target's. No real intruder knows so much; whoever "
-        "knows less learns other, usually less certain things."
+        "The intruder knows every record except the target's. Intruders with weaker knowledge "
+        "learn other, usually less certain things."
     ),
     "Guesses": (
-        "The values the intruder considers. The neighbourhood holds the truth and what differs "
-        "from it in one variable; since it is centred on the truth, it tells the intruder where "
-        "to look."
+        "The candidate values that the intruder considers. The neighbourhood contains the true "
+        "values and those that differ from them in one variable, so it gives a hint of the truth."
     ),
     "Grid": (
-        "The values of a number that the intruder considers. A grid centred on the truth tells "
-        "where to look, and how far off the intruder can be at most; one at quantiles of what the "
-        "model expects does not."
+        "The candidate values of a number. A grid centred on the truth gives a hint of the truth; "
+        "a grid at quantiles of the model's prediction does not."
     ),
-    "Prior": "How probable the intruder finds each guess before the release.",
+    "Prior": "The probability of each guess before the release.",
     "Random guess": "One divided by the number of guesses.",
-    "Rank": "1 if no guess is likelier than the true values. Guesses level with them share ranks.",
+    "Rank": "1 if no guess is more probable than the true values. Equal guesses share ranks.",
     "Log Bayes factor": (
-        "By how much the release raises the log odds of the truth. 0: nothing learnt; 3: odds "
-        "twenty times as high; negative: the release misleads."
+        "Change of the log odds of the true values through the release. 0: nothing learnt; 3: "
+        "odds twenty times as high; negative: the release misleads."
     ),
     "Expected distance": (
-        "How far the intruder is off on average, over all guesses by their probability, in the "
+        "Mean distance of the guesses from the true value, weighted by their probability, in the "
         "unit of the variable."
     ),
     "Region": (
-        "The smallest set of values that holds 90 % of the probability. Small and with the truth "
-        "in it: the intruder knows much. Small without it: misled."
+        "The smallest set of values with 90 % of the probability. If it is small and contains the "
+        "truth, the intruder knows much; if it is small without the truth, the intruder is misled."
     ),
     "Known for certain": (
-        "Of the values considered none but the true one can have led to this release, whatever was "
-        "believed beforehand. The variables are named beside the record."
+        "Under every prior, only the true value can have produced this release. The variables are "
+        "named beside the record."
     ),
 }
 BALANCE = {
     "Balance of the evidence": (
-        "On average over what can be released, a release is as probable under a wrong guess as "
-        "under the truth. Far from 1, the audit rests on a wrong mechanism, or on chains that were "
-        "stopped early."
+        "On average over possible releases, the ratio of the probabilities under a wrong guess and "
+        "under the truth is 1. Otherwise the assumed mechanism is wrong, or chains were too short."
     )
 }
 SAMPLED = {
     "Monte Carlo error": (
-        "Two standard errors of the computation, taken between chains. More draws make it smaller; "
-        "it says nothing of the assumptions."
+        "Two standard errors of the computation, estimated between chains. More draws reduce it. "
+        "It does not cover the assumptions."
     ),
     "k-hat": (
-        f"Shape of the tail of the importance weights. Below {GOOD_KHAT} a number can be relied "
-        "on; above, a few draws decide it. 0: no weights were needed."
+        f"Shape of the tail of the importance weights. Below {GOOD_KHAT} a number is reliable; "
+        "above, a few draws dominate it. 0: no weights were needed."
     ),
-    "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
+    "Unreliable": "The diagnostics reject the number. It is shown, but not used for the verdict.",
 }
 CHAINS = {
-    "R-hat": "Compares the chains of the fit; 1 when they agree.",
-    "Effective sample size": "How many independent draws the sampler's draws are worth.",
+    "R-hat": "Compares the chains of the fit; 1 if they agree.",
+    "Effective sample size": "Number of independent draws with the same precision.",
 }
 MATCH = {name: begun(measure.words) for name, measure in IDENTIFICATION.items()}
 OTHERS = {
     "identification": {
         "Identification risk": (
-            "Can the intruder tell which released record is the target's, by matching what is "
-            "known of it?"
+            "The chance that the intruder identifies the target's released record by matching its "
+            "known values."
         ),
-        MATCH["expected_match_risk"]: (
-            "Sum over records of the chance that the match made is right."
-        ),
-        "Unique match": "Exactly one released record agrees best with what the intruder holds.",
+        MATCH["expected_match_risk"]: ("Expected number of correct matches, summed over records."),
+        "Unique match": "Exactly one released record agrees best with the values that the "
+        "intruder knows.",
         MATCH["true_match_rate"]: (
             "Share of all records with a unique match that is the right one."
         ),
         MATCH["false_match_rate"]: (
-            "Share of unique matches that are wrong. High is good: the intruder is often misled."
+            "Share of unique matches that are wrong. A high share misleads the intruder."
         ),
         "Pooled, mean": (
             "Pooled: one intruder uses all releases together. Mean: one release at a time, averaged"
@@ -94,20 +90,20 @@ OTHERS = {
         ),
     },
     "uniqueness": {
-        "Key": "The values of the columns that the intruder is taken to know of everybody.",
-        "k-anonymity": "Every key is held by at least k records of the file.",
+        "Key": "The values of the columns that the intruder knows for every person.",
+        "k-anonymity": "Every key occurs in at least k records of the file.",
         "Population unique": (
-            "Nobody else in the population holds the key: whoever matches it is right."
+            "No other person in the population has the key, so a match is right."
         ),
     },
     "utility": {
         "pMSE": (
-            "How well a model tells released records from the original's: mean squared difference "
-            "of its probabilities from what ignorance would say. Small is good."
+            "How well a model distinguishes released from original records: mean squared "
+            "difference of its probabilities from the share of released records. Small is good."
         ),
         "pMSE over chance (S_pMSE)": (
-            "pMSE divided by what it would be on average for a release drawn from the truth. 1: as "
-            "good as can be; above 3, for a table of one or two columns, the model can be improved."
+            "pMSE divided by its mean for a release drawn from the truth. 1 is the best value; "
+            "above 3, for a table of one or two columns, the model can be improved."
         ),
         "SPECKS": (
             "Largest distance between the distributions of these probabilities in the two files: 0 "
@@ -118,39 +114,37 @@ OTHERS = {
             "drawn from the truth has some."
         ),
         "Interval overlap": (
-            "Of the confidence intervals of one estimate from the original and from the releases: "
-            "1 if they are the same, below 0 if a gap is between them."
+            "Overlap of the confidence intervals of an estimate from the original and from the "
+            "releases: 1 if they are equal, below 0 if there is a gap between them."
         ),
     },
     "context": {
         "Context measures": (
-            "What other tools report. They are shares of records, no probabilities that somebody "
-            "is identified or learnt about; each stands beside what it is in the original alone."
+            "Measures of other tools. They are shares of records, not probabilities that a person "
+            "is identified; each stands beside its value in the original alone."
         )
     },
     "membership": {
         "Membership": (
-            "Whether somebody is in the confidential data at all. For a file of patients that may "
-            "be a secret by itself."
+            "Whether a person is in the confidential data. For a file of patients this alone can "
+            "be confidential."
         ),
-        "False positive rate": "Share of people outside the data who are taken for members.",
+        "False positive rate": "Share of people outside the data who are classified as members.",
     },
     "privacy-loss": {
         "Realised privacy loss": (
-            "The logarithm of the factor by which this release moves the odds of two guesses at "
-            "most. 0: not at all. No guarantee: another release of the same model may move more."
+            "The logarithm of the largest factor by which this release changes the odds of two "
+            "guesses. It is not a guarantee for another release of the same model."
         )
     },
-    "full-table": {
-        "Full table": "All combinations of values of the unknown columns, not the near ones alone."
-    },
+    "full-table": {"Full table": "All combinations of values of the unknown columns."},
     "sensitivity": {
-        "Base setting": "The audit around which what is believed, known and released was varied."
+        "Base setting": "The audit around which prior, knowledge and release are varied."
     },
     "reweighting": {
         "Weight": (
-            "How much a record counts when the model is fitted. Records at risk are weighed down, "
-            "so that the release says less of them."
+            "How much a record counts when the model is fitted. A smaller weight for records at "
+            "risk reduces what the release discloses about them."
         )
     },
 }

@@ -212,5 +212,5 @@ def arrays_of(risk: AttributeRisk, *, confidential: bool) -> xr.Dataset:
     shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
     if confidential or not (shared or np.ptp(risk.truth)):
         return found
-    why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
+    why = "arrays over guesses would show the true values; [output] confidential = true keeps them"
     return found.drop_dims(["guess", "case"]).drop_vars("case_of_record").assign_attrs(note=why)

@@ -74,7 +74,7 @@ def report(
     -----
     The verdict rests on attribute and identification risk (else MatchCounts, or
     FileRisk), and on membership and utility where ``thresholds`` has something for them;
-    of one of the two risks that is not among the parts nothing is said, and the verdict names it.
+    of one of the two risks that is not among the parts nothing is stated, and the verdict names it.
     Results of many audits by themselves (Sensitivity, IdentificationSweep, Comparison) have no
     verdict: no release is judged.
 

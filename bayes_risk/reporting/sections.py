@@ -123,7 +123,7 @@ Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
-    "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
+    "Each candidate's risk and utility over its replicates. A line joins the candidates "
     "that no other beats in both."
 )
 
@@ -221,9 +221,9 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         f"Probability that the intruder gives to the true values, all {len(table):,} records. The "
         f"dashed line is a random guess. For {percent(above)} of records the release raises the "
         "probability.",
-        "Rank of the true values among the guesses, likeliest first. Level with the dashed line, "
-        "the intruder does no better than guessing at random.",
-        f"The records at highest risk{errors}, and what was believed beforehand.",
+        "Rank of the true values among the guesses, most probable first. On the dashed line "
+        "the intruder does no better than random guessing.",
+        f"The records at highest risk{errors}, and the probability before the release.",
     )
     drawings = [
         Drawing("distribution", plots.plot_attribute_risk, captions[0], after=after),
@@ -233,8 +233,9 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
     more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
     for place, name in enumerate(names[:CURVES], start=1):
         caption = (
-            f"{name}: expected distance from the true value, in units of what it would be without "
-            "the release. Left of the dashed line the release brings the intruder closer; to its "
+            f"{name}: expected distance from the true value, in units of the distance "
+            f"without the release. Left of the dashed line the release brings the intruder "
+            f"closer; to its "
             "right it misleads." + more * (place == 1 and len(names) > CURVES)
         )
         plot = partial(plots.plot_closeness, variable=name, relative=True)
@@ -247,13 +248,13 @@ def _utility(found: Utility) -> list[Drawing]:
     if columns <= SQUARES:
         caption = (
             "pMSE over chance of every column (on the diagonal) and pair of columns (below it). "
-            "The darker, the worse kept; 1: as by chance. Pairs of columns that were not "
+            "Darker: worse preserved; 1: as by chance. Pairs of columns that were not "
             "synthesised are blank."
         )
         drawn.append(Drawing("pairs", plots.plot_utility, caption, 2.2 + 0.28 * columns))
     if len(found.pairs):
         caption = (
-            "The pairs of columns that are worst kept together. The dashed line is a release drawn "
+            "The worst preserved pairs of columns. The dashed line is a release drawn "
             "from the truth; the diamond shows how much of it is attributable to one column alone."
         )
         height = 1.3 + 0.26 * min(len(found.pairs), plots.PAIRS)
@@ -271,9 +272,9 @@ def _sensitivity(found: Sensitivity) -> list[Drawing]:
     sizes = found.dataset.sizes
     for factor in [str(name) for name in found.tornado().index if sizes[name] > 1][:CURVES]:
         caption = (
-            f"Mean probability of the truth along {name_of(factor)}, all else as in the base "
-            "setting; the difference from what holds without the release is attributable to the "
-            "release."
+            f"Mean probability of the truth along {name_of(factor)}, otherwise as in the "
+            f"base setting; only the difference from the value without the release is "
+            f"attributable to the release."
         )
         name = "along-" + "".join(c if c.isalnum() else "-" for c in factor)
         numbers = found.dataset[factor].dtype.kind in "iuf"
@@ -284,10 +285,10 @@ def _sensitivity(found: Sensitivity) -> list[Drawing]:
 
 def _reweighting(_: Reweighting) -> list[Drawing]:
     captions = (
-        "Probability of the truth in the first and in the last round, one point a record. Below "
-        "the dashed line the weights have lowered it.",
-        "What each round, by its number, made of risk and of the distance of tables from the "
-        "original's: down is safer, left is more useful.",
+        "Probability of the truth in the first and in the last round, one point a record. "
+        "Below the dashed line the weights have reduced it.",
+        "Risk and distance of tables from the original's, by round: down is safer, left is "
+        "more useful.",
     )
     of = (("rounds", plots.plot_before_after), ("path", plots.plot_path))
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
@@ -313,41 +314,41 @@ HEADS = (  # in the order of the page
     Head(
         AttributeRisk,
         "attribute",
-        "Attribute risk: what the intruder learns of confidential values",
+        "Attribute risk: what the intruder learns about confidential values",
         _attribute,
     ),
     Head(
         IdentificationRisk,
         "identification",
-        "Identification risk: whether the intruder finds the record",
+        "Identification risk: does the intruder find the record?",
         _one(
             "matches",
             plots.plot_match_probabilities,
-            "Chance that the match made for a record is right, releases pooled. Dashed: the same "
-            "for an intruder who uses the unsynthesised keys alone.",
+            "Chance that the match made for a record is right, releases pooled. Dashed: the "
+            "same for an intruder who uses only the unsynthesised keys.",
         ),
     ),
-    Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),
-    Head(MechanismCheck, "mechanism", "Assumed model: whether it made the files"),
+    Head(MatchCounts, "match-counts", "Match counts: how many rows match the intruder's knowledge"),
+    Head(MechanismCheck, "mechanism", "Assumed model: did it make the files?"),
     Head(Exposure, "exposure", "Without a model: what the files show by themselves"),
-    Head(Links, "links", "Beyond chance: whether the files know persons"),
+    Head(Links, "links", "Beyond chance: do the files depend on persons?"),
     Head(
         FileRisk,
         "identification-of-files",
         "Identification risk of files: whether the intruder finds the record",
     ),
     Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
-    Head(Utility, "utility", "Utility: what an analyst still finds", _utility),
+    Head(Utility, "utility", "Utility: how similar are the files to the original?", _utility),
     Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
     Head(
         ContextMeasures,
         "context",
-        "Context: what other tools report",
+        "Context: measures of other tools",
         _one(
             "context-shares",
             plots.plot_context,
-            "Shares of records, with the release (bars), and what they are to be read against: the "
-            "same in the original alone (diamonds).",
+            "Shares of records, with the release (bars), and for comparison the same in the "
+            "original alone (diamonds).",
             3.4,
         ),
     ),
@@ -355,48 +356,50 @@ HEADS = (  # in the order of the page
     Head(
         PrivacyLoss,
         "privacy-loss",
-        "Privacy loss: how far odds move between any two guesses",
+        "Privacy loss: largest change of odds between two guesses",
         _one(
             "losses",
             plots.plot_privacy_loss,
-            "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
+            "Share of records by largest privacy loss. The curve ends below 1 where "
             "guesses are ruled out and the loss is infinite.",
         ),
     ),
     Head(
         Membership,
         "membership",
-        "Membership: whether it can be told who is in the data",
+        "Membership: can it be inferred who is in the data?",
         _one(
             "roc",
             plots.plot_roc,
-            "Members found, against people outside the data who are taken for members on the way. "
-            "On the dashed line the release tells nothing.",
+            "Members found, against people outside the data who are classified as members. "
+            "On the dashed line the release reveals nothing.",
             when=lambda found: found.has_others,
         ),
     ),
     Head(
         FullTableRisk,
         "full-table",
-        "Full table: where the truth stands among all values",
+        "Full table: rank of the truth among all values",
         _one(
             "places",
             plots.plot_full_table,
             "Rank of the true values among all values, with the release against without, one point "
-            "a record. Below the dashed line the release has brought it nearer to the front.",
+            "a record. Below the dashed line the release has improved it.",
         ),
     ),
-    Head(Reweighting, "reweighting", "Reweighting: records at risk weighed down", _reweighting),
+    Head(
+        Reweighting, "reweighting", "Reweighting: smaller weights for records at risk", _reweighting
+    ),
     Head(
         Sensitivity,
         "sensitivity",
-        "Sensitivity: how far the risk depends on what is believed, known and released",
+        "Sensitivity: dependence on prior, knowledge and release",
         _sensitivity,
     ),
     Head(
         IdentificationSweep,
         "identification-sweep",
-        "Matching varied: how far it depends on radii and keys",
+        "Matching varied: dependence on radii and keys",
         _one(
             "matching-varied",
             plots.plot_sweep,
@@ -406,5 +409,5 @@ HEADS = (  # in the order of the page
             when=curves_of,
         ),
     ),
-    Head(Likeliest, "likeliest", "Likeliest values: what a search among all of them found"),
+    Head(Likeliest, "likeliest", "Most probable values among all"),
 )

@@ -64,7 +64,7 @@ SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttributeEvidence(Shown):
-    """What the release says of every guess, before any prior.
+    """The evidence of the release for every guess, before any prior.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class AttributeEvidence(Shown):
     any_release : bool
         Whether any guess could have made any release: not under trees, which show what they hold.
     factors : tuple of str, or str
-        Columns of the factors of the evidence; or why these cannot be told.
+        Columns of the factors of the evidence; or why these are not available.
     base : ndarray, shape (G, n_cases), or None
         log p(y* | y_A) of the model before the release, up to a constant for each case.
     grid : GridCheck or None
@@ -320,7 +320,7 @@ def attribute_risk(
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
         default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
         which is what an intruder who knows every other record would coherently believe; or the
-        assumptions say why not.
+        assumptions state why not.
     targets : None, "all", int, list of labels, or mask
         Records to audit: all whose values were replaced (None, "all"), that many drawn at random,
         or named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
@@ -342,13 +342,13 @@ def attribute_risk(
         At most so many distinct cases with k-hat above threshold are fitted again without the
         target.
     before : bool
-        Also say what the model's predictive gave the truth before anything was published: who does
-        not know all other records knows what the release leaves as it is, so that the predictive
-        prior has it already. Costs one more fit.
+        Also state what the model's predictive gave the truth before anything was published: who
+        does not know all other records knows what the release leaves as it is, so that the
+        predictive prior has it already. Costs one more fit.
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
-        Workers: threads, unless joblib's ``parallel_config`` says something else.
+        Workers: threads, unless joblib's ``parallel_config`` states otherwise.
     progress : callable or bool, optional
         Called as ``progress(stage, done, total)``.
         By default a bar in terminals and notebooks; False: none.
@@ -370,9 +370,9 @@ def attribute_risk(
     m times, so it is run about m times as long. Records are marked unreliable by k-hat
     (`khat_threshold`), a standard error of the probability above 0.05 or of its log odds above 1
     (or ``target_mcse``), chains that disagree, modes left open that differ by more than 0.05, or a
-    search of a joint grid that left out more than 2 %. Where errors are between few chains (led by
-    the release, or imputing), log odds above 1 and chains that disagree count only if the interval
-    of the probability is wider than 0.05.
+    search of a joint grid that left out more than 2 %. Where errors are between few chains (started
+    from the release, or imputing), log odds above 1 and chains that disagree count only if the
+    interval of the probability is wider than 0.05.
     """
     search_prior = "uniform" if prior is None else prior
     asked = search_prior, intruder, guesses, targets, evidence
@@ -472,7 +472,7 @@ def gathered(
     has_base = method.has_base(problem)
     if how.before and not has_base:
         raise InputError(
-            "what was known before anything was published is asked of the model's predictive, and "
+            "before=True needs the model's predictive distribution, and "
             f"evidence {method.name!r} has none; leave before out"
         )
     # a prior that does not suit is refused here

@@ -88,7 +88,7 @@ def dominance(
         if bad.any():
             raise InputError(
                 f"column {column!r} is {what} for {int(bad.sum())} of {len(x)} records; the rules "
-                "need contributions of 0 or more: drop or mend those records"
+                "need contributions of 0 or more: drop or correct those records"
             )
     if not len(x):
         raise InputError("the table has no records; give at least one")

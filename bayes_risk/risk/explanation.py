@@ -62,7 +62,7 @@ class Explanation(Result):
     ruled_out : DataFrame, shape (m + 1, k + 1)
         Prior probability of the other guesses that are ruled out, shared out likewise.
     no_columns : str
-        Why the evidence is not told by column; empty: it is.
+        Why the evidence is not divided among columns; empty: it is.
     """
 
     label: Hashable
@@ -77,7 +77,7 @@ class Explanation(Result):
         return float(self.contributions[ALL_COLUMNS].iloc[-1])
 
     def most(self) -> tuple[Any, Any]:
-        """Data set and column that give most away; None where none does, or it is not told.
+        """Data set and column that disclose most; None where none does, or it is unknown.
 
         Where every other guess is ruled out: those that rule out most.
         """
@@ -100,7 +100,7 @@ class Explanation(Result):
         return number(float(found), 2) + f" +- {error}" * (error not in ("0", NONE))
 
     def most_in_words(self) -> str:
-        """Data set and column that give most away, with their parts; empty: none does."""
+        """Data set and column that disclose most, with their parts; empty: none does."""
         row, column = self.most()
         said = [] if row is None else [f"data set {row} ({self.part(row)})"]
         said += [] if column is None else [f"column {column} ({self.part(column=column)})"]

@@ -146,7 +146,7 @@ def geography(
         for name, found_at, largest in zip(names, angles, (360.0, 90.0), strict=True):
             if found_at > largest:
                 raise InputError(
-                    f"column {name!r} goes beyond {largest:g}, which is no angle on the earth; "
+                    f"column {name!r} goes beyond {largest:g}, which is not an angle on the earth; "
                     'distance="haversine" takes longitude, then latitude, in degrees; use '
                     '"euclidean" for other coordinates'
                 )
@@ -204,7 +204,7 @@ def geography_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unique_patterns(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Whether nobody else in the table of all records has a record's values of some columns.
+    """Whether no other record in the table of all records has a record's values of some columns.
 
     >>> people = pd.DataFrame({"sex": ["f", "f", "m"], "age": [30, 30, 41]})
     >>> unique_patterns(people, ["sex", "age"]).tolist()

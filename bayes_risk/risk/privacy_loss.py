@@ -40,7 +40,7 @@ class PrivacyLoss(OfTargets):
         eps_i; infinite where the release rules a guess out. Its standard error, the two extreme
         guesses being taken as they are; two of them reach the loss in each mode that the release
         leaves open. Of an `AttributeRisk`, which keeps no deviations of guesses, an upper bound, or
-        with chains that the release led the sum of both guesses' errors. NaN if infinite.
+        with chains that start from the release the sum of both guesses' errors. NaN if infinite.
     low : ndarray, shape (n_cases,)
         The extremes are picked on one half of the draws and their distance is measured on the
         other: in expectation not above the loss, as ``loss`` is not below it. NaN where that cannot
@@ -116,7 +116,7 @@ class PrivacyLoss(OfTargets):
         One row per target: ``lowest`` and ``highest``.
         """
         if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
-            raise InputError("prior", prior, "is no probability; give a number from 0 to 1")
+            raise InputError("prior", prior, "is not a probability; give a number from 0 to 1")
         eps = self.loss[self.case]
         if prior in (0, 1):  # nothing moves a certainty
             low = high = np.full(len(eps), float(prior))

@@ -57,7 +57,7 @@ class AttributeRisk(GuessPosterior):
         Monte Carlo standard error of the log evidence summed over releases, relative to the
         truth's.
     reliable : ndarray of bool, shape (n_cases,)
-        False where the diagnostics say that the number cannot be trusted.
+        False where the diagnostics show that the number cannot be trusted.
     log_evidence : ndarray, shape (m, G, n_cases)
         ``log p(Z^(l) | y*, A)`` less that of the truth. Minus infinity: impossible.
     deviations : ndarray, shape (F, B, n_cases)
@@ -80,13 +80,12 @@ class AttributeRisk(GuessPosterior):
         Where another audit of the release would find the probability of the truth (95 %); spans all
         modes between which the release does not choose. None: no error.
     few_chains, modes : bool, Modes or None
-        Whether errors are between a few chains, with Student's t; modes that the release led them
-        to.
+        Whether errors are between a few chains, with Student's t; modes that these chains found.
     by_mode, before : ndarray, shape (k, n_cases) and (2, n_cases), or None
         Probability of the truth in each of k modes between which the release does not choose; and
         by the model's predictive before anything was published, with its error.
     by_column, not_by_column : DataFrame or None, str
-        Which synthesised column gives most away (`bayes_risk.evidence.by_column`), or why not.
+        The most disclosive synthesised column (`bayes_risk.evidence.by_column`), or why not.
     factors, mcse_by_release : Factors or str, ndarray, shape (m, n_cases), or None
         What `explain` needs: the evidence by synthesised column, or why it is not there, at most 16
         MiB a column; Monte Carlo error that each data set brings into the log Bayes factor.
@@ -184,10 +183,10 @@ class AttributeRisk(GuessPosterior):
         ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records); and, of the
         file that shows most, ``identical_records``, ``replicated_uniques`` and
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
-        say without the release; the error is NaN where a row has none. Under each of `priors` those
-        of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where there is a
-        `balance`; their baseline is what is expected. ``mean_before`` where it was asked for.
-        ``modes``, ``modes_open`` and ``strays`` (starts) where the release has led the chains.
+        state without the release; the error is NaN where a row has none. Under each of `priors`
+        those of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where there is
+        a `balance`; their baseline is what is expected. ``mean_before`` where it was asked for.
+        ``modes``, ``modes_open`` and ``strays`` (starts) where chains start from the release.
         ``low`` and ``high``, of probabilities: where another audit would find them.
         """
         table = self.records
@@ -252,7 +251,7 @@ class AttributeRisk(GuessPosterior):
         return self.records.iloc[self.most_gained(k)]
 
     def certain(self) -> pd.DataFrame:
-        """Values that the release gives away for certain: one row per target, True or False.
+        """Values that the release discloses with certainty: one row per target, True or False.
 
         One column for each guessed variable. True where every guess with another value of it is
         impossible: the release shows what only this record can have given. Records released
@@ -319,7 +318,7 @@ class AttributeRisk(GuessPosterior):
         """Labelled arrays for NetCDF; guessed values only if ``confidential``.
 
         Columns of `records` by ``record``; arrays over guesses by ``release, guess, variable`` and
-        ``case``: records that nothing tells apart have one, ``case_of_record``.
+        ``case``: records that cannot be distinguished have one, ``case_of_record``.
         """
         at = ("guess", "case")
         data: dict[str, Any] = {

@@ -78,7 +78,9 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> GridAxes:
     if name == "guesses":
         pairs = [(k, Neighbourhood(v) if isinstance(v, int) else v) for k, v in pairs]
     if name == "intruder" and not all(isinstance(v, Intruder) for _, v in pairs):
-        raise InputError("over['intruder'] holds something that is no Intruder; give Intruder(...)")
+        raise InputError(
+            "over['intruder'] holds something that is not an Intruder; give Intruder(...)"
+        )
     return {name: _ordered(pairs) if name in ("m", "knows_records") else pairs}
 
 

@@ -76,7 +76,7 @@ class Candidate:
         whole_number("m", self.m)
         if isinstance(self.model, type) or not (self.is_fit or hasattr(self.model, "fit")):
             raise InputError(
-                f"{_named(self.model)} is no model; give a declaration such as "
+                f"{_named(self.model)} is not a model; give a declaration such as "
                 'models.CART(order=["income"]), its fit, (fit, release), a Release, or DataFrames'
             )
         if self.is_fit and self.fit:
@@ -113,7 +113,7 @@ class Brought(NamedTuple):
 
 
 def read_candidates(given: Any) -> dict[str, Candidate | Brought]:
-    """What was given, by name; what is no candidate is refused with its name."""
+    """What was given, by name; what is not a candidate is refused with its name."""
     if not isinstance(given, Mapping) or not given:
         raise InputError(
             "candidates must be a dict of name to candidate, such as "
@@ -122,7 +122,7 @@ def read_candidates(given: Any) -> dict[str, Candidate | Brought]:
     found: dict[str, Candidate | Brought] = {}
     for name, value in given.items():
         if not isinstance(name, str) or not name.strip():
-            raise InputError(f"candidate name {name!r} is no text; name each candidate")
+            raise InputError(f"candidate name {name!r} is not a text; name each candidate")
         try:
             found[name] = _read(value)
         except InputError as error:
@@ -203,7 +203,7 @@ class CandidateMeasures(NamedTuple):
             if isinstance(options, Mapping):
                 check_names(what, options, function)
             elif options is not None and not (what == "identification" and callable(options)):
-                raise InputError(what, options, "is no dict of options; give one, or None")
+                raise InputError(what, options, "is not a dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
             keys = sorted_keys(self.identification, ())["known"]
             known_columns("identification", keys, list(self.original.columns))
@@ -305,9 +305,9 @@ def compare(
     ----------
     candidates : dict of name to candidate
         A declaration of a model, fitted and synthesised anew for every replicate; a fit, which
-        makes them all; a `Candidate`, which says m, columns and further options; ``(fit, release)``
-        as they are, one replicate; a `Release` or list of DataFrames made elsewhere, one replicate,
-        or a list of such `Release`, a replicate each.
+        makes them all; a `Candidate`, which gives m, columns and further options; ``(fit,
+        release)`` as they are, one replicate; a `Release` or list of DataFrames made elsewhere, one
+        replicate, or a list of such `Release`, a replicate each.
     original : DataFrame of n records
         The confidential file. Never changed.
     attribute : dict, optional
@@ -335,7 +335,7 @@ def compare(
     Raises
     ------
     InputError
-        What is no candidate or option; whatever the parts refuse, with the candidate's name.
+        What is not a candidate or option; whatever the parts refuse, with the candidate's name.
 
     Notes
     -----
@@ -346,7 +346,7 @@ def compare(
     *Every number is that of its part*, to the byte: ``seed_table`` has the seeds with which
     `attribute_risk` and `utility` were called.
 
-    *Replicates* say what another seed would have given, nothing of another sample.
+    *Replicates* show what another seed would have given, not another sample.
 
     Cost: for each candidate and replicate one fit, release, audit and utility.
 

@@ -30,7 +30,7 @@ def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
     if name is None:
         return next((n for n in usual if n in allowed), allowed[0])
     if name not in allowed:
-        raise InputError(role, name, f"is no {role} that was measured; give one of {allowed}")
+        raise InputError(role, name, f"is not a measured {role}; give one of {allowed}")
     return name
 
 
@@ -203,7 +203,7 @@ class Comparison(Result):
         -----
         The probability comes from 4,000 draws of all means (`drawn_means`): candidates are
         independent, risk and utility of a replicate are not. Same seed, same draws. Two replicates
-        tell next to nothing, and the probability says so.
+        reveal next to nothing, and the probability shows it.
         """
         of = self.axes(risk, utility)
         sign = [1 if MEASURES[name].lower else -1 for name in of]  # 1: less is better
@@ -267,7 +267,7 @@ class Comparison(Result):
         """
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
-            raise InputError("whiskers", whiskers, "; give a number above 0, say 1.5, or None")
+            raise InputError("whiskers", whiskers, "; give a number above 0 such as 1.5, or None")
         of = self.axes(risk, utility)
         if bounds and (self.bounds is None or not set(of) <= set(self.bounds.columns)):
             raise InputError(

@@ -149,7 +149,7 @@ class FirstStudy(Result):
     notes: tuple[str, ...] = ()  # what to think of before the first run
 
     def summary(self) -> pd.DataFrame:
-        """What each column is taken for, and why."""
+        """The role of each column, and why."""
         return self.columns
 
     def __repr__(self) -> str:
@@ -181,12 +181,12 @@ def study_of(
     data : DataFrame, or path of a file
         The confidential table, or its file (as `read_table` reads it).
     path : path, optional
-        What ``[data] path`` says; by default the file, or ``data.csv`` for a DataFrame.
+        The value of ``[data] path``; by default the file, or ``data.csv`` for a DataFrame.
 
     Returns
     -------
     FirstStudy
-        ``.text`` is the study file, ``.columns`` what each column was taken for and why.
+        ``.text`` is the study file, ``.columns`` how each column is treated and why.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def study_of(
     Examples
     --------
     >>> table = pd.DataFrame({"id": range(40), "sex": ["f", "m"] * 20, "job": ["a", "b"] * 20})
-    >>> study_of(table).columns["taken for"].to_dict()
+    >>> study_of(table).columns["role"].to_dict()
     {'id': 'label', 'sex': 'key', 'job': 'synthesised'}
     """
     said, na, dialect = list[str](), list[str](), Dialect(",")
@@ -348,7 +348,7 @@ class _Draft:
     def study(self, said: Sequence[str]) -> FirstStudy:
         """The text, and what each column was taken for."""
         rows = {name: self._taken(name) for name in self.kinds}
-        columns = pd.DataFrame.from_dict(rows, orient="index", columns=["taken for", "why"])
+        columns = pd.DataFrame.from_dict(rows, orient="index", columns=["role", "why"])
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         families = {c: _family(self.told[c]) for c in mixed}
@@ -398,7 +398,7 @@ class _Draft:
         return "key" if name in self.keys else "kept", f"{why}; released unchanged"
 
 
-WEIGHT = "a survey weight, by its name: it identifies records, and each counts once here"
+WEIGHT = "a survey weight, by its name: it identifies records; each record counts once here"
 LATER = "for later, so that the first run is short"
 DESIGN = "a stratum or cluster of the sample, by its name"
 AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"

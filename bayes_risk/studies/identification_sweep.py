@@ -115,7 +115,7 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
     for column in (c for subset in subsets for c in subset):
         if column not in keys:
-            raise InputError(f"over['known'] names {column!r}, which is no key ({list(keys)})")
+            raise InputError(f"over['known'] names {column!r}, which is not a key ({list(keys)})")
     return subsets
 
 

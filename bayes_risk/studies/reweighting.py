@@ -57,7 +57,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Reweighting(Drawn):
-    """Risk and utility of synthesis before and after records were weighed down by their risk.
+    """Risk and utility of synthesis before and after records at risk got smaller weights.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Reweighting(Drawn):
             said += f"; {int(table['newly_above'].sum()):,} are above the threshold now"
         if not self.risk_rose:
             return f"{said}."
-        return f"{said}: weighing some records down has exposed others; more rounds would help."
+        return f"{said}: smaller weights have exposed other records; more rounds would help."
 
     def plot_path(self, ax: "Axes | None" = None) -> "Axes":
         """Risk against the distance of pairwise tables, round by round."""
@@ -258,7 +258,7 @@ class LinearWeights:
         for name in ("c", "g", "floor"):
             checked_number(name, getattr(self, name))
         if not 0 < self.floor <= 1:
-            raise InputError("floor", self.floor, "is outside (0, 1]; give 0.02, say")
+            raise InputError("floor", self.floor, "is outside (0, 1]; give 0.02 for example")
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
             name, value = ("g", self.g) if 0 <= self.c < np.inf else ("c", self.c)
             raise InputError(name, value, "does not fit; give a finite slope c >= 0 and shift g")
@@ -288,7 +288,7 @@ def reweight(
     random_seed: int | np.random.Generator | None = None,
     progress: Asked = None,
 ) -> Reweighting:
-    """Fit, synthesise and audit; weigh records down by their risk; again, until a threshold holds.
+    """Fit, synthesise, audit, reduce weights of records at risk; repeat until a threshold holds.
 
     ``p_alpha(Theta | y)`` proportional to ``p(Theta) prod_i p(y_i | Theta)^alpha_i`` (Hu, Savitsky
     & Williams 2022). Round 0 has all weights 1. Each further round takes its weights from the audit
@@ -296,7 +296,7 @@ def reweight(
 
     Parameters
     ----------
-    model : DPMPM, Regression, CART, PoissonMixture, PyMCModel, or another whose ``fit`` weighs
+    model : DPMPM, Regression, CART, PoissonMixture, PyMCModel, or another whose ``fit`` weights
     df : DataFrame
         The confidential table.
     until : float, optional
@@ -330,7 +330,7 @@ def reweight(
     -----
     Cost: (1 + rounds) times fit, synthesis and audit. The weights depend on the confidential data;
     the audit takes them as known to the intruder and the same for every guess, as the literature
-    does. It is the last release that the result speaks for: releasing several rounds tells more.
+    does. It is the last release that the result describes: releasing several rounds reveals more.
     """
     rule = _checked_rule(model, df, until, share, weights_from)
     n_rounds = whole_number("rounds", rounds)
@@ -392,7 +392,7 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
         raise InputError(
             "weights_from",
             weights_from,
-            'is no rule; give "linear", LinearWeights(...) or a function of (risk, weights)',
+            'is not a rule; give "linear", LinearWeights(...) or a function of (risk, weights)',
         )
     return rule
 

@@ -39,7 +39,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Sensitivity(Varied):
-    """Attribute risk under many settings of what the intruder believes, knows and is told.
+    """Attribute risk under many settings of the intruder's prior, knowledge and model.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ def sensitivity(
     random_seed: int | None = None,
     **options: Any,
 ) -> Sensitivity:
-    """How attribute risk answers to what the intruder believes, knows, and is told of the model.
+    """Sensitivity of attribute risk to the intruder's prior, knowledge and model.
 
     Parameters
     ----------

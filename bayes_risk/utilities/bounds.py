@@ -27,7 +27,7 @@ class ReleaseBounds(Shown):
     Attributes
     ----------
     minimum, maximum, unchanged : Release
-        Values drawn uniformly over levels or range, which say nothing of anybody; values redrawn
+        Values drawn uniformly over levels or range, which depend on no record; values redrawn
         from records with the same pattern, what synthesis can do at most that keeps everything but
         who is who within a pattern; the original, m times.
     patterns, alone : tuple of str, int
@@ -113,7 +113,7 @@ def release_bounds(
     numbers : list of str, optional
         Synthesised columns drawn uniformly over their range at the minimum: numeric ones with more
         than 20 distinct values by default. All others over the levels (a ``category`` column's,
-        else those that somebody holds; missing counts as one).
+        else those that some record has; missing counts as one).
     random_seed : int, Generator or None
         Same seed, same releases.
 

@@ -68,7 +68,7 @@ def _of_arrays(estimates: Any, variances: Any) -> tuple[list[pd.Series], list[An
         q, u = (np.asarray(given, dtype=float) for given in (estimates, variances))
     except (TypeError, ValueError):
         raise InputError(
-            "estimates and variances hold what is no number, or differ in length "
+            "estimates and variances hold what is not a number, or differ in length "
             "from data set to data set; give arrays of numbers"
         ) from None
     if q.ndim > 2 or u.shape not in (q.shape, (*q.shape, q.shape[-1])) or u.ndim < q.ndim:
@@ -285,7 +285,7 @@ def combine(
     Raises
     ------
     InputError
-        Fewer than 2 data sets: nothing then tells the variance between them. Data sets with other
+        Fewer than 2 data sets: nothing then shows the variance between them. Data sets with other
         quantities, missing or negative variances, shapes that do not fit.
 
     Notes

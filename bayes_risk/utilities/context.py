@@ -175,7 +175,7 @@ def context_measures(
     release : Release, DataFrame, or list of m DataFrames
         The released files. Records need not correspond, numbers of records may differ.
     keys : list of str
-        Columns that somebody knows of a person.
+        Columns that an intruder knows of a person.
     target : str or list of str, optional
         Columns to be found out. Without any, no attribute measures.
     groups : dict of str to int, optional
@@ -200,7 +200,8 @@ def context_measures(
     ------
     InputError
         No keys; a target among the keys; columns that are missing; kinds that do not fit; a holdout
-        that is the original, for the most part, or too small to tell a copy of it from chance.
+        that is the original, for the most part, or too small to distinguish a copy of it from
+        chance.
 
     Notes
     -----
@@ -321,7 +322,8 @@ def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) ->
     least = int(np.ceil(round(n ** (2 / 3), 9)))
     if h < least:
         raise InputError(
-            f"the holdout has {h:,} records beside {n:,} of the original, too few to tell even a "
+            f"the holdout has {h:,} records beside {n:,} of the original, too few to "
+            f"distinguish even a "
             f"copy of it from chance: {50 + 50 * h / n:.3g} % of a copy are closer to as many of "
             f"the original's, and the standard error is up to {50 / h**0.5:.2g} %; give at least "
             f"{least:,}, or leave holdout out"

@@ -142,7 +142,7 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
             raise InputError(
                 "synthesized",
                 list(synthesized),
-                f"and the release says {list(release.synthesized)}; leave synthesized out",
+                f"and the release states {list(release.synthesized)}; leave synthesized out",
             )
         synthesized = release.synthesized
     if synthesized is None:
@@ -163,7 +163,9 @@ def floats(tables: Tables, name: str) -> list[Array]:
     found = tables.numbers(name)
     for values, place in zip(found, tables.places, strict=True):
         if np.isinf(values).any():
-            raise InputError(f"column {name!r} of {place} holds infinite values; mend or drop them")
+            raise InputError(
+                f"column {name!r} of {place} holds infinite values; correct or drop them"
+            )
         check_magnitude(values, name, place)
     return found
 

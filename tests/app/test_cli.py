@@ -422,14 +422,17 @@ def test_identify_gives_the_numbers_of_the_library(call, files, tmp_path):
 def test_identify_takes_names_with_commas_and_no_fallback(call, files):
     both = call("identify", *files, "--synthesized", "age,job", "--no-fallback", "--index", "id")
     assert both.exit_code == 0, both.output
-    assert "looks for the true values of age, job" in " ".join(both.output.split())
+    assert "searches for the true values of age, job" in " ".join(both.output.split())
 
 
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--output", "/"], "the output folder '/' is no name of a new folder; give one such as"),
+        (
+            ["--output", "/"],
+            "the output folder '/' is not the name of a new folder; give one such as",
+        ),
         (["--jobs", 2**31], "or equal to 1000"),
     ],
 )

@@ -317,7 +317,7 @@ def test_a_full_disk_is_named_with_the_cure(fails, capsys):
         fails()
     said = " ".join(capsys.readouterr().err.split())
     assert ended.value.exit_code == 2
-    assert "the disk is full; free some 200 MiB, or take another: TMPDIR=FOLDER" in said
+    assert "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER" in said
     assert "123.4" not in said and "unexpected" not in said
 
 

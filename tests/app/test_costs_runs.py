@@ -145,7 +145,7 @@ def test_the_time_of_files_audited_by_a_mixture_is_told(brought):
 
 
 def test_the_time_of_files_audited_by_trees_is_told(brought):
-    """Values of the files may stand in leaves of few records where nobody holds them."""
+    """Values of the files may stand in leaves of few records where no record has them."""
     cost = estimate(parse_study(brought))
     assert set(cost.seconds) == {"fit", "attribute risk"}
 

@@ -19,7 +19,7 @@ from tests.soak.damaged import kept
 from tests.soak.files import many_levels, written
 from tests.soak.reading import COLUMNS, WAYS
 
-# what the reader says of files that are no plain ones
+# what the reader says of files that are not plain ones
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(looks as if|so it is text|a field more|blanks for|is read (with|as))"
 )
@@ -170,7 +170,7 @@ def test_broken_metadata_of_pandas_is_refused(tmp_path):
     path, table = parquet(tmp_path, [1, 2])
     for text in (b"{}", b"not json", b'{"columns": 5, "index_columns": ["x"]}'):
         pq.write_table(table.replace_schema_metadata({b"pandas": text}), path)
-        with pytest.raises(br.InputError, match="no readable Parquet"):
+        with pytest.raises(br.InputError, match="not a readable Parquet"):
             br.read_table(path)
 
 

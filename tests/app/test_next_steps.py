@@ -123,7 +123,12 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
     found = run_study(parse_study(study))
     table = {row[0]: row[1:] for row in found.verdict.table}
     certain = int(found.attribute.certain().any(axis=1).sum())
-    assert table["Records of which a value is certain"] == (f"{certain} of 30", "", "none", "above")
+    assert table["Records with a value disclosed with certainty"] == (
+        f"{certain} of 30",
+        "",
+        "none",
+        "above",
+    )
     value, without, allowed, judged = table["Highest probability of the true values"]
     records = found.attribute.records if not found.verdict.prior else None
     if records is not None:

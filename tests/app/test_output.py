@@ -57,7 +57,9 @@ def study_with(**sections):
 @pytest.mark.parametrize("name", ["/", "a/..", "a\0b"])
 def test_what_is_no_name_of_a_folder_is_refused(name):
     for overwrite in (False, True):
-        with pytest.raises(InputError, match="is no name of a new folder; give one such as 'study"):
+        with pytest.raises(
+            InputError, match="is not the name of a new folder; give one such as 'study"
+        ):
             check_target(Path(name), overwrite=overwrite)
 
 

@@ -192,7 +192,7 @@ def test_a_working_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
         return os.stat_result(found)
 
     monkeypatch.setattr(Path, "lstat", of_another)
-    refused(tmp_path, "belongs to somebody else")
+    refused(tmp_path, "belongs to another user")
 
 
 def test_a_planted_description_of_the_run_is_not_read(tmp_path):

@@ -235,9 +235,9 @@ def test_report_repr_and_screen_tell_them(result, tmp_path):
 
 @pytest.mark.check
 def test_the_verdict_says_that_usefulness_fails(result, folder):
-    assert result.verdict.usefulness == "less useful than wanted"
+    assert result.verdict.usefulness == "less useful than required"
     found = json.loads((folder / "out" / "summary.json").read_text())["study"]
-    assert found["usefulness"] == "less useful than wanted"
+    assert found["usefulness"] == "less useful than required"
     assert found["thresholds"]["utility"] == {"pmse_cart": 0.0, "margins_hellinger": 1.0}
     assert found["thresholds"]["membership_auc"] is None and found["thresholds"]["rhat"] == 1.05
 

@@ -238,7 +238,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
-            r"\[attribute.intruder\] largest = .size. is no column that the release has",
+            r"\[attribute.intruder\] largest = .size. is not a column that the release has",
         ),
         (
             {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
@@ -252,7 +252,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
                     "guesses": GRID | {"truth": "nearest"},
                 }
             },
-            r"\[attribute.intruder\] other names 'Q', which is no record label; the labels",
+            r"\[attribute.intruder\] other names 'Q', which is not a record label; the labels",
         ),
         (
             {
@@ -266,7 +266,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": None, "targets": ["P0", "Q"]}},
-            r"\[attribute\] targets names 'Q', which is no record label",
+            r"\[attribute\] targets names 'Q', which is not a record label",
         ),
         (
             {"attribute": {"guesses": "neighbourhood"}},

@@ -114,7 +114,7 @@ def test_runs_take_the_librarys_priors(people, word):
     ("rules", "message"),
     [
         ([{"agee": "child"}], r"names column 'agee', which the table does not have"),
-        ([{"age": "baby"}], "names 'baby', which is no level of column 'age'"),
+        ([{"age": "baby"}], "names 'baby', which is not a level of column 'age'"),
         ([{"status": "single"}], "excludes .* records of the original"),
     ],
 )
@@ -185,7 +185,10 @@ def test_rules_are_printed_as_a_study():
             {"release": {"columns": ["a"]}, "membership": {}},
             r"columns \['w'\] are released as they",
         ),
-        ({"membership": {"records": [99]}}, r"\[membership\] records names 99, which is no record"),
+        (
+            {"membership": {"records": [99]}},
+            r"\[membership\] records names 99, which is not a record",
+        ),
         ({"membership": {"others": "no.csv"}}, "there is no file 'no.csv'"),
     ],
     ids=["kept", "label", "file"],
@@ -307,7 +310,7 @@ def test_named_records_without_an_attribute_audit(people):
     prior = {"targets": ["P3"], "draws": 20, "prior": {"truth_factor": 3}}
     assert run_study(study_of(people, attribute=None, full_table=prior)).full_table is not None
     unknown = study_of(people, full_table={"targets": ["Q3"]})
-    with pytest.raises(br.InputError, match=r"\[full_table\] targets names 'Q3', which is no rec"):
+    with pytest.raises(br.InputError, match=r"\[full_table\] targets names 'Q3', which is not a rec"):
         run_study(unknown)
 
 

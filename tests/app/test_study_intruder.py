@@ -91,7 +91,7 @@ def test_a_run_is_the_audit_of_this_intruder(tmp_path, people, knows):
     [
         (
             {"knows": ["P1", "Q7"]},
-            r"\[attribute.intruder\] knows_records names 'Q7', which is no record label",
+            r"\[attribute.intruder\] knows_records names 'Q7', which is not a record label",
         ),
         (
             {

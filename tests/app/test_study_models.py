@@ -278,7 +278,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
     assert parse_study(manifest["settings"] | {"output": {}}) == study
 
 
-@pytest.mark.filterwarnings("ignore:column .* different numbers are taken")
+@pytest.mark.filterwarnings("ignore:column .* different numbers are treated")
 @pytest.mark.parametrize(
     ("sections", "message"),
     [

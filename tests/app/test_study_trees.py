@@ -309,7 +309,7 @@ def test_evidence_from_trees_grown_anew(tmp_path, table):
     few = {"guesses": LEVELS_AND_GRID, "targets": 2, "evidence": "refit"}
     result = run_study(of_trees(tmp_path, attribute=few))
     assert len(result.attribute.index) == 2
-    assert "from models fitted anew for each guess: it has no Monte" in render_study(result)
+    assert "from models refitted for each guess: it has no Monte" in render_study(result)
 
 
 @pytest.mark.check
@@ -340,10 +340,10 @@ def test_a_run_with_matching(tmp_path, table):
     assert 0 < replaced < n and result.diagnostics["vulnerable"] == replaced
     for data in result.release.datasets:
         assert not ((data["job"] == "pilot") & (data["home"] == "tent")).any()
-    others = f"{replaced} of {n}; the others are released as they are"
+    others = f"{replaced} of {n}; the others are released unchanged"
     page = (tmp_path / "out" / "report.html").read_text()
     assert others in page and f"Records replaced: {others}" in screen(result)
-    assert f"Records released as they are</th><td>{n - replaced}</td>" in page
+    assert f"Records released unchanged</th><td>{n - replaced}</td>" in page
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["model_sha256"].keys() == {"rules.py"}
     assert parse_study(tomllib.loads(_settings(page))) == study

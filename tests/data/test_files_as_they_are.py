@@ -127,15 +127,24 @@ def test_row_names_of_r_are_a_column(tmp_path):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"separator": "ab"}, "separator='ab' is no single character"),
-        ({"separator": '"'}, "separator='\"' is no single character"),
+        ({"separator": "ab"}, "separator='ab' is not a single character"),
+        ({"separator": '"'}, "separator='\"' is not a single character"),
         ({"decimal": "'"}, 'decimal="\'"; give'),
         ({"separator": ",", "decimal": ","}, "another separator than it"),
         ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
         ({"days": ["pay"]}, "days names column 'pay'"),
-        ({"days": ["b"]}, "column 'b' of .* holds text that is no date; write dates as 2020-01-31"),
-        ({"days": ["a"]}, "column 'a' of .* holds numbers that are no dates; write dates as 2020-"),
-        ({"days": ["c"]}, "column 'c' of .* holds numbers that are no dates; write dates as 2020-"),
+        (
+            {"days": ["b"]},
+            "column 'b' of .* holds text that is not a date; write dates as 2020-01-31",
+        ),
+        (
+            {"days": ["a"]},
+            "column 'a' of .* holds numbers that are not dates; write dates as 2020-",
+        ),
+        (
+            {"days": ["c"]},
+            "column 'c' of .* holds numbers that are not dates; write dates as 2020-",
+        ),
     ],
 )
 def test_what_cannot_be_given_is_named(tmp_path, how, message):

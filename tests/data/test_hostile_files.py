@@ -91,7 +91,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
         lambda: br.identification_risk_of_files(tmp_path / "f", tmp_path / "f", **keys),
         lambda: br.identification_risk_of_files(tmp_path / "a.csv", tmp_path / "f", **keys),
     ):
-        with pytest.raises(InputError, match="is no regular file"):
+        with pytest.raises(InputError, match="is not a regular file"):
             ask()
     assert [*files_behind(tmp_path / "m.py")] == [tmp_path / "m.py"]
 
@@ -101,7 +101,7 @@ def test_a_study_that_is_no_regular_file_is_refused_at_once(tmp_path):
         pytest.skip("no named pipes")
     os.mkfifo(tmp_path / "s.toml")
     for path in (tmp_path / "s.toml", "/dev/zero", tmp_path):
-        with pytest.raises(InputError, match="it is no file"):
+        with pytest.raises(InputError, match="it is not a file"):
             read_study(path)
     told = CliRunner().invoke(app, ["audit", str(tmp_path / "s.toml")])
     assert told.exit_code == 2
@@ -127,7 +127,7 @@ def test_a_rule_that_names_no_level_does_not_list_the_levels():
     df = pd.DataFrame({"sex": ["f", "m"] * 20, "illness": [SECRET, *["none"] * 39]})
     rules = [{"sex": ["f"], "illness": ["pregnancy"]}]
     model = br.models.DPMPM(2, impossible=br.Impossible(rules))
-    with pytest.raises(InputError, match="'pregnancy', which is no level") as error:
+    with pytest.raises(InputError, match="'pregnancy', which is not a level") as error:
         model.fit(df, draws=20, tune=10, random_seed=0)
     assert SECRET not in str(error.value)
 

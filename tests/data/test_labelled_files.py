@@ -274,7 +274,7 @@ def test_files_without_records_are_tables_without_records(tmp_path):
 @pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"])
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "is empty; give the whole file"), (b"nonsense" * 99, "is no readable .* file")],
+    [(b"", "is empty; give the whole file"), (b"nonsense" * 99, "is not a readable .* file")],
     ids=["empty", "nonsense"],
 )
 def test_files_that_are_none_are_named(tmp_path, suffix, content, message):
@@ -289,7 +289,7 @@ def test_files_cut_short_are_named(tmp_path, name):
     frame = pd.DataFrame({"x": np.arange(500.0), "t": ["text"] * 500})
     path = (stata if name.endswith("dta") else spss)(tmp_path / name, frame)
     path.write_bytes(path.read_bytes()[: -path.stat().st_size // 3])
-    with pytest.raises(InputError, match=f"{name}' is no readable"):
+    with pytest.raises(InputError, match=f"{name}' is not a readable"):
         read_table(path)
 
 
@@ -305,7 +305,7 @@ def test_files_of_another_kind_than_their_name_are_named(tmp_path, named, messag
 
 def test_a_csv_with_the_name_of_another_kind_is_named(tmp_path):
     (tmp_path / "a.sav").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="is no readable .sav file"):
+    with pytest.raises(InputError, match="is not a readable .sav file"):
         read_table(tmp_path / "a.sav")
 
 

@@ -65,7 +65,7 @@ def test_more_sheets_no_sheet_and_broken_files_are_named(tmp_path):
     with pytest.raises(InputError, match="holds nothing in its sheets"):
         read_table(tmp_path / "b.xlsx")
     (tmp_path / "c.xlsx").write_bytes((tmp_path / "a.xlsx").read_bytes()[:2000])
-    with pytest.raises(InputError, match="c.xlsx' is no readable .xlsx file .*Save it as a CSV"):
+    with pytest.raises(InputError, match="c.xlsx' is not a readable .xlsx file .*Save it as a CSV"):
         read_table(tmp_path / "c.xlsx")
     written(tmp_path / "d.xlsx", rows=[["a", "a"], [1, 2]])
     with pytest.raises(InputError, match="names columns .*more than once"):

@@ -111,7 +111,7 @@ ERRORS = {
     "unknown column": ([{"age": ["b"]}], "names column 'age', which the table does not have"),
     "unknown level": (
         [{"x0": ["c"]}],
-        r"names 'c', which is no level of column 'x0'; check its spelling",
+        r"names 'c', which is not a level of column 'x0'; check its spelling",
     ),
     "all levels": (
         [{"x0": ["a", "b"]}],

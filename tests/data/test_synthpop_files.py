@@ -270,7 +270,7 @@ def test_an_original_that_took_na_for_a_text_is_named(tmp_path):
     original = read_table(tmp_path / "o.csv", na=["NA"])
     assert original["pay"].isna().tolist() == [False, True, False]
     assert read_synthpop(files, original=original).datasets[0]["pay"].tolist()[0] == 1
-    with pytest.raises(InputError, match="na='NA' is no list of texts"):
+    with pytest.raises(InputError, match="na='NA' is not a list of texts"):
         read_table(tmp_path / "o.csv", na="NA")
 
 

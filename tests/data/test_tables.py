@@ -88,7 +88,7 @@ def test_missing_files_and_unknown_kinds_are_named(tmp_path):
 
 def test_parquet_says_what_it_needs_or_reads(tmp_path):
     path = write(tmp_path / "a.parquet", "no parquet")
-    with pytest.raises(InputError, match="pyarrow|no readable Parquet file"):
+    with pytest.raises(InputError, match="pyarrow|not a readable Parquet file"):
         read_table(path)
 
 
@@ -131,7 +131,7 @@ def test_more_columns_than_can_be_are_refused_before_they_are_read(ending, tmp_p
     write(path)
     monkeypatch.setattr(kinds, "MAX_COLUMNS", 2)
     monkeypatch.setattr(reader, "starts_processes", lambda: False)
-    message = r"a.*' has [34] columns, and at most 2 are read; leave out those that nobody needs"
+    message = r"a.*' has [34] columns, and at most 2 are read; leave out those that are not needed"
     with pytest.raises(InputError, match=message):
         read_table(path)
 
@@ -208,7 +208,7 @@ def test_an_index_that_pandas_keeps_in_a_parquet_file_is_no_label(tmp_path):
 def test_parquet_that_is_none_is_named(tmp_path):
     pytest.importorskip("pyarrow")
     path = write(tmp_path / "a.parquet", "a,b\n1,2\n")
-    with pytest.raises(InputError, match=r"a.parquet' is no readable Parquet file"):
+    with pytest.raises(InputError, match=r"a.parquet' is not a readable Parquet file"):
         read_table(path)
 
 

@@ -1,4 +1,4 @@
-"""Which column gives most away: risk without the evidence of one column, against enumeration."""
+"""The most disclosive column: risk without the evidence of one column, against enumeration."""
 
 import dataclasses
 import itertools
@@ -183,7 +183,7 @@ def test_joint_models_and_whole_releases_have_no_factors():
     risk = br.attribute_risk(fit_of("DPMPM"), release_of("DPMPM"), targets=3, random_seed=1)
     assert risk.by_column is None
     assert "no factor for each column" in risk.tables()["by-column"].note
-    assert risk.line().startswith("Worst record: most from data set ")
+    assert risk.line().startswith("Worst record: mainly from data set ")
     fit = REGRESSION.fit(table(), draws=20, chains=2, random_seed=1)
     release = encoded(fit, released(table(), ["income", "spend"]))
     assert isinstance(fit.factors("importance", release, None), str)

@@ -135,5 +135,5 @@ def test_an_offer_keeps_its_protocol_or_is_refused(name, knows):
 
 
 def test_an_offer_is_of_a_method_that_there_is():
-    with pytest.raises(br.InputError, match="'exakt' is no method; offer one of .'exact'"):
+    with pytest.raises(br.InputError, match="'exakt' is not a method; offer one of .'exact'"):
         contract.Offer("exakt")

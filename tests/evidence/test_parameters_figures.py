@@ -79,7 +79,7 @@ def test_right_audits_balance_and_wrong_ones_do_not():
     for made, taken in WRONG:
         risk, _, balance, error = figures(1.0)[made, taken]
         assert abs(balance - 1.0) > 4 * error, (made, taken)
-        told = row_of(f"`{made}` taken for `{taken}`")
+        told = row_of(f"`{made}` audited as `{taken}`")
         np.testing.assert_allclose(told[0], risk, atol=0.0051)
         np.testing.assert_allclose(told[1], balance, rtol=0.05)
     for way in WAYS:

@@ -43,7 +43,7 @@ def named(index):
 
 ONES = pd.Series([1.0, 1.0], index=["a", "b"])
 REFUSALS = [
-    (lambda: reason_of("region="), "is not NAME=REASON; say why the column is public"),
+    (lambda: reason_of("region="), "is not NAME=REASON; give the reason why the column is public"),
     (
         lambda: Cost(stages=[], program=2**30, data=2**30, seconds={}).check("1GiB"),
         "the study needs up to 2.0 GiB, and max_memory is 1.0 GiB",

@@ -2,14 +2,17 @@
 
 import ast
 import importlib.util
+import io
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import tomllib
+import zipfile
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError, metadata
@@ -22,7 +25,7 @@ from packaging.version import Version
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("bayes_risk", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("bayes_risk", "docs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
 def wheel(folder):
@@ -30,7 +33,7 @@ def wheel(folder):
     for name in SOURCES:
         source, target = ROOT / name, folder / name
         if source.is_dir():
-            hidden = shutil.ignore_patterns("__pycache__")
+            hidden = shutil.ignore_patterns("__pycache__", "_build", "generated")
             shutil.copytree(source, target, symlinks=True, ignore=hidden)
         else:
             shutil.copy(source, target)
@@ -50,6 +53,22 @@ def test_the_same_sources_make_the_same_wheel(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     assert wheel(tmp_path / "one") == wheel(tmp_path / "two")
+
+
+def test_a_wheel_has_the_pages_that_messages_name(tmp_path):
+    """An installed package has no checkout: its pages lie beside its modules."""
+    with zipfile.ZipFile(io.BytesIO(wheel(tmp_path))) as built:
+        held = set(built.namelist())
+        numbers = built.read("bayes_risk/docs/reading-the-numbers.md").decode()
+    assert "{include}" not in numbers and "*Confidential table*" in numbers
+    files = (p for p in (ROOT / "bayes_risk").rglob("*") if p.suffix in (".py", ".j2"))
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    named = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
+    assert "docs/study-file.md" in named
+    assert sorted(page for page in named if f"bayes_risk/{page}" not in held) == []
+    pages = [p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")]
+    pages = [p for p in pages if not p.startswith(("_build/", "api/generated/"))]
+    assert sorted(p for p in pages if f"bayes_risk/docs/{p}" not in held) == []
 
 
 # --- versions that are allowed, and those that are tested ----------------------------------------

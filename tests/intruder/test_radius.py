@@ -159,7 +159,9 @@ def test_a_release_says_what_it_synthesised() -> None:
 
 def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
     risk = risk_of(ORIGINAL.assign(b=1), FIRST.assign(b=1), 0.025, synthesized=["income", "b"])
-    assert "looks for the true values of income (within 2.5 %), b in the release" in risk.sentence()
+    assert "searches for the true values of income (within 2.5 %), b in the release" in (
+        risk.sentence()
+    )
     assert risk.dataset.attrs["radius"] == "income Relative(r=0.025)"
     assert risk_of(ORIGINAL, FIRST, radius={}).dataset.attrs["radius"] == ""
     page = report(risk, tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
@@ -264,12 +266,12 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
         (["income=%"], "--radius 'income=%' is not NAME=UNITS"),
         (["income=1", "income=2"], "--radius names 'income' more than once"),
         (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
-        (["age=0.1"], "radius names 'age', which is no key (['a', 'income'])"),
+        (["age=0.1"], "radius names 'age', which is not a key (['a', 'income'])"),
         (
             ["income=-1"],
-            "--radius 'income=-1': Absolute(-1.0) is no radius; give a finite number >= 0",
+            "--radius 'income=-1': Absolute(-1.0) is not a radius; give a finite number >= 0",
         ),
-        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is no relative radius"),
+        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is not a relative radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(

@@ -334,16 +334,15 @@ def test_labels_of_any_kind_can_be_stored() -> None:
 def test_the_sentence_says_who_knows_what_and_what_it_is_worth() -> None:
     text = risk_of(ORIGINAL, [FIRST, SECOND]).sentence()
     assert text == (
-        "An intruder who knows a of everyone and looks for the true values of b in the 2 releases "
-        "together would be expected to match 3.3 of 6 records (55.6 %); without the release 2.0. "
+        "An intruder who knows a of everyone and searches for the true values of b in the 2 "
+        "releases "
+        "together is expected to match 3.3 of 6 records (55.6 %); without the release 2.0. "
         "With one release only: 2.6 on average. 3 records have a unique match, which is "
         "the right one for 2 (66.7 %)."
     )
-    assert (
-        "in the release would be expected to match 3.3 of 6" in risk_of(ORIGINAL, FIRST).sentence()
-    )
+    assert "in the release is expected to match 3.3 of 6" in risk_of(ORIGINAL, FIRST).sentence()
     nobody = risk_of(frame("xx", "pp"), frame("xx", "pp"), known=[])
-    assert "An intruder who looks for the true values of b in" in nobody.sentence()
+    assert "An intruder who searches for the true values of b in" in nobody.sentence()
     assert nobody.sentence().endswith("No record has a unique match.")
     known = risk_of(ORIGINAL, FIRST, known=["a"], synthesized=[])
     assert "An intruder who knows a (not synthesised) of everyone would be" in known.sentence()

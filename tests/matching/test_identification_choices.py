@@ -131,9 +131,9 @@ def test_a_rule_of_one_s_own_is_taken() -> None:
 @pytest.mark.parametrize(
     ("radius", "message"),
     [
-        (SD, r"radius\['pay'\]=<class '.*SD'> is no radius; give a finite number"),
-        (lambda y, column: (y, y), "is no radius; .*or an object with the methods of Radius"),
-        (True, "=True is no radius"),
+        (SD, r"radius\['pay'\]=<class '.*SD'> is not a radius; give a finite number"),
+        (lambda y, column: (y, y), "is not a radius; .*or an object with the methods of Radius"),
+        (True, "=True is not a radius"),
     ],
 )
 def test_what_is_no_radius_is_refused_in_words(radius: Any, message: str) -> None:

@@ -445,7 +445,7 @@ def test_ids_that_do_not_agree_are_an_error_that_says_to_sort(tmp_path):
     files = written(tmp_path, original, releases, [10, 10, 7])
     with pytest.raises(InputError, match=r"id='id' of release 2 is not .* record 18; .*sort all"):
         risk_of(files, id="id", batch=8)
-    with pytest.raises(InputError, match=r"id='nobody' is no column of the original"):
+    with pytest.raises(InputError, match=r"id='nobody' is not a column of the original"):
         risk_of(files, id="nobody")
     text = written(tmp_path, original, [r.assign(id="k") for r in releases])
     with pytest.raises(
@@ -464,7 +464,7 @@ def test_files_that_are_none(tmp_path):
             "there is no file or folder .*none.parquet' for release 1",
         ),
         (str(tmp_path / "empty"), "of release 1 holds no file ending in .parquet"),
-        (str(tmp_path / "bad.parquet"), "is no readable Parquet file"),
+        (str(tmp_path / "bad.parquet"), "is not a readable Parquet file"),
         (pd.DataFrame(), "release 1 is a DataFrame; give the path"),
     ]:
         with pytest.raises(InputError, match=message):
@@ -499,5 +499,5 @@ def test_without_a_library_the_error_says_how_to_get_it(tmp_path, monkeypatch, l
 
 def test_progress_is_a_function(tmp_path: Path) -> None:
     files = written(tmp_path / "files", *tables(1, 6))
-    with pytest.raises(InputError, match="progress=3 is no function; give one of"):
+    with pytest.raises(InputError, match="progress=3 is not a function; give one of"):
         risk_of(files, progress=3)

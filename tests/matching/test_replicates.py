@@ -232,8 +232,8 @@ def test_wrong_types_are_refused_in_words(table):
             br.replicates(*given)
     for options, message in (
         ({"n_tables": 2.5}, "n_tables=2.5 is not a whole number"),
-        ({"random_seed": "one"}, "random_seed='one' is no seed; give a whole number"),
-        ({"random_seed": -1}, "random_seed=-1 is no seed"),
+        ({"random_seed": "one"}, "random_seed='one' is not a seed; give a whole number"),
+        ({"random_seed": -1}, "random_seed=-1 is not a seed"),
         ({"drwas": 3}, "fit of CART takes no 'drwas'; its options are .'columns', 'levels'"),
     ):
         with pytest.raises(br.InputError, match=message):

@@ -187,8 +187,8 @@ def moved():
             {"targets": ["r31"]},
             "a target does not have the largest 'w', as the intruder",
         ),
-        ("MP", KNOWS | {"largest": "x"}, {}, "largest='x' is no column that the release has"),
-        ("MP", PAIR | {"other": "r99"}, {}, "other names 'r99', which is no record label"),
+        ("MP", KNOWS | {"largest": "x"}, {}, "largest='x' is not a column that the release has"),
+        ("MP", PAIR | {"other": "r99"}, {}, "other names 'r99', which is not a record label"),
         ("MP", PAIR | {"other": TARGET}, {}, "other='r30' is the target"),
         ("MP", KNOWS, {"evidence": "refit"}, "evidence='refit' is for an intruder who knows every"),
         (

@@ -155,7 +155,7 @@ def test_what_is_known_of_an_unchanged_target_leaves_its_own_value_out():
 
 
 def test_strangers_values_are_nowhere_looked_at():
-    """But in the centres and scales, which the intruder is taken to know."""
+    """But in the centres and scales, which the intruder is assumed to know."""
     df, known = table(), KNOWS["half"]
     fit = Regression({"income": "1 + age", "spend": "1 + income"}).fit(
         df, draws=30, chains=1, random_seed=2

@@ -15,7 +15,7 @@ MASK = np.arange(24) % 4 > 0
 
 
 def table(n=24, seed=0):
-    """Three categories (one with a level that nobody holds) and a number."""
+    """Three categories (one with a level that no record has) and a number."""
     rng = np.random.default_rng(seed)
     a = rng.integers(3, size=n)
     b = (a + rng.integers(2, size=n)) % 2
@@ -24,7 +24,7 @@ def table(n=24, seed=0):
         {
             "a": pd.Categorical.from_codes(a, list("xyz")),
             "b": pd.Categorical.from_codes(b, ["no", "yes"]),
-            "c": pd.Categorical.from_codes(c, list("pqrst")),  # nobody holds "t"
+            "c": pd.Categorical.from_codes(c, list("pqrst")),  # no record has "t"
             "number": np.round(rng.normal(size=n) + a, 1),
         },
         index=[f"r{i}" for i in range(n)],

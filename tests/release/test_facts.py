@@ -113,7 +113,7 @@ def test_facts_stand_first_on_screen_and_page_and_stay_short(tmp_path):
     first = next(i for i, line in enumerate(lines) if line.startswith("- "))
     assert " ".join(line.strip() for line in lines[1:first]).replace("  ", " ") == facts
     assert first <= 9
-    for word in ("pay (150 of 150 persons alone)", "in a key: sex", "id (150 values", "have: new"):
+    for word in ("pay (150 of 150 persons unique)", "in a key: sex", "id (150 values", "have: new"):
         assert word in facts
     page = report(found, path=tmp_path / "r.html").read_text()
     assert page.index('<p class="facts">') < page.index("<li>")

@@ -99,7 +99,7 @@ def test_a_measure_that_all_files_share_says_nothing():
 def test_files_of_the_model_pass():
     found = check_mechanism(fitted(), made(), random_seed=1)
     assert not found.failed and not found.impossible
-    assert "assumed, not verified: the check found nothing against it (p = " in found.sentence()
+    assert "assumed, not verified: the check found no contradiction (p = " in found.sentence()
     assert found.n_simulated == 48 and found.m == 2
     assert list(found.table.index) == ["pay", ""]  # and log p(Z)
     assert found.p_value == found.summary()["p_value"].min()
@@ -191,7 +191,7 @@ def test_values_that_a_leaf_does_not_hold_are_counted_by_column():
     found = check_mechanism(fit, release, random_seed=1)
     most = fit.report_mismatch(release).groupby("column")["elsewhere"].max()
     assert found.failed and found.impossible == {"pay": most["pay"]}
-    assert f"it cannot make values that they show ({most['pay']} of pay)" in found.sentence()
+    assert f"it cannot produce values that they show ({most['pay']} of pay)" in found.sentence()
     own = fit.without_floor().synthesize(2, random_seed=3)
     assert check_mechanism(fit, elsewhere(own), random_seed=1).impossible == {}
 
@@ -305,7 +305,7 @@ def test_a_passed_check_is_said_and_verifies_nothing():
     risk = replace(attribute([0.2]), assumed=True, check=passed)
     verdict = judge(risk, CALM)
     assert verdict.outcome == "inconclusive"
-    assert "assumed, not verified: the check found nothing against it" in verdict.sentence()
+    assert "assumed, not verified: the check found no contradiction" in verdict.sentence()
     above = replace(attribute([0.9]), assumed=True, check=passed)
     assert judge(above, CALM).outcome == "above your thresholds"
 
@@ -326,8 +326,8 @@ def test_the_report_has_a_section_of_the_check(tmp_path):
     failed = check_mechanism(fitted(), edited(CHANGES["shifted"][0]), random_seed=1)
     risk = replace(audited(made()), check=failed)
     text = br.report(risk, path=tmp_path / "report.html").read_text()
-    assert "Assumed model: whether it made the files" in text and "2 released files" in text
-    assert "The numbers below hold for files of that model alone." in text
+    assert "Assumed model: did it make the files?" in text and "2 released files" in text
+    assert "The numbers below hold only for files of that model." in text
 
 
 # --- real files ------------------------------------------------------------------------------

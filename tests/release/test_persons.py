@@ -194,4 +194,4 @@ def test_targets_and_rows_that_are_nobodys_are_persons():
 def test_a_column_of_persons_numbers_persons_not_rows():
     y, z = constant()
     shown = br.exposure(y, z, person="pid", corresponds=True).sentence()
-    assert "pid is no amount: it numbers the persons." in shown and "the rows" not in shown
+    assert "pid is not an amount: it numbers the persons." in shown and "the rows" not in shown

@@ -25,7 +25,7 @@ ELSEWHERE = {  # followed in test_cures.py, and on evidence that is simulated in
     *("error", "rows unknown", "shared", "unbalanced"),
 }
 # modes and divergences that no small example has; sweeps, and what decides nothing
-NOT_FOLLOWED = {"led chains", "priors", "rough", "population", "predictors"}
+NOT_FOLLOWED = {"chains from the release", "priors", "rough", "population", "predictors"}
 ONE = Thresholds(share_not_audited=1)
 
 

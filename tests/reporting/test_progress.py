@@ -12,7 +12,7 @@ from bayes_risk.app.study.study import parse_study
 
 M, N = 3, 80
 MODEL = {"draws": 24, "tune": 12, "thin": 4, "chains": 4}
-STARTS, IN_MODE = "starts led by the release", "base fit in the mode"
+STARTS, IN_MODE = "chains started from the release", "base fit in the mode"
 RELEASES = [f"release {l + 1}" for l in range(M)]
 
 

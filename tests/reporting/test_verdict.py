@@ -85,7 +85,7 @@ def test_records_released_unchanged_decide_against():
     verdict = judge(attribute(disclosed=[False, True, False, False]), CALM)
     assert verdict.outcome == "above your thresholds"
     assert verdict.deciding[0].sentence == (
-        "1 of the 4 audited records: values not replaced, so that anyone can read them."
+        "1 of the 4 audited records: values not replaced, so anyone can read them."
     )
 
 
@@ -406,7 +406,7 @@ def test_every_unchanged_column_is_named_with_who_is_alone_in_it():
     assert len(order) == 30 and kept.endswith(" and 18 more")
     assert order == sorted(order, key=lambda c: -alone[c])
     assert public_ == ", ".join(
-        f"{c} ({alone[c]} of 60 persons alone)" for c in ("kept49", "kept3")
+        f"{c} ({alone[c]} of 60 persons unique)" for c in ("kept49", "kept3")
     )
     assert named == "Identifiers: key (60 values in a file)"
     assert outside == "Columns that the original does not have: new."

@@ -152,7 +152,10 @@ def test_a_mode_that_the_release_chose_is_named_with_its_strays():
     verdict = judge(led([0, 0, 0, 1]), CALM, diagnostics=fit(1.803, 3.0))
     assert verdict.outcome == "within your thresholds"
     said = reason(verdict, "agreement").sentence
-    assert said == "3 of 4 starts led by the release found the same mode; 1 strayed and left out."
+    assert (
+        said
+        == "3 of 4 chains started from the release found the same mode; 1 strayed and left out."
+    )
     assert "R-hat" not in repr(verdict)  # of the fit's chains, on which nothing rests
 
 
@@ -190,7 +193,7 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     risk = replace(risk, interval=np.array([[0.2, low], [0.2, high]]))
     verdict = judge(risk, CALM)
     assert verdict.outcome == outcome
-    assert "4 of 4 starts led by the release sit in 2 modes" in repr(verdict)
+    assert "4 of 4 chains started from the release sit in 2 modes" in repr(verdict)
 
 
 def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
@@ -214,7 +217,7 @@ def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
     console = Console(file=io.StringIO(), width=300)
     print_result(result, [], console=console)
     (trust,) = [row for row in console.file.getvalue().splitlines() if row.startswith("Trust")]
-    assert "3 of 4 starts led by the release" in trust and "R-hat" not in trust
+    assert "3 of 4 chains started from the release" in trust and "R-hat" not in trust
 
 
 # --- membership --------------------------------------------------------------------------------
@@ -325,9 +328,9 @@ def test_a_useless_file_is_safe_and_is_told_so(useful):
     verdict = of_use(useful, {"pairs_worst_ratio": 3.0})
     assert (verdict.outcome, verdict.usefulness) == (
         "within your thresholds",
-        "less useful than wanted",
+        "less useful than required",
     )
-    assert verdict.headline == "Within your thresholds, but less useful than wanted."
+    assert verdict.headline == "Within your thresholds, but less useful than required."
     said = reason(verdict, "pairs_worst_ratio").sentence
     value = useful.summary().at["pairs_worst_ratio", "value"]
     assert f"{number(value)}; at most 3 is wanted" in said and value > 3
@@ -351,7 +354,7 @@ def test_no_usefulness_outweighs_a_risk_and_none_makes_one(useful):
         (2.5, "useful enough"),
         (1.5, "usefulness inconclusive"),
         (-1.5, "usefulness inconclusive"),
-        (-2.5, "less useful than wanted"),
+        (-2.5, "less useful than required"),
     ],
 )
 @pytest.mark.parametrize("name", ["ratio_cart", "standardized_cart"])
@@ -366,7 +369,7 @@ def test_measures_of_which_more_is_better_have_least_values(useful):
                     combined=np.zeros((1, 10)))  # fmt: skip
     assert of_use(found, {"interval_overlap": 0.6}).usefulness == "useful enough"
     verdict = of_use(found, {"interval_overlap": 0.8})
-    assert verdict.usefulness == "less useful than wanted"
+    assert verdict.usefulness == "less useful than required"
     assert "at least 0.8 is wanted" in reason(verdict, "interval_overlap").sentence
 
 
@@ -398,5 +401,5 @@ def test_the_report_shows_both(useful, tmp_path):
     limits = Thresholds(utility={"pairs_worst_ratio": 3.0, "pmse_cart": 1.0})
     found = report(attribute(), CALM, useful, path=tmp_path / "r.html", thresholds=limits)
     text = found.read_text()
-    assert 'class="verdict open"' in text and "less useful than wanted" in text
+    assert 'class="verdict open"' in text and "less useful than required" in text
     assert text.count("at most 3 is wanted") == text.count("at most 1 is wanted") == 1

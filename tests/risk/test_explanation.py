@@ -263,7 +263,7 @@ def test_where_nothing_else_is_possible_they_say_what_is_ruled_out():
     assert found.ruled_out.at["all", "all columns"] == 1
     row, column = found.most()
     assert found.part(row) == f"{100 * found.ruled_out.at[row, 'all columns']:.1f} %"
-    assert found.sentence().endswith("%): shares in ruling out every other guess.")
+    assert found.sentence().endswith("%): shares in excluding every other guess.")
     assert f"Most comes from data set {row} (" in found.sentence()
     assert column in found.ruled_out
 
@@ -291,9 +291,9 @@ def test_the_report_names_what_gives_the_worst_records_away(tmp_path):
     assert [row[0] for row in rows] == ["r3", "r2", "r4", "r1"]
     assert rows[0][-1] == "2 (0.29)"
     page = br.report(risk, tmp_path / "report.html").read_text()
-    assert "What gives them away" in page and "2 (0.29)" in page
+    assert "Why they are at risk" in page and "2 (0.29)" in page
     assert MARK not in page
-    assert risk.line() == "Worst record: most from data set 2 (0.29)"
+    assert risk.line() == "Worst record: mainly from data set 2 (0.29)"
     assert risk.line() in [line.rstrip() for line in screen(study_result(risk=risk), 80)]
     assert "away" not in str(br.redact(risk, min_count=3).table)
 

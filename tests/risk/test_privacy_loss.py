@@ -78,7 +78,7 @@ def test_bounds_hold_for_every_set_of_guesses(prior):
         assert (p <= bounds["highest"] + 1e-9).all() and (p >= bounds["lowest"] - 1e-9).all()
     if prior in (0, 1):
         assert (bounds == prior).all(axis=None)
-    with pytest.raises(br.InputError, match="prior=1.5 is no probability"):
+    with pytest.raises(br.InputError, match="prior=1.5 is not a probability"):
         found.bounds(1.5)
 
 

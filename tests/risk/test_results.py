@@ -267,7 +267,7 @@ def test_a_real_result_keeps_its_promises():
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        (["nobody"], "targets names 'nobody', which is no record label"),
+        (["nobody"], "targets names 'nobody', which is not a record label"),
         (np.ones(3, dtype=bool), "targets has 3 entries; the table has 40 records"),
         (np.zeros(40, dtype=bool), "targets selects no record"),
         ([], "targets selects no record"),

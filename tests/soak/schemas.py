@@ -1,4 +1,4 @@
-"""Random tables: levels nobody holds, constants, duplicates, numbers of any size, one record."""
+"""Random tables: levels no record has, constants, duplicates, numbers of any size, one record."""
 
 from typing import Any
 

@@ -365,7 +365,7 @@ def test_what_is_shown(found):
     assert "elsewhere" not in text.split("\n\n")[1]  # it has no attribute risk
     assert "Without the release" not in hand_made([[[1, 3]] * 2, [[2, 2]] * 2]).sentence()
     single = hand_made([[[1, 3]] * 2]).sentence()
-    assert single.startswith("A single candidate, a: nothing to compare it with")
+    assert single.startswith("A single candidate, a: no other to compare it with")
 
 
 def test_the_dataset_is_kept_in_a_file(found, tmp_path):
@@ -402,14 +402,14 @@ TREES = {"a": CART(order=["job"])}
     [
         ({}, {}, "candidates must be a dict of name to candidate"),
         ([CART(order=["job"])], {}, "candidates must be a dict"),
-        ({3: CART(order=["job"])}, {}, "candidate name 3 is no text"),
-        ({"a": CART}, {}, "candidate 'a': class CART is no model; give a declaration such as"),
-        ({"a": 7}, {}, "candidate 'a': a int is no model"),
+        ({3: CART(order=["job"])}, {}, "candidate name 3 is not a text"),
+        ({"a": CART}, {}, "candidate 'a': class CART is not a model; give a declaration such as"),
+        ({"a": 7}, {}, "candidate 'a': a int is not a model"),
         (TREES, {"replicates": 0}, "replicates=0 is too small"),
         (TREES, {"utility": None}, "nothing to measure; give attribute"),
         (TREES, {"attribute": {"gueses": None}}, "attribute has no option 'gueses'; give some of"),
         (TREES, {"attribute": {"n_jobs": 2}}, "attribute has no option 'n_jobs'"),
-        (TREES, {"attribute": 3}, "attribute=3 is no dict of options"),
+        (TREES, {"attribute": 3}, "attribute=3 is not a dict of options"),
         (TREES, {"identification": {"known": ["x"]}}, "identification names column 'x'"),
         (TREES, {"bounds": {"model": 1}}, "bounds has no option 'model'"),
         ({"a": CART(order=["pay"])}, {}, "candidate 'a': .*pay"),
@@ -442,8 +442,8 @@ def test_options_of_a_candidate_are_checked(people):
     [
         ({"kind": "violins"}, "kind='violins' is not known"),
         ({"whiskers": -1}, "whiskers=-1; give a number above 0"),
-        ({"risk": "pmse_cart"}, "risk='pmse_cart' is no risk that was measured; give one of"),
-        ({"utility": "interval_overlap"}, "utility='interval_overlap' is no utility that was"),
+        ({"risk": "pmse_cart"}, "risk='pmse_cart' is not a measured risk; give one of"),
+        ({"utility": "interval_overlap"}, "utility='interval_overlap' is not a measured utility"),
     ],
 )  # fmt: skip
 def test_a_map_of_what_is_not_there(found, how, message):

@@ -57,7 +57,7 @@ TAKEN = {
 def test_each_column_is_taken_for_what_it_is_and_the_reason_is_told():
     found = br.study_of(people())
     columns = found.columns
-    assert columns["taken for"].to_dict() == {c: taken for c, (taken, _) in TAKEN.items()}
+    assert columns["role"].to_dict() == {c: taken for c, (taken, _) in TAKEN.items()}
     assert [c for c, (_, why) in TAKEN.items() if why not in columns.loc[c, "why"]] == []
     assert all(c in repr(found) and c in found.text for c in TAKEN)
     assert found.sentence().startswith("120 records: 1 label, 3 key, 3 synthesised, 3 left out")
@@ -88,7 +88,7 @@ def test_no_amount_is_released_unchanged_whatever_the_language_of_its_name(langu
     df = df.rename(columns=names)
     if weight is not None:
         df[weight] = np.round(rng.gamma(4, 200, N), 2)
-    taken = br.study_of(df).columns["taken for"]
+    taken = br.study_of(df).columns["role"]
     assert taken[[sex, age, region]].tolist() == ["key"] * 3
     assert taken[income] == "synthesised" and taken["rent"] in ("synthesised", "left out")
     assert weight is None or taken[weight] == "left out"
@@ -116,17 +116,17 @@ def test_no_amount_or_date_is_a_key_whatever_its_name(name):
         rng.integers(0, 10_000, N),
         pd.to_datetime("1950-01-01") + pd.to_timedelta(rng.integers(0, 20_000, N), "D"),
     ):
-        taken = br.study_of(df.assign(**{name: values})).columns["taken for"]
+        taken = br.study_of(df.assign(**{name: values})).columns["role"]
         assert taken[name] in ("synthesised", "left out")
     only = br.study_of(pd.DataFrame({"x": rng.normal(size=N), "region": rng.normal(size=N)}))
-    assert set(only.columns["taken for"]) <= {"synthesised", "left out"}
+    assert set(only.columns["role"]) <= {"synthesised", "left out"}
     assert "known = []" in only.text and 'kind = "Mixture"' in only.text
 
 
 def test_amounts_that_are_not_synthesised_are_left_out():
     rng = np.random.default_rng(5)
     amounts = {f"x{j}": np.round(rng.gamma(2, 500, N), 1) for j in range(6)}
-    taken = br.study_of(people()[["sex", "owner"]].assign(**amounts)).columns["taken for"]
+    taken = br.study_of(people()[["sex", "owner"]].assign(**amounts)).columns["role"]
     assert set(taken[list(amounts)]) == {"synthesised", "left out"}
 
 
@@ -298,7 +298,7 @@ def test_words_among_amounts_are_said(tmp_path):
     df.loc[5:7, "income"] = ["refus", "nsp", "refus"]
     df.to_csv(tmp_path / "a.csv", index=False)
     found = br.study_of(tmp_path / "a.csv")
-    assert found.columns.loc["income", "taken for"] == "left out"
+    assert found.columns.loc["income", "role"] == "left out"
     assert (
         "text (in 3 rows, first row 6), so it is text" in repr(found) and "refus" not in found.text
     )
@@ -310,9 +310,9 @@ def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
     df.loc[:9, "income"] = -8
     df.to_parquet(tmp_path / "a.parquet")
     found = br.study_of(tmp_path / "a.parquet")
-    assert found.columns.loc["income", "taken for"] == "left out"
+    assert found.columns.loc["income", "role"] == "left out"
     assert (
-        "-8 taken for missing, and empty ones: make them one" in found.columns.loc["income", "why"]
+        "-8 treated as missing, and empty ones: make them one" in found.columns.loc["income", "why"]
     )
     assert "missing_numbers" not in found.text
 
@@ -370,7 +370,7 @@ def test_wide_tables_get_a_short_first_study():
     rng = np.random.default_rng(1)
     wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})
     found = br.study_of(wide)
-    assert found.columns["taken for"].value_counts()["left out"] == 30
+    assert found.columns["role"].value_counts()["left out"] == 30
     assert "for later, so that the first run is short" in repr(found)
 
 
@@ -415,4 +415,4 @@ def test_an_infinite_amount_gets_a_step_of_the_others(every):
     pay = np.where(rng.random(400) < 0.4, 0, np.round(rng.lognormal(7, 1, 400)))
     pay[5::every] = np.inf
     found = br.study_of(pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 200}))
-    assert found.columns["taken for"]["pay"] in ("synthesised", "left out")
+    assert found.columns["role"]["pay"] in ("synthesised", "left out")

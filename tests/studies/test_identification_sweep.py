@@ -101,10 +101,10 @@ def test_labels_stand_for_values(files):
         ({"m": [5]}, {}, "over\\['m'\\]=5 is more than the 4 data sets"),
         ({"m": []}, {}, "over\\['m'\\]=\\[\\]; give a dict of label"),
         ({"radius": [0.1]}, {}, "over\\['radius'\\]=\\[0.1\\]; give a dict"),
-        ({"known": [["age"]]}, {}, "names 'age', which is no key"),
+        ({"known": [["age"]]}, {}, "names 'age', which is not a key"),
         ({"strategy": ["always"]}, {"strategy": "always"}, "in over and beside it"),
-        ({"radius": {"age": [0.1]}}, {}, "radius names 'age', which is no key"),
-        ({"m": [1]}, {"radius": {"pya": 0.1}}, "radius names 'pya', which is no key"),
+        ({"radius": {"age": [0.1]}}, {}, "radius names 'age', which is not a key"),
+        ({"m": [1]}, {"radius": {"pya": 0.1}}, "radius names 'pya', which is not a key"),
         (
             {"closed": True},
             {"radius": {"pay": 0.1}},

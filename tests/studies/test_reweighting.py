@@ -229,8 +229,8 @@ BAD = {
     "until": ({"until": 1.5}, "until=1.5 is outside"),
     "share": ({"share": 1.0}, "share=1.0 is outside; give"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),
-    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is no rule"),
-    "rule": ({"weights_from": 3}, "is no rule"),
+    "word": ({"weights_from": "cubic"}, "weights_from='cubic' is not a rule"),
+    "rule": ({"weights_from": 3}, "is not a rule"),
     "seed": ({"fit": {"random_seed": 1}}, r"fit has \['random_seed'\]"),
     "weights": (
         {"weights_from": lambda risk, weights: weights - 1.0, "rounds": 1},

@@ -72,7 +72,7 @@ TREES = '[model]\nkind = "CART"\norder = ["class"]\n'
         (FILE + "[attribute]\n", "column 'wave' has 1 level: it cannot vary; drop it"),
         (
             SOME + "[attribute]\n",
-            "60 different numbers are taken for as many categories without an order; "
+            "60 different numbers are treated as categories without an order; "
             'take Mixture, with the family "normal" for it, or CART',
         ),
     ],

@@ -41,7 +41,7 @@ def table_of(rows, kinds, rng):
         column = pd.Series(values, dtype=object)
         if dtype != "object":
             column = column.astype(dtype)
-        if dtype == "category" and rng.random() < 0.5:  # levels that nobody holds, turned round
+        if dtype == "category" and rng.random() < 0.5:  # levels that no record has, turned round
             column = column.cat.add_categories(["zz"])
             column = column.cat.reorder_categories(list(column.cat.categories[::-1]))
         columns[f"{kind}{j}"] = column

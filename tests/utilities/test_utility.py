@@ -330,7 +330,7 @@ def test_the_pair_that_was_broken_is_named():
     broken = df.assign(b=rng.permutation(df["b"]))
     found = br.utility(df, br.Release(datasets=[broken], synthesized=["b"]), **FAST)
     assert found.pairs.index[0] == ("a", "b")
-    assert "Worst kept together are a and b" in found.sentence()
+    assert "Worst preserved pair: a and b" in found.sentence()
     assert found.margins.loc["b", "ratio"] == 0
     assert set(found.pairs.index) == {("a", "b"), ("c", "b")}  # a and c were not synthesised
     assert found.pairs.loc[("a", "b"), "mutual_information_difference"] < 0

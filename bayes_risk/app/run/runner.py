@@ -203,7 +203,7 @@ class Cost:
         if max_memory is not None and self.peak > bytes_of(max_memory):
             raise InputError(
                 f"the study needs up to {in_words(self.peak)}, and max_memory is "
-                f"{in_words(bytes_of(max_memory))}; audit fewer targets, weigh fewer guesses, keep "
+                f"{in_words(bytes_of(max_memory))}; audit fewer targets, use fewer guesses, keep "
                 "fewer draws, make fewer releases, run one worker (--jobs 1), or raise max_memory"
             )
 

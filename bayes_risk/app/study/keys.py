@@ -295,7 +295,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is a data file; make a study of it first: {command}")
     try:
         if path.exists() and not path.is_file():
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         if (size := path.stat().st_size) > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes; write at most {MOST_BYTES:,}, without data")
         text = path.read_text(encoding="utf-8")

@@ -164,7 +164,7 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         alone = (*BY_MODEL, *(["targets"] if self.knows.largest is not None else []))
         for key in alone if self.knows.is_competitor else ():
             if getattr(self, key) != type(self).model_fields[key].default:
-                raise InputError(key, "says nothing to a business competitor; leave it out")
+                raise InputError(key, "has no effect for a business competitor; leave it out")
         return self
 
     @property

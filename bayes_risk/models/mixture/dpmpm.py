@@ -109,7 +109,7 @@ class DPMPM(MixtureModel[DPMPMFit]):
     level_prior : float
         Every entry of the Dirichlet prior of level probabilities.
     impossible : Impossible, optional
-        Structural zeros, combinations that nobody can have: the model's support is what is left,
+        Structural zeros, combinations that no record can have: the model's support is what is left,
         p(y) proportional to ``1{y not in S} sum_k pi_k prod_j phi_kj(y_j)`` (Manrique-Vallier &
         Reiter 2014).
 

@@ -299,7 +299,7 @@ class Mixture(MixtureModel[MixtureFit]):
     scales : mapping of column to pair of numbers, optional
         Location and scale (above 0) that an amount, or its logarithm, is put on before it meets its
         prior: constants that are published with the model. By default mean and standard deviation,
-        rounded to one digit, which is what they tell of the table.
+        rounded to one digit, which is all they reveal of the table.
     concentration_prior : tuple of two floats
         Shape and rate of the gamma prior of the concentration.
     level_prior : float

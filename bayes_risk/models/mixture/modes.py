@@ -249,7 +249,7 @@ def led_by(
     n_cold, n_made = steps.starts(h is not None)
     starts = [initial_state(cold, stacked, child) for child in begin.spawn(n_cold)]
     total = n_cold * steps.find + (n_cold + n_made) * steps.short
-    tick = Ticker(progress, "starts led by the release", total)
+    tick = Ticker(progress, "chains started from the release", total)
     how: Any = {"n_jobs": n_jobs, "tick": lambda done: tick(done * steps.find)}
     find_one = partial(_found, steps.find, (cold, warm), stacked)
     found = joined(chains_of(find_one, starts, draws=1, rng=find, **how))
@@ -467,7 +467,7 @@ class LedByRelease:
         fit, source = self.fit, release.source
         h = (source.draw_index or (None,))[0] if source.maker == fit.digest else None
         led = partial(led_by, fit.posterior, release, fit.weights, h, **how)
-        posterior, lengths = stage("starts led by the release", led)
+        posterior, lengths = stage("chains started from the release", led)
         return posterior, lengths, lengths.starts(h is not None)[1]
 
 

@@ -105,7 +105,7 @@ class PoissonMixtureFit(MixtureFit):
                 given, f"does not go with {kind}: totals are dealt to all records; leave it out"
             )
         if quantile is None and kind == "TCMM":
-            raise InputError("quantile", "is missing, and TCMM needs one; give 0.9, say")
+            raise InputError("quantile", "is missing, and TCMM needs one; give 0.9 for example")
         request = self._request(m, columns, records, parameters, random_seed)
         places = np.array([self.counts.index(c) for c in request.columns], np.int64)
         pairs = [self._dealt(h, places, quantile, rng) for h, rng in request.draws()]
@@ -164,7 +164,7 @@ class PoissonMixtureFit(MixtureFit):
         if not intruder.knows_less:
             return Capabilities(offers(self, computed=("exact",)))
         why = (
-            f"{self.model.kind} keeps totals, and what they tell an intruder who does "
+            f"{self.model.kind} keeps totals, and what they reveal to an intruder who does "
             "not know all other records is offered for competitors: give knows_records="
             '"second-largest" (with largest), "all-but-two" (with other) or "all-but-target"'
         )
@@ -216,7 +216,7 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
     zeros : tuple of two floats, optional
         Beta prior of each component's chance of a structural zero; by default there are none.
     covariates : sequence of str
-        Categorical columns, never synthesised, that tell about a record's component.
+        Categorical columns, never synthesised, that inform a record's component.
     exposure : str, optional
         Column of positive numbers that multiply a record's rates; known, never synthesised.
     level_prior : float

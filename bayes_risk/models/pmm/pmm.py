@@ -257,7 +257,7 @@ class PMMFit(Fitted):
         """The columns in their order, where it is known which records were synthesised."""
         if self.model.selection == "known":
             return tuple(self.microdata.columns[j] for j in self.base.columns)
-        return "which records were synthesised is not known, and all columns tell of it together"
+        return "which records were synthesised is not known, and all columns depend on it together"
 
     def _check(self, release: EncodedRelease) -> None:
         same = set(release.synthesized) == set(self.model.order)
@@ -293,7 +293,7 @@ class PMM(Declaration):
     order : sequence of str
         Columns to synthesise, in this order. All other columns are predictors of each.
     identifying : sequence of str
-        Columns whose cross-classification tells which records are sensitive; often the same.
+        Columns whose cross-classification defines which records are sensitive; often the same.
     threshold : int
         Records in cells of at most so many are synthesised.
     cuts : mapping of column to increasing numbers
@@ -380,12 +380,12 @@ class PMM(Declaration):
         weights : None
             Predictive mean matching takes no record weights.
         sample : bool
-            Taken for uniformity; nothing is sampled.
+            Accepted for uniformity; nothing is sampled.
 
         Returns
         -------
         PMMFit
-            Its ``diagnostics`` count records; its ``notes`` say what the fits had to say.
+            Its ``diagnostics`` count records; its ``notes`` report problems of the fits.
 
         Raises
         ------
@@ -475,5 +475,5 @@ def _check_selection(model: PMM, data: Microdata, chosen: Flags) -> None:
         row = int(np.flatnonzero(~chosen)[np.argmax(broken)]) + 1
         raise InputError(
             f"{int(broken.sum())} of the records that are kept break a constraint, row {row} the "
-            "first; mend the table or the constraint"
+            "first; correct the table or the constraint"
         )

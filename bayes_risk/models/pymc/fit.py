@@ -86,7 +86,7 @@ class SharedRows:
         """Weighted sum of log densities, in the parameters of a model."""
         import pytensor.tensor as pt
 
-        # 0 times minus infinity is no number: a row without weight is not looked at
+        # 0 times minus infinity is not a number: a row without weight is not looked at
         terms = self.terms(model, columns)
         return sum(pt.switch(self.weight > 0, self.weight * x, 0.0).sum() for x in terms)
 

@@ -26,7 +26,7 @@ class RegressionPrior:
 
     The outcome is standardised too (its logarithm, if log-normal) for the normal, log-normal and
     Student-t families. Centres and scales come from the confidential table and are part of what the
-    intruder is taken to know of the synthesis (S).
+    intruder is assumed to know of the synthesis (S).
 
     Parameters
     ----------

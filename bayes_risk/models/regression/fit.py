@@ -83,7 +83,7 @@ def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> st
         if held.part.name not in synthesized and on:
             return (
                 f"column {held.part.name!r} is published and its formula uses {on[0]!r}, which is "
-                "synthesised: it tells of the records that the intruder does not know, which is "
+                "synthesised: it depends on the records that the intruder does not know, which is "
                 f"not offered; fit the model without the formula of {held.part.name!r}"
             )
     return ""
@@ -170,7 +170,7 @@ class RegressionFit(Synthesis):
     ) -> tuple[str, ...] | str:
         """The outcomes of the regressions in which a guess appears, in their order."""
         if evidence == "importance":
-            return "the published sampler weighs draws by whole releases"
+            return "the published sampler weights draws by whole releases"
         if evidence == "imputed":
             return "the records that are not known were imputed in all columns at once"
         return tuple(held.part.name for held in touched(self.made(release), targets))
@@ -473,4 +473,4 @@ def _column(part: Part, table: pd.DataFrame, name: str, told: str) -> Array:
 
 def _check(part: Part, name: str, right: Flags, what: str) -> None:
     if not right.all():
-        raise InputError(f"the draws of {name!r} of {part.name!r} must {what}; mend the table")
+        raise InputError(f"the draws of {name!r} of {part.name!r} must {what}; correct the table")

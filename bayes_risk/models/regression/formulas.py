@@ -180,7 +180,8 @@ def _read(where: str, response: str, formula: str) -> Reading:
     except Exception as error:  # its text is made of the formula alone
         why = re.split(r"\n|\. |\(<", names.restored(str(error)))[0].strip(" .")
         raise InputError(
-            f"{where} cannot be read: {why}; write '1 + x + C(group)', and names that are no plain "
+            f"{where} cannot be read: {why}; write '1 + x + C(group)', and names that are "
+            f"not plain "
             "words in backticks"
         ) from None
     if not isinstance(parsed, SimpleFormula):
@@ -301,7 +302,7 @@ def _refused(node: ast.AST) -> Iterator[str]:
         if isinstance(node.op, ast.Pow) and not named:  # 9**9**9 would never end
             yield "a power of a number"
     elif not isinstance(node, (*SIGNS, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.List, ast.Tuple)):
-        yield WORDS.get(type(node), "Python that is no arithmetic")
+        yield WORDS.get(type(node), "Python that is not arithmetic")
 
 
 def _refused_call(node: ast.Call) -> Iterator[str]:

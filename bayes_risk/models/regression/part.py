@@ -325,7 +325,7 @@ def check_outcome(
         trials, columns = family.trials, data.columns
         if isinstance(trials, str) and trials not in data.numbers:
             raise InputError(
-                f"{where} has its trials in {trials!r}, which is no number; convert it"
+                f"{where} has its trials in {trials!r}, which is not a number; convert it"
             )
         most = codes[:, columns.index(trials)] if isinstance(trials, str) else trials
         if (y > most).any():

@@ -76,7 +76,7 @@ class Regression(Declaration):
     def __post_init__(self) -> None:
         if not isinstance(self.formulas, Mapping) or not self.formulas:
             raise InputError(
-                "formulas", 'is no mapping with a formula; give {"income": "1 + age", ...}'
+                "formulas", 'is not a mapping with a formula; give {"income": "1 + age", ...}'
             )
         names = list(self.formulas)
         known_columns("families", list(self.families), names)
@@ -129,7 +129,7 @@ class Regression(Declaration):
         ----------
         df : DataFrame
             The confidential table. Columns in formulas that are stored as numbers are numbers, all
-            others categories; outcomes are what their family says.
+            others categories; outcomes are what their family requires.
         weights, draws, tune, chains, sample, random_seed, n_jobs, progress
             As in `DPMPM.fit`; chains run one after the other.
         nuts_sampler : {"pymc", "nutpie"}
@@ -237,7 +237,7 @@ class Regression(Declaration):
             ordered = ordered or name in (how.get("levels") or {})
             if isinstance(family, OrderedLogit) and not ordered:
                 raise InputError(
-                    f"column {name!r} is to be ordered, and nothing says in which order; make it "
+                    f"column {name!r} is to be ordered, and its order is not given; make it "
                     "an ordered pandas category, or list its levels from lowest to highest"
                 )
         return data

@@ -366,9 +366,10 @@ class CART(Declaration):
         error, unless ``bootstrap="none"``.
     floor : float, optional
         For files made elsewhere by trees that are gone: the trees are *assumed*, and every value of
-        a column has at least this probability in each leaf, also where nobody there holds it; above
-        0, below 1 over the number of values. None: such a value is an error. The smaller, the more
-        a match of released values and leaves says (docs/trees.md). With ``bootstrap="none"``.
+        a column has at least this probability in each leaf, also where no record there has it;
+        above 0, below 1 over the number of values. None: such a value is an error. The smaller, the
+        more a match of released values and leaves reveals (docs/trees.md). With
+        ``bootstrap="none"``.
 
     Examples
     --------
@@ -436,7 +437,7 @@ class CART(Declaration):
             ones, plain draws are in proportion to them, and splits are found with them.
             ``min_leaf`` still counts records.
         sample : bool
-            Taken for uniformity; nothing is sampled.
+            Accepted for uniformity; nothing is sampled.
         random_seed : int, Generator or None
             Decides between splits that separate equally well.
         progress : callable or bool, optional

@@ -102,9 +102,9 @@ class ForestFit(Fitted):
         replaced = release.replaced
         if (replaced != self._replaced(made)).any():
             raise InputError(
-                f"the release says that {int(replaced.sum())} records were replaced; the forests "
+                f"the release states that {int(replaced.sum())} records were replaced; the forests "
                 f"were grown on {int(self._replaced(made).sum())} and replace just those: fit with "
-                "the release's records (fit(df, records=)), or mend Release(records=)"
+                "the release's records (fit(df, records=)), or correct Release(records=)"
             )
         return made
 
@@ -367,13 +367,13 @@ chain='all-others')
         df, columns, levels, releases, missing, progress
             As of `CART.fit`.
         records : mask, list of record labels, or mapping of column to one of these, optional
-            Records to replace; all by default. A mapping says it column by column; columns of
+            Records to replace; all by default. A mapping gives them column by column; columns of
             ``order`` that it does not name are replaced for all records.
         weights : None
             Forests take no record weights.
         sample : bool
-            False: a tree stands for a forest. The fit refuses what a fit refuses, and tells what it
-            offers for a release and an intruder.
+            False: a tree stands for a forest. The fit refuses what a fit refuses, and states what
+            it offers for a release and an intruder.
         random_seed : int, Generator or None
             Decides bootstrap samples and the predictors that each split may use.
         n_jobs : int
@@ -385,7 +385,7 @@ chain='all-others')
             Columns of ``order`` that the table lacks; outcomes that are numbers or have one value;
             fewer than two records; a record that no tree may vote for; weights.
         """
-        no_weights(weights, "Forest", "votes of trees are no likelihood to raise to a power")
+        no_weights(weights, "Forest", "votes of trees are not a likelihood to raise to a power")
         whole_number("n_jobs", n_jobs)
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing, near=True)
         masks = self._masks(data, records)  # in the order of synthesis

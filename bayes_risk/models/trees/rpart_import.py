@@ -79,7 +79,7 @@ class RpartTree(Tree):
         if stay and self.of.table is None and self.of.rest is None:
             raise InputError(
                 f"{stay:,} synthetic records stay above the leaves of the tree of {self.name!r}, "
-                "whose splits tell them no side; synthpop then takes a leaf at random, which is "
+                "whose splits give them no side; synthpop then takes a leaf at random, which is "
                 "not offered: synthesise again with other levels, or take "
                 'br.models.CART(..., bootstrap="none", floor=...), whose trees are assumed'
             )
@@ -160,7 +160,7 @@ def _names(column: str, trees: Mapping[str, Model], l: int) -> list[str]:
     other = [name for name in there if isinstance(trees[name], str) and trees[name] != "sample"]
     if other:
         raise InputError(
-            f"column {column!r} was made by {trees[other[0]]!r}, which is no tree of rpart; "
+            f"column {column!r} was made by {trees[other[0]]!r}, which is not a tree of rpart; "
             'trees are those of method = "cart", and "sample" draws from the whole column: '
             "synthesise it so, or audit with the model of br.models that is closest"
         )
@@ -199,7 +199,7 @@ class TreeColumns:
                 if missing is None:
                     raise InputError(
                         f"column {name!r} had missing values in R, and the original is read "
-                        "without; say which number, that nobody has, stands for them: "
+                        "without; give a number that no record has, which stands for them: "
                         f"missing_numbers={{{name!r}: -9}}"
                     )
                 values.append(float(missing))

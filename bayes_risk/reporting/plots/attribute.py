@@ -133,7 +133,7 @@ def plot_closeness(
     """Share of records whose expected absolute error for a number is at most so much.
 
     A curve further to the left: the intruder comes closer. ``relative``: in units of the same error
-    without the release, which does not tell the number itself. (On a grid of percentages the
+    without the release, which does not reveal the number itself. (On a grid of percentages the
     absolute curve without the release is that of the true values.)
     """
     axes, table = axes_of(ax), risk.closeness(variable).dropna()  # records that have the number
@@ -189,7 +189,7 @@ TAIL = 0.025
 def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     """How often the intruder's likeliest guess is right, by the probability it is given.
 
-    If the true values are distributed as the prior says and the model is true, the frequency equals
+    If the true values are distributed as in the prior and the model is true, the frequency equals
     the probability in every bin. Guesses centred on the truth under a flat prior are not: there the
     table shows how misled, or how lucky, the intruder is.
 
@@ -198,7 +198,7 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     truth; guesses that tie share), ``low`` and ``high`` (95 % interval, Jeffreys: of Beta(k + 1/2,
     n - k + 1/2), 0 or 1 where no or every guess is right), ``records`` n. Records released
     unchanged are left out. Intervals take records as independent; they share the release and its
-    draws, so a departure of all bins to one side says less than as many departures to both.
+    draws, so a departure of all bins to one side means less than as many departures to both.
     """
     whole_number("bins", bins)
     top = risk.log_probability.max(axis=0)
@@ -220,13 +220,13 @@ def plot_calibration(
 ) -> Axes:
     """How often the likeliest guess is right against its probability, with 95 % intervals.
 
-    On the line the intruder's confidence is borne out, below it the intruder is too sure. Numbers
+    On the line the intruder's confidence is right, below it the intruder is too sure. Numbers
     of records stand beside the points. See `calibration`.
     """
     axes, table = axes_of(ax), calibration(risk, bins=bins)
     x, y = table["predicted"].to_numpy(), table["frequency"].to_numpy()
     spread = np.stack([y - table["low"], table["high"] - y])
-    axes.plot([0, 1], [0, 1], "--", color=GREY, label="borne out")
+    axes.plot([0, 1], [0, 1], "--", color=GREY, label="calibrated")
     label = "likeliest guess (95 % interval)"
     axes.errorbar(x, y, yerr=spread, **styled(kwargs, fmt="o", color=BLUE, capsize=3, label=label))
     for at, height, n in zip(x, y, table["records"], strict=True):

@@ -22,7 +22,7 @@ EDGES = [i / 50 for i in range(51)]
 
 
 def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
-    """The axes given, or those of a new figure; without spines that say nothing."""
+    """The axes given, or those of a new figure; without superfluous spines."""
     if ax is None:
         ax = own_axes(Figure(figsize=size, layout="constrained"))
     elif not isinstance(ax, Axes):

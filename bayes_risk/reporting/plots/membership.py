@@ -34,9 +34,9 @@ from .canvas import (
 def plot_roc(
     found: Membership, *, log: bool = False, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
-    """Members found against people outside the data who are taken for members.
+    """Members found against people outside the data who are classified as members.
 
-    On the line the release tells nothing. Logarithmic axes show the small rates.
+    On the line the release reveals nothing. Logarithmic axes show the small rates.
     """
     table = found.roc()
     rates = table["false_positive_rate"].to_numpy()
@@ -47,7 +47,7 @@ def plot_roc(
     if log:
         axes.set(xscale="log", yscale="log")
     axes.set(xlim=(low, 1), ylim=(low, 1.02))
-    told = "people outside the data taken for members"
+    told = "people outside the data classified as members"
     return legend(axes, xlabel=told, ylabel="members found")
 
 

@@ -31,10 +31,10 @@ def _(risk: AttributeRisk) -> str:
     error, before = in_brackets(worst["mcse"], worst["probability"]), ""
     if risk.before is not None:
         mean = number(float(risk.before[0, risk.case].mean()))
-        before = f"; before anything was published the model's predictive gave it {mean}"
+        before = f"; before any publication the model's predictive gave it {mean}"
     return (
         f"{risk.assumptions['records']} Choosing among {how_many(risk.guesses_each)} for each "
-        f"of {len(table):,} records, the intruder gives the truth "
+        f"of {len(table):,} records, the intruder assigns the truth "
         f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
         f"without the release{before}) and "
         f"{number(worst['probability'])}{error} in the worst case; the truth "
@@ -52,12 +52,12 @@ def _remarks(risk: AttributeRisk) -> str:
     given = int(known.any(axis=1).sum())
     names = ", ".join(map(str, known.columns[known.any(axis=0)]))
     said = {
-        f" {kept:,} records were not replaced and are known for certain.": kept,
+        f" {kept:,} records were not replaced and are known with certainty.": kept,
         f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
-        f" The prior rules out the true values of {counted(never, 'record')}: their "
+        f" The prior excludes the true values of {counted(never, 'record')}: their "
         "probability stays 0.": never,
-        f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} given away "
-        f"for certain ({names}): nobody else can have them.": given,
+        f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} disclosed "
+        f"with certainty ({names}): no other value is possible.": given,
         f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
         "posterior was left out.": most,
     }
@@ -83,11 +83,11 @@ def _(risk: AttributeRisk) -> str:
     """What gives most away: the column in all, else of the worst record; or nothing."""
     if risk.by_column is None:
         worst = explained_in_words(risk.shown, int(risk.shown.most_gained()[0]))
-        return f"Worst record: most from {worst}" * bool(worst)
+        return f"Worst record: mainly from {worst}" * bool(worst)
     column, without, full = first_column(risk.by_column)
     if not column:
-        return f"No column gives anything away alone (mean {full}, without any one {without})"
-    return f"Gives most away: {column} (mean {full}, without its evidence {without})"
+        return f"No single column is disclosive (mean {full}, without any one {without})"
+    return f"Most disclosive column: {column} (mean {full}, without its evidence {without})"
 
 
 def _under_priors(risk: AttributeRisk) -> dict[str, Measure]:
@@ -155,7 +155,7 @@ def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     return Table(
         title="The ten records at highest risk",
         caption=(
-            f"To whose true values the release adds most{under}. Records are named by their "
+            f"Records whose true values gain most probability{under}. Records are named by their "
             "label; values are not shown."
         ),
         frame=risk.shown.worst(k).assign(known=known),
@@ -183,9 +183,9 @@ FROM = ("from_data_set", "from_column")
 @sentence.register
 def _(found: Explanation) -> str:
     error, said = in_brackets(float(found.mcse[ALL]), found.total, 2), found.most_in_words()
-    shares = ": shares in ruling out every other guess" * bool(np.isinf(found.total))
-    most = f" Most comes from {said}{shares}." * bool(said)
-    why = f" Not told by column: {found.no_columns}." * bool(found.no_columns)
+    shares = ": shares in excluding every other guess" * bool(np.isinf(found.total))
+    most = f" Mainly from {said}{shares}." * bool(said)
+    why = f" Not by column: {found.no_columns}." * bool(found.no_columns)
     return (
         f"Record {found.label}: the log Bayes factor of its true values is "
         f"{number(found.total, 2)}{error}.{most}{why}"
@@ -206,12 +206,12 @@ def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
         *([("Column", itemgetter("from_column"))] if by_column else []),
     ]
     return Table(
-        title="What gives them away",
+        title="Why they are at risk",
         caption=(
             "The data set and the column that contribute most to the log Bayes factor. In brackets "
-            "how much, or where it is infinite the share in ruling out every other guess. "
+            "how much, or where it is infinite the share in excluding every other guess. "
             "Contributions add up over data sets, and over columns; risk.explain(label) has them "
-            "all. A dash: nothing gives away, or nothing is to be explained."
+            "all. A dash: no contribution, or nothing to explain."
         ),
         frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
         head="Record",
@@ -244,7 +244,7 @@ def _explained(risk: Any, position: int) -> dict[str, Any]:
 
 
 NEARLY = (
-    "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
+    "A guess close to a number is nearly as good as the truth. Distances are in the "
     "unit of the variable and averaged over records; only the difference from the last column is "
     "attributable to the release."
 )

@@ -30,8 +30,8 @@ def _(exposure: Exposure) -> dict[str, Table]:
         shown |= {f"{n}[{column}]": begun(of.words.format(column)) for n, of in values}
     table = Table(
         note=(
-            "Counted in the files themselves, whatever the intruder knows or believes. Shares "
-            "are those of the file that shows most; the last column is what a fresh sample of "
+            "Counted in the files, without assumptions about the intruder. Shares "
+            "are those of the file with the largest; the last column is what a fresh sample of "
             f"the same population would show.{left if names else ''}"
         ),
         caption=f"{counted(exposure.m, 'file')}, {exposure.n:,} records.{keys}",
@@ -78,11 +78,11 @@ def _(exposure: Exposure) -> str:
     text += "correspond)"
     if exposure.corresponds.all():
         own = _range(exposure.identical.sum(axis=0))
-        text = f"{own} of {of} records equal the original's in all columns in the same row, "
-        text += f"{found} in some row"
-    kept = f"; {exposure.not_replaced:,} were released as they are" if exposure.not_replaced else ""
+        text = f"{own} of {of} records are identical to their own original record, "
+        text += f"{found} to some original record"
+    kept = f"; {exposure.not_replaced:,} were released unchanged" if exposure.not_replaced else ""
     parts.append(
-        f"{'In each file ' if exposure.m > 1 else ''}{text} (a fresh sample would show "
+        f"{'In each file ' if exposure.m > 1 else ''}{text} (expected by chance: "
         f"{percent(1 - exposure.alone.mean())}){kept}."
     )
     judged = {name: t for name, t in exposure.by_column().items() if t["judged"].iloc[0]}
@@ -94,7 +94,7 @@ def _(exposure: Exposure) -> str:
         parts.append(
             f"Of {_range(table['values'])} released values of {name} "
             f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
-            f"in the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
+            f"in the original (expected by chance: {' and '.join(map(percent, fresh))})."
         )
     if len(judged) > len(most):
         parts.append(
@@ -111,7 +111,7 @@ def _(exposure: Exposure) -> str:
     if exposure.left_out:
         parts.append(f"Not compared: {', '.join(map(str, exposure.left_out))}.")
     for name, why in exposure.identifiers.items():
-        parts.append(f"{name or 'The column without a name'} is no amount: {why}.")
+        parts.append(f"{name or 'The column without a name'} is not an amount: {why}.")
     parts += [f"{begun(note)}." for note in exposure.notes]
     return " ".join(parts)
 
@@ -128,11 +128,11 @@ def _(links: Links) -> str:
     seen = [one for one in links.worst().values() if one.seen]
     parts = [f"{begun(links.sentence_of(one))}." for one in seen]
     if not seen and links.tests:
-        parts.append(f"None of {counted(len(links.tests), 'test')} sees a person beyond chance.")
+        parts.append(f"None of {counted(len(links.tests), 'test')} shows a person beyond chance.")
     if not links.tests:
         parts.append("There are too few records or values to test.")
     if alone := [f"{name} ({n:,})" for name, n in links.unchanged.items() if n]:
-        text = "Unchanged columns, with persons who are alone with their value"
+        text = "Unchanged columns, with persons unique in them"
         parts.append(f"{text}: {', '.join(alone)}.")
     if links.outside:
         parts.append(f"Columns that the original does not have: {', '.join(links.outside)}.")
@@ -144,9 +144,9 @@ def _(links: Links) -> dict[str, Table]:
     """The tests, one row a kind."""
     table = Table(
         caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. Of "
-        "each kind the test that sees most persons.",
+        "each kind the test that shows most persons.",
         note="Without a model. Equal or nearest pairs of two records are of both tables in at "
-        "most half of the cases by chance; of rows the number in a random order is given.",
+        "most half of the cases by chance; for rows the number in random order is given.",
         frame=links.summary(),
         head="Test",
         labels=begun,
@@ -181,13 +181,13 @@ def _(check: MechanismCheck) -> str:
     if not check.failed:
         how = "The synthesis model is assumed, not verified"
         if check.kept_models:
-            how = "The files are audited under the models that were kept of their synthesis"
-        return f"{how}: the check found nothing against it ({among})."
+            how = "The files are audited under the models kept from their synthesis"
+        return f"{how}: the check found no contradiction ({among})."
     said = []
     if check.impossible:
-        said.append(f"it cannot make values that they show ({check.cannot()})")
+        said.append(f"it cannot produce values that they show ({check.cannot()})")
     if check.p_value <= LEVEL:
-        said.append(f"they differ from files that it makes ({among}) in {check.differs()}")
+        said.append(f"they differ from files that it produces ({among}) in {check.differs()}")
     return f"The synthesis model assumed did not make these files: {'; and '.join(said)}."
 
 
@@ -209,7 +209,7 @@ def _(check: MechanismCheck) -> dict[str, Table]:
             ("p", value("p_value")),
             ("Differs most in", lambda row: str(row["measure"])),
             ("By standard deviations", value("difference", digits=1)),
-            ("Values it cannot make", count("impossible")),
+            ("Values it cannot produce", count("impossible")),
         ],
     )
     return {"columns": found}

@@ -98,7 +98,7 @@ def _(risk: Matching) -> str:
         share = percent(found / risk.n_persons)
         singles += f" Of {persons} {found:,} have such a record ({share})."
     return (
-        f"An intruder who {_knowledge(risk)} would be expected to match "
+        f"An intruder who {_knowledge(risk)} is expected to match "
         f"{number(pooled[EXPECTED], 1)}{_errors(risk)} of {_whom(risk)} "
         f"({percent(pooled[EXPECTED] / risk.n)}); without the release "
         f"{number(risk.baseline_expected_match_risk, 1)}.{one * (risk.m > 1)} {singles}"
@@ -111,7 +111,7 @@ def _knowledge(risk: Matching) -> str:
     where = risk.searched()
     if risk.release_of is None:
         where = "the release" if risk.m == 1 else f"the {risk.m} releases together"
-    knows = f"looks for the true values of {sought} in {where}"
+    knows = f"searches for the true values of {sought} in {where}"
     if known:
         knows = f"knows {known} of everyone and {knows}"
     if not sought:
@@ -205,8 +205,8 @@ def _(counts: MatchCounts) -> dict[str, Table]:
     table = Table(
         note=NOBODYS,
         caption=(
-            f"Of {counts.n:,} targets{counts.of_persons()}, those whom so many rows match, the "
-            "average, and those whom a single row matches and nobody else in the original. "
+            f"Of {counts.n:,} targets{counts.of_persons()}, those matched by so many rows, the "
+            "average, and those matched by a single row that matches no other original record. "
             f"Thinned: of at most {counts.drawn:,} rows at random; others: of as many other "
             "records."
         ),
@@ -238,7 +238,7 @@ def _(risk: FileRisk) -> dict[str, Table]:
     """Match measures; sums over all records, no record."""
     note = (
         f"Counted over the whole file, {risk.n_profiles:,} distinct profiles of {risk.n:,} "
-        "records; no record is kept, so that none can be named."
+        "records; single records are not stored."
     )
     found = _of_matches(risk)
     return found | {"measures": replace(found["measures"], note=note)}
@@ -253,11 +253,11 @@ def _(uniqueness: Uniqueness) -> str:
         f"({percent(uniqueness.sample_uniques / uniqueness.n)}) are unique in the sample"
     )
     if uniqueness.totals.empty:
-        return f"{found}; how many are unique in the population was not asked."
+        return f"{found}; uniqueness in the population was not requested."
     one, two = (uniqueness.totals.loc[name] for name in ("population_uniques", "unique_matches"))
     return (
-        f"{found}; {_number(one)} of them would be unique in the population, and an intruder "
-        f"who looks there for the people behind them would be right {_number(two)} times "
+        f"{found}; {_number(one)} of them would be unique in the population, and an "
+        f"intruder who searches for them there would be right {_number(two)} times "
         f"({uniqueness.population})."
     )
 
@@ -268,10 +268,7 @@ def _(uniqueness: Uniqueness) -> dict[str, Table]:
     table, n = uniqueness.summary(), uniqueness.n
     people = f" Population: {uniqueness.population}." if uniqueness.population else ""
     rare = Table(
-        note=(
-            "Of the confidential file by itself: no release comes in. What synthesis makes of "
-            "it is identification risk."
-        ),
+        note=("For the confidential file alone, without a release."),
         caption=f"{n:,} records; keys: {', '.join(map(str, uniqueness.keys))}.{people}",
         frame=table,
         head="Records",

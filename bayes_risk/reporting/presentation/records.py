@@ -26,7 +26,7 @@ class Read(NamedTuple):
 
 READ = {
     Membership: Read(
-        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons asked about.", "membership"
+        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons examined.", "membership"
     ),
     PrivacyLoss: Read(
         PRIVACY_LOSS,
@@ -80,10 +80,10 @@ def _(found: Membership) -> str:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
         text = (
-            "Of a member and somebody outside the data, the release points to the member "
+            "Of a member and a person outside the data, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
-            "without the release). Taking 5 of 100 people outside the data for members, the "
-            f"intruder finds {number(100 * found.measures[2], 1)} of 100 members (5 without "
+            "without the release). At a false positive rate of 5 %, the intruder finds "
+            "{number(100 * found.measures[2], 1)} of 100 members (5 without "
             "the release). "
         )
     with np.errstate(over="ignore"):
@@ -101,24 +101,24 @@ def _(found: PrivacyLoss) -> str:
     top = table.iloc[int(np.argmax(table["privacy_loss"]))]
     if ruled := int((table["ruled_out"] > 0).sum()):
         moved = (
-            f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
-            "certain, so that their privacy loss is infinite; among the guesses left, odds "
-            f"move by at most the factor {factor(np.exp(table['among_possible'].max()))}."
+            f"For {ruled:,} of {len(table):,} records this release excludes guesses with "
+            f"certainty, so their privacy loss is infinite; among the other guesses, odds "
+            f"change by at most the factor {factor(np.exp(table['among_possible'].max()))}."
         )
     else:
         error = in_brackets(top["mcse"], top["privacy_loss"])
         median = found.summary()["value"]["median_privacy_loss"]
         moved = (
-            "This release moves the odds between two guesses for a record by at most the "
-            f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
+            "This release changes the odds between two guesses for a record by at most the "
+            "factor {factor(top['odds_factor'])}: a largest privacy loss of "
             f"{number(top['privacy_loss'])}{error}, and "
             f"{number(median)} for the median record (0 "
             "without the release)."
         )
     bad = int((~table["reliable"]).sum())
     return (
-        f"{found.assumptions['records']} {moved} That is what this release does with these data "
-        "and these guesses, no guarantee of differential privacy."
+        f"{found.assumptions['records']} {moved} This holds for this release, these data "
+        f"and these guesses; it is not a guarantee of differential privacy."
         + f" {bad:,} records are marked unreliable."
         * bool(bad)
     )
@@ -151,6 +151,6 @@ def _(found: Likeliest) -> str:
     return (
         f"{found.assumptions['records']} Among {found.n_values:,} values of "
         f"{len(found.variables)} columns the rank of the truth is certain for {certain:,} of "
-        f"{len(table):,} records; the intruder gives the truth {at_most}"
+        f"{len(table):,} records; the intruder assigns the truth {at_most}"
         f"{number(table['probability'].max())} in the worst case.{seen}"
     )

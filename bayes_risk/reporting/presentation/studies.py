@@ -46,7 +46,7 @@ def _(comparison: Comparison, risk: str | None = None, utility: str | None = Non
     table, words = comparison.pareto(*of), " against ".join(MEASURES[name].words for name in of)
     front = [str(name) for name in table.index[table["on_front"]]]
     if len(table) == 1:
-        text = f"A single candidate, {front[0]}: nothing to compare it with ({words})."
+        text = f"A single candidate, {front[0]}: no other to compare it with ({words})."
     else:
         every = "" if len(front) < len(table) else " (every candidate)"
         text = f"On the front of {words}: {'; '.join(front)}{every}."
@@ -58,8 +58,8 @@ def _(comparison: Comparison, risk: str | None = None, utility: str | None = Non
         return text
     return (
         f"{text} Without the release this risk is {number(base.min())} to "
-        f"{number(base.max())}, as the candidates leave different things to be guessed: read "
-        "each beside its baseline."
+        f"{number(base.max())}, because the candidates leave different values to be "
+        f"guessed: compare each with its baseline."
     )
 
 
@@ -83,8 +83,8 @@ def _(
     found = Table(
         caption=(
             f"Means over {counted(most, 'replicate')} (fits and releases with other seeds). "
-            "Risks are to be read against the same without the release, utility against a "
-            "release drawn from the truth."
+            "Compare risks with their value without the release, utility with a release "
+            "drawn from the truth."
         ),
         frame=table.assign(against=table["baseline"].fillna(table["null"]))[
             [measure in wanted for _, measure in table.index]
@@ -205,7 +205,7 @@ def _end(sensitivity: Sensitivity, row: Mapping[str, Any], side: str) -> str:
 
 
 SWEPT = {
-    "fallback": "When nothing matches, chooses among the rest",
+    "fallback": "Without a match, chooses among the rest",
     "known": "Unsynthesised keys",
     "synthesized": "Synthesised keys",
     "m": "Data sets released (m)",
@@ -303,7 +303,7 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
         "rounds": Table(
             frame=rows,
             note=(
-                "All that a report says of attribute and identification risk beside this is of "
+                "All other statements of a report on attribute and identification risk are about "
                 "the last release."
             ),
             caption=(
@@ -333,7 +333,8 @@ def _(bounds: InherentBounds) -> str:
     by = f"with the same {', '.join(bounds.patterns)}" if bounds.patterns else "of the whole file"
     text = [
         "The scale goes from values drawn uniformly (minimum) to values redrawn among records "
-        f"{by} (maximum; {bounds.alone:,} of {bounds.n:,} records are alone there and keep theirs)."
+        f"{by} (maximum; {bounds.alone:,} of {bounds.n:,} records are unique there and keep "
+        f"theirs)."
     ]
     for name in bounds.headlines:
         row = bounds.found.loc[name]
@@ -359,9 +360,9 @@ def _(bounds: InherentBounds) -> dict[str, Table]:
     """Each measure at both ends, of the release between them, and unchanged."""
     found = Table(
         note=(
-            "The ends bound what synthesis given the patterns can do on average. A model that "
-            "knows more columns, or copies records, can be above the maximum, and that is a "
-            "finding. Where the ends are close together the position is noise."
+            "The ends bound synthesis given the patterns on average. A model that "
+            "knows more columns, or copies records, can be above the maximum, which is a "
+            "finding. Where the ends are close the position is noise."
         ),
         caption=f"Means over {bounds.m:,} data sets each.",
         frame=bounds.found,
@@ -379,5 +380,5 @@ def _(bounds: InherentBounds) -> dict[str, Table]:
 @sentence.register
 def _(study: FirstStudy) -> str:
     """How many columns there are of what."""
-    counts = study.columns["taken for"].value_counts(sort=False)
+    counts = study.columns["role"].value_counts(sort=False)
     return f"{study.n:,} records: " + ", ".join(f"{n} {what}" for what, n in counts.items())

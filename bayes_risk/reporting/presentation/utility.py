@@ -21,8 +21,8 @@ ROWS = 10  # pairs, columns and estimates, the worst first
 UNSAID = ("pmse", "standardized")  # in reports
 
 HOW_TO_READ = (
-    "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
-    "to be read against its neighbour: what a release drawn from the truth itself shows on average."
+    "Utility stands beside risk because a file without information is safe and useless. "
+    "Compare a number with its neighbour: the mean for a release drawn from the truth."
 )
 
 GOOD = 3.0  # Raab, Nowok & Dibben (2021): S_pMSE of tables below 3 needs no more tuning
@@ -54,7 +54,7 @@ def _(utility: Utility) -> dict[str, Table]:
     for name, (what, head, table) in of_tables.items():
         if len(table):
             found[name] = Table(
-                caption=f"{what} ({_which(table)}), those worst kept first.",
+                caption=f"{what} ({_which(table)}), worst preserved first.",
                 frame=table.head(ROWS),
                 head=head,
                 labels=_named,
@@ -102,7 +102,7 @@ def _long(utility: Utility) -> pd.DataFrame:
 def _(utility: Utility) -> str:
     """How well a tree tells the files apart, and the worst pair."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
-    text = f"a tree tells the files apart {ratio} times as well as by chance"
+    text = f"a tree distinguishes the files {ratio} times as well as by chance"
     if not len(utility.pairs):
         return text
     (a, b), worst = utility.pairs.index[0], float(utility.pairs["ratio"].iloc[0])
@@ -121,18 +121,18 @@ def _(utility: Utility) -> str:
 def _(utility: Utility) -> str:
     ratio, specks = utility.summary().loc[["ratio_cart", "specks_cart"], "value"]
     which = "the release" if utility.m == 1 else f"each of {utility.m} releases"
-    text = f"A tree cannot tell {which} from the original."
+    text = f"A tree cannot distinguish {which} from the original."
     if ratio > 0:
         text = (
-            f"A tree tells {which} from the original {number(ratio)} times as well "
-            "as a release drawn from the truth would be told (SPECKS "
+            f"A tree distinguishes {which} from the original {number(ratio)} times as well "
+            "as a release drawn from the truth (SPECKS "
             f"{number(specks)}, 0 to 1)."
         )
     if utility.pair_names:
         table = utility.pairs
         a, b = table.index[0]
         text += (
-            f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
+            f" Worst preserved pair: {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
             f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
             f"{GOOD:g}, where a release drawn from the truth has 1 on average."
         )
@@ -192,10 +192,10 @@ def _(context: ContextMeasures) -> dict[str, Table]:
             public=_public(context),
         ),
         "meanings": Table(
-            caption="What the measures are, and are not.",
+            caption="Meaning of the measures.",
             frame=context.meanings(),
             labels=lambda name: CONTEXT[name].short,
-            columns=[("What it is", _definition), ("What it is not", itemgetter("is_not"))],
+            columns=[("What it is", _definition), ("Not to be read as", itemgetter("is_not"))],
         ),
         "file": Table(
             frame=rows.set_axis(pd.Index(names, name="measure")), file="context_measures"
@@ -240,7 +240,7 @@ def _(context: ContextMeasures) -> str:
             f"For {percent(disco)} the key leaves one value of {target} in the release, and "
             f"the right one (DiSCO; {percent(dorig)} in the original; TCAP {percent(tcap)})."
         )
-    text.append("None of these is a probability that somebody is identified or learnt about.")
+    text.append("None of these is a probability that a person is identified or a value learnt.")
     return " ".join(text)
 
 

@@ -79,7 +79,10 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
     text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
     figures = Figures(
-        "Records of which a value is certain", f"{len(labels):,} of {len(known):,}", "", "none"
+        "Records with a value disclosed with certainty",
+        f"{len(labels):,} of {len(known):,}",
+        "",
+        "none",
     )
     yield against("certain disclosure", text, figures=figures)
 
@@ -238,7 +241,8 @@ def not_judged(risk: AttributeRisk) -> str:
         return ""
     example = f'{{ {risk.variables[0].name} = "levels" }}'
     return (
-        "single variables are not judged, for guesses differ from the truth in few at a time; "
+        "single variables are not judged, because guesses differ from the truth in few "
+        "variables at a time; "
         f"guesses of every combination judge them (guesses: {example})"
     )
 
@@ -270,7 +274,7 @@ def audited(risk: AttributeRisk | None) -> str:
 def not_audited(risk: AttributeRisk) -> str:
     """What can be said of the others where no audited record counts."""
     if risk.sample is None or not risk.sample.at_random:
-        return "nothing is known of the others, for these were not drawn at random"
+        return "nothing is known about the others, because these were not drawn at random"
     N, k = risk.sample.records, len(risk.index)
     return f"of the other {N - k:,} at most {at_most(N, k):,} may be above (95 %)"
 

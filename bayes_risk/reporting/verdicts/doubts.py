@@ -23,7 +23,7 @@ ENOUGH_CHAINS = 4  # of which Student's t wants 3.3 standard errors
 STAYS = "with the same random_seed, so that the release stays"
 LONGER = "this release and a fit with {} (a study that samples so makes another release)"
 PUBLIC = "public of [thresholds], with the reason"
-OWN_MODEL = "else publish a release that the audit's own model makes"
+OWN_MODEL = "else publish a release made by the audit's own model"
 CURES = {  # of doubts of verdict and report; settings have one name in study files and in Python
     **{name: f"measure {name}" for name in ("membership", "utility")},
     **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
@@ -36,24 +36,23 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "fit": f"attribute_risk of {LONGER.format('more draws and tune')}",
     "priors": f"attribute_risk of {LONGER.format('tighter priors, or another parametrisation')}",
     "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
-    "led chains": f"target_mcse = {{target_mcse}}, {STAYS}",
+    "chains from the release": f"target_mcse = {{target_mcse}}, {STAYS}",
     "modes differ": (
-        "nothing settles these files; others, of another random_seed, whose data sets are made in "
-        "one mode"
+        "these files cannot be settled; make others with another random_seed, in one mode"
     ),
-    "rough": "more draws of the model or target_mcse; else take the numbers in doubt as rough",
+    "rough": "more draws of the model or target_mcse; else treat these numbers as rough",
     "draws": f"membership of {LONGER.format('draws = {draws}')}",
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
-    "grid narrow": "guesses of numbers that reach further, in steps as fine",
-    "grid coarse": "more guesses of numbers (n), in finer steps",
+    "grid narrow": "a wider grid of numbers with the same step",
+    "grid coarse": "a finer grid of numbers (n)",
     "others": "others, people outside the data",
     "membership error": "more others, people outside the data, and more records",
-    "measure": "utility with what the measure needs (analyses, columns)",
+    "measure": "utility with the inputs of the measure (analyses, columns)",
     "permutations": "permutations = 100 of utility",
-    "predictors": "fewer columns of utility; or rely on the tree",
-    "two files": "nothing for these files: only three files or more have this error",
-    "population": "other values of the population model, or counts of the population",
+    "predictors": "fewer columns of utility, or use the tree only",
+    "two files": "not possible for these files: this error needs at least three",
+    "population": "another population model, or counts of the population",
     # how the files were made, and whose rows they hold
     "rows": (
         "an audit with the model that made the files (attribute risk), or membership: matching "
@@ -63,11 +62,11 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "files in the original's order, or index, the column with the record labels, in all of them"
     ),
     "rows unknown": (
-        "corresponds = true if row i of each file is record i, else corresponds = false; only who "
-        "made the files knows"
+        "corresponds = true if row i of each file is record i, else corresponds = false; "
+        "only their maker knows"
     ),
-    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
-    "unbalanced": "classes of the release as the files were made, and their own model",
+    "shared": 'parameters = "shared" or "plug-in" of the release, as used for the files',
+    "unbalanced": "classes of the release as used for the files, and their model",
     "model rejected": (
         "only the model that made the files settles these (of synthpop: the models that syn(..., "
         f"models = TRUE) keeps); {OWN_MODEL}"
@@ -78,7 +77,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
     ),
-    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), that with most levels first",
+    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), beginning with the most levels",
     "public": (
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         f"{PUBLIC}"
@@ -88,7 +87,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "files whose sums are not adjusted to the original's; if the sums are public anyway, "
         f"{PUBLIC}"
     ),
-    "linked": "nothing settles these files; synthesise the columns named without own values",
+    "linked": "these files cannot be settled; synthesise the named columns without original values",
 }
 
 
@@ -129,7 +128,7 @@ def rejected(risk: AttributeRisk) -> Iterator[tuple[Flags, str, str]]:
     left = ~table["reliable"].to_numpy()
     chains = ", or chains of one mode that disagree" * (risk.modes is not None)
     for wrong, why in (
-        (table["khat"] > GOOD_KHAT, f"k-hat above {GOOD_KHAT}: a few draws decide"),
+        (table["khat"] > GOOD_KHAT, f"k-hat above {GOOD_KHAT}: a few draws dominate"),
         (~(table["mcse"] <= MAX_MCSE), f"an error of the probability above {MAX_MCSE}"),
         (
             table["left_out"] > MAX_LEFT_OUT,
@@ -153,7 +152,7 @@ def doubts_of(part: Any) -> Iterator[Doubt]:
         yield None, why, "rough"
     elif hasattr(part, "reliable") and not part.records["reliable"].all():
         bad = part.records.index[~part.records["reliable"]]
-        yield bad, "k-hat, effective number of draws or error are beyond what can be trusted", "fit"
+        yield bad, "k-hat, effective number of draws or error are not acceptable", "fit"
 
 
 @doubts_of.register

@@ -12,7 +12,7 @@ from bayes_risk._core.validate import number
 
 # the worst first
 Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
-Usefulness = Literal["less useful than wanted", "usefulness inconclusive", "useful enough"]
+Usefulness = Literal["less useful than required", "usefulness inconclusive", "useful enough"]
 Figure = tuple[float, float]  # a number and its error
 Scale = tuple[Outcome, ...] | tuple[Usefulness, ...]
 RISK: tuple[Outcome, ...] = get_args(Outcome)
@@ -74,13 +74,15 @@ class Thresholds:
         limits = {f.name: getattr(self, f.name) for f in fields(self)}
         utility, public = limits.pop("utility") or {}, limits.pop("public") or {}
         if not all(isinstance(why, str) and why.strip() for why in public.values()):
-            raise InputError("public names a column without a reason; say why it is public")
+            raise InputError(
+                "public names a column without a reason; give the reason why it is public"
+            )
         for name, limit in {**limits, **utility}.items():
             if limit is None or (number(f"threshold {name}", limit) and name in utility):
                 continue
             if not FROM.get(name, 0) <= limit <= (math.inf if name in FROM else 1):
                 right = f"of at least {FROM[name]}" if name in FROM else "from 0 to 1"
-                raise InputError(name, limit, f"is no threshold; give a number {right}")
+                raise InputError(name, limit, f"is not a threshold; give a number {right}")
 
 
 _init = Thresholds.__init__
@@ -89,7 +91,7 @@ _init = Thresholds.__init__
 @wraps(_init)
 def _without_former(self: Thresholds, **given: Any) -> None:
     for name in FORMER.keys() & given:
-        raise InputError(f"{name} is no threshold any more; give {FORMER[name]}")
+        raise InputError(f"{name} is no longer a threshold; give {FORMER[name]}")
     _init(self, **given)
 
 

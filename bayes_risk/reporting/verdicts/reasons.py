@@ -136,7 +136,7 @@ def _gains(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
 def _disclosed(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     n, count = len(risk.index), int(risk.records["disclosed"].sum())
     if count:
-        text = f"{begun(out_of(count, n))}: values not replaced, so that anyone can read them."
+        text = f"{begun(out_of(count, n))}: values not replaced, so anyone can read them."
         yield against("disclosed", text)
     elif case.exposure is None or not case.exposure.identical.any():  # else "all" would mislead
         yield no_objection("disclosed", f"The values of all {n:,} audited records were replaced.")
@@ -200,9 +200,9 @@ def _modes(risk: AttributeRisk, _: Case) -> Iterator[Reason]:
     text = begun(found.sentence())
     if len(found.used) < 2:
         text += ": one chain does not show how much chains of this mode differ."
-        yield doubt(CHAINS, text, "led chains")
+        yield doubt(CHAINS, text, "chains from the release")
     elif len(found.elsewhere):
-        text += ": its risk was computed in a mode that did not make it."
+        text += ": its risk was computed in another mode than its own."
         yield doubt(CHAINS, text, "modes differ")
     else:
         yield no_objection(CHAINS, f"{text}.")
@@ -290,7 +290,7 @@ def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
     if not rows.doubts():
         yield no_objection(measure, rows.sentence())
     for cure, text in rows.doubts().items():
-        little = "Where rows do not correspond, few matches say little."
+        little = "Where rows do not correspond, few matches are weak evidence."
         yield doubt(measure, f"{text} {little}", cure)
 
 
@@ -329,7 +329,7 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         words, sign = MEASURES[name].words, 1 if MEASURES[name].lower else -1
         value = float(values.get(name, np.nan))
         if math.isnan(value):
-            yield doubt(name, f"Not measured, though it has a threshold: {words}.", "measure", USE)
+            yield doubt(name, f"Not measured despite its threshold: {words}.", "measure", USE)
             continue
         most = "most" if sign > 0 else "least"
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
@@ -393,7 +393,7 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
     others = [c for c in facts.unchanged if c not in {*known, *public}]
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
-            f"{facts.alone_together:,} of the {n:,} persons are alone with their values of the "
+            f"{facts.alone_together:,} of the {n:,} persons are unique in their values of the "
             f"unchanged columns together, of which {', '.join(others[:SHOWN])} "
             f"{'is' if len(others) == 1 else 'are'} in no key"
         )
@@ -422,7 +422,7 @@ def facts_of(case: Case) -> str:
     unchanged: dict[str, list[str]] = {role: [] for role in ROLES}
     for name, alone in sorted(facts.unchanged.items(), key=lambda column: -column[1]):
         role = ROLES[2 if name in public else 1 if name in known else 0]
-        who = f" ({alone:,} of {facts.n:,} persons alone)" * bool(alone)
+        who = f" ({alone:,} of {facts.n:,} persons unique)" * bool(alone)
         unchanged[role].append(f"{name}{who}")
     kept = [f"{role}: {_listed(names, most=LISTED)}" for role, names in unchanged.items() if names]
     identifiers = [
@@ -482,8 +482,8 @@ def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
     for one in (a for a in found.exact.alike if not {a.by, a.column} & {*public}):
         text = (
             f"All {one.persons:,} persons of {counted(one.found, 'group')} of {one.by} have one "
-            f"value of {one.column}, which few others have, and both columns are released "
-            "unchanged: a person's group shows the value."
+            f"value of {one.column}, rare elsewhere, and both columns are released "
+            f"unchanged: a person's group shows the value."
         )
         yield doubt("groups with one value", text, "public")
 

@@ -176,7 +176,7 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
     if absent := _unmeasured(attribute, identification):
         parts.append(f"{absent} was not measured")
     parts = [part.strip().rstrip(".") for part in parts]
-    return f"Under these assumptions: {'; '.join(parts) or 'none, as nothing was measured'}."
+    return f"Under these assumptions: {'; '.join(parts) or 'none, because nothing was measured'}."
 
 
 def _unmeasured(attribute: AttributeRisk | None, identification: Matching | None) -> str:

@@ -199,7 +199,7 @@ class Likeliest(OfTargets):
         Rows: ``mean_probability`` and ``max_probability`` of the truth (upper bounds unless
         ``exact``); ``share_found``: of records whose rank is certain; ``median_rank`` (of the
         others the smallest it can be); ``mean_unseen``; ``values``; ``targets``. The baseline is
-        what the intruder could say without the release.
+        what the intruder could state without the release.
         """
         table = self.records
         p, prior, none = table["probability"], table["prior"], np.nan
@@ -258,16 +258,16 @@ def likeliest(
     Raises
     ------
     InputError
-        A model whose predictives are no mixtures of products; structural zeros; another prior.
+        A model whose predictives are not mixtures of products; structural zeros; another prior.
 
     Notes
     -----
     With one release and ``prior="predictive"`` the search gives the k likeliest values for certain
     (``found`` if the truth is among them or above all others), the mass not found, and a bound on
     each value not found. Else ``prod_l S_l / S_0^(m-1)`` has no useful bound, because the
-    denominator is tiny where nobody is: values are the likeliest under each release, their odds are
-    exact, and the truth's probability is at most its share among them. Cost: each extension takes
-    terms x levels multiplications.
+    denominator is tiny where no record is: values are the likeliest under each release, their odds
+    are exact, and the truth's probability is at most its share among them. Cost: each extension
+    takes terms x levels multiplications.
     """
     one_of("prior", prior, ("predictive", "uniform"))
     for name, value in (("k", k), ("draws", draws), ("max_nodes", max_nodes)):

@@ -112,7 +112,7 @@ class FullTableRisk(OfTargets):
         Rows: ``mean_probability``, ``max_probability`` of the truth; ``median_rank``,
         ``share_ranked_first`` and ``share_in_first_100``; ``mean_within_1``, ``mean_within_2``;
         ``median_n_effective``; ``max_eps``; ``values``; ``targets``; ``unreliable``. The baseline
-        is what the intruder could say without the release.
+        is what the intruder could state without the release.
         """
         table, none = self.records, np.nan
         worst = int(np.argmax(table["probability"]))
@@ -185,7 +185,8 @@ def full_table_risk(
 ) -> FullTableRisk:
     """Posterior of the intruder over all values of the columns that they do not know.
 
-    As `attribute_risk`, with every combination of levels a guess: nothing tells where to look.
+    As `attribute_risk`, with every combination of levels as a guess, which gives no hint of the
+    truth.
 
     Parameters
     ----------
@@ -196,7 +197,7 @@ def full_table_risk(
     prior : {"predictive", "uniform", "marginal"} or TruthFactor
         What the intruder believes of all values beforehand. ``"predictive"``, the model's own
         p(y* | y_A), is the belief of one who knows the model. Under ``"uniform"`` most of the
-        belief is in values that nobody has and nobody synthesises: see Notes.
+        belief is in values that no record has and no model synthesises: see Notes.
     intruder : Intruder, optional
         As in `attribute_risk`. One who knows some records, with several releases: release by
         release, as ``evidence="independent-releases"``.
@@ -211,7 +212,7 @@ def full_table_risk(
     Raises
     ------
     InputError
-        A model whose predictives are no mixtures of products; a table of more than 100 million
+        A model whose predictives are not mixtures of products; a table of more than 100 million
         values; records released unchanged; another prior.
 
     Notes
@@ -310,7 +311,7 @@ def _refusal(problem: AuditProblem) -> str:
 TABLES = AuditQuestion(
     methods=("predictive", "independent-releases"),
     takes=("full-table",),
-    lacking="offers no full table: its predictives are no mixtures of products; list the values "
+    lacking="offers no full table: its predictives are not mixtures of products; list the values "
     "with guesses=Listed(table) in attribute_risk, or use models.DPMPM",
     refusal=_refusal,
 )

@@ -45,7 +45,7 @@ MAX_MCSE = 1.0  # of a log Bayes factor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Membership(OfRecords):
-    """Log Bayes factors that records are in the confidential data, against somebody else.
+    """Log Bayes factors that records are in the confidential data, against another person.
 
     Attributes
     ----------
@@ -54,16 +54,16 @@ class Membership(OfRecords):
     member : ndarray of bool, length N
         Whether the record is in the confidential data.
     log_bayes_factor, mcse : ndarray, shape (N,)
-        Of a member, for its own place; of others, the mean over the places asked about. Minus
+        Of a member, for its own place; of others, the mean over the places examined. Minus
         infinity: the release rules it out. Its Monte Carlo standard error.
     khat, ess, reliable : ndarray, shape (N,)
         As in `AttributeRisk`; k-hat and ESS are NaN for others, who share those of the places.
     standing : Standing, of arrays of one entry a member
-        Where each stands among the others asked about for the same place.
+        Where each stands among the others examined for the same place.
     prior_odds : float
         Odds of membership before the release.
     measures, standard_error, mcse_of_measures : ndarray, shape (6,)
-        Of the curve: value, its error over which persons were asked about (bootstrap), and over the
+        Of the curve: value, its error over which persons were examined (bootstrap), and over the
         draws. NaN without others.
     """
 
@@ -81,7 +81,7 @@ class Membership(OfRecords):
 
     @property
     def records(self) -> pd.DataFrame:
-        """One row per record asked about, labelled as given; members first.
+        """One row per record examined, labelled as given; members first.
 
         Columns: ``member`` (is it in the data); ``log_bayes_factor``; its ``mcse``;
         ``posterior_odds`` (prior odds times the Bayes factor) and ``probability`` of membership;
@@ -111,7 +111,7 @@ class Membership(OfRecords):
 
     @property
     def has_others(self) -> bool:
-        """Whether people outside the data were asked about."""
+        """Whether people outside the data were examined."""
         return not self.member.all()
 
     def roc(self) -> pd.DataFrame:
@@ -148,7 +148,7 @@ class Membership(OfRecords):
         Raises
         ------
         InputError
-            Nobody outside the data was asked about; a confidence outside (0, 1).
+            No person outside the data was examined; a confidence outside (0, 1).
 
         Notes
         -----
@@ -182,11 +182,11 @@ class Membership(OfRecords):
         averaged over all false positive rates); ``power_at_1_percent`` and ``power_at_5_percent``
         (share of members found at that false positive rate); ``advantage`` (true less false
         positive rate where that is largest, chosen afterwards, so above 0 even by chance) and
-        ``advantage_at_one`` (where the intruder accepts whoever has a Bayes factor above 1);
+        ``advantage_at_one`` (where the intruder accepts anyone with a Bayes factor above 1);
         ``mean_bayes_factor_of_others`` (1 where the model is true); ``median_log_bayes_factor`` and
         ``max_log_bayes_factor`` of members; ``max_probability`` of a member's membership;
         ``members``, ``others``, ``unreliable`` (numbers of records). ``standard_error`` is over
-        which persons were asked about, ``mcse`` over the draws, and the baseline is what an
+        which persons were examined, ``mcse`` over the draws, and the baseline is what an
         intruder without the release can do.
         """
         of_curve = self.measures, self.standard_error, self.mcse_of_measures, BASELINE
@@ -213,7 +213,7 @@ class Membership(OfRecords):
     def _needs_others(self) -> None:
         if not self.has_others:
             raise InputError(
-                "nobody outside the data was asked about; give others, held-out records of the "
+                "no person outside the data was examined; give others, held-out records of the "
                 "same population"
             )
 
@@ -269,10 +269,10 @@ def membership(
     n_jobs: int = 1,
     progress: Asked = None,
 ) -> Membership:
-    """Log Bayes factor that a record is in the confidential data, against somebody else.
+    """Log Bayes factor that a record is in the confidential data, against another person.
 
     The intruder knows every record but one, and asks whether that one is the candidate c or
-    somebody else, y' from the model's predictive:
+    another person, y' from the model's predictive:
     ``BF = p(Z | A, c) / E[p(Z | A, y')] = prod_l r_l(c) / E[prod_l r_l(y')]`` with
     ``r_l(y) = p(y | A, Z^(l)) / p(y | A)``. Of one release the denominator is 1.
 
@@ -285,15 +285,15 @@ def membership(
         is everybody else.
     others : DataFrame, optional
         People outside the data, held out or hypothetical, with the columns of the table. They are
-        asked about for the members' places, by the intruder who knows the same A, and a member is
-        compared with those asked about for its own place.
+        examined for the members' places, by the intruder who knows the same A, and a member is
+        compared with those examined for its own place.
     intruder : Intruder, optional
         ``knows_records``: every other record by default; ``"none"``, a fraction, a mask or labels
         if the release has one data set.
     prior_odds : float
         Odds of membership before the release.
     comparisons : int
-        For each place all others are asked about if they show no more distinct values than this;
+        For each place all others are examined if they show no more distinct values than this;
         else so many of them in turn.
     alternatives : int
         How many alternatives y' are drawn for each candidate where there are several releases, at
@@ -379,7 +379,7 @@ def membership(
         mcse_of_measures=over_draws,
         assumptions={
             "records": problem.intruder.in_words(),
-            "question": "whether the record that is not known is the candidate, or somebody else "
+            "question": "whether the record that is not known is the candidate, or another person "
             "whom the model would draw",
             "synthesis": fit.mechanism(problem.release),
             "alternatives": computation.alternatives_in_words,

@@ -267,7 +267,7 @@ def _check_totals(scene: AttackScenario) -> None:
         if name not in scene.names:
             raise InputError(
                 "knows_totals",
-                f"names column {name!r}, which is no count; counts are {list(scene.names)}",
+                f"names column {name!r}, which is not a count; counts are {list(scene.names)}",
             )
         if float(total) != scene.own.counts[:, scene.names.index(name)].sum():
             raise InputError(  # without the data's total, which is confidential
@@ -333,7 +333,7 @@ def in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Tar
     """What is approximated in `evidence`, and what is disclosed for certain, one phrase."""
     scene = AttackScenario.of(fit, intruder, release, targets, 0)
     check(scene)
-    words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
+    words = ["weaker: unknown records integrated out; synthetic rows are matched to no record"]
     if scene.other is not None:
         words = ["weaker: fits without the two records"]
         if scene.deals:
@@ -344,7 +344,7 @@ def in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Tar
         how = "by convolution" if exact else f"by a saddlepoint, relative error of order 1/{n}"
         words = [f"weaker: the total of the tail less {n} independent unknown values, {how}"]
         if n == 0:
-            words = ["weaker: nobody else is in the tail; its total discloses the target"]
+            words = ["weaker: no other record is in the tail; its total discloses the target"]
     elif release.m > 1:
         words.append("as if the unknown records were drawn anew for each release (approximate)")
     if intruder.knows_totals and scene.other is None and not scene.deals:
