@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from bayes_risk._core.formats import percent
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result, Table
+from bayes_risk.data.groups import GroupRisk
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.file_risk import FileRisk
 from bayes_risk.matching.result import IdentificationRisk, MatchCounts
@@ -327,6 +328,7 @@ HEADS = (  # in the order of the page
             "for an intruder who uses the unsynthesised keys alone.",
         ),
     ),
+    Head(GroupRisk, "groups", "Risk by group: whose risk the release raises most"),
     Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),
     Head(MechanismCheck, "mechanism", "Assumed model: whether it made the files"),
     Head(Exposure, "exposure", "Without a model: what the files show by themselves"),

@@ -136,7 +136,9 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     _title(result, console)
     print_verdict(result.verdict, console=console)
     parts = parts_of(result)
-    _show((result.attribute, result.identification, parts.pop("reweighting")), console)
+    risks = result.attribute, result.identification
+    _show((*risks, parts.pop("reweighting")), console)
+    _show((getattr(risk, "groups", None) for risk in risks), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):
         console.print(printed(f"Records replaced: {in_part}"))

@@ -18,6 +18,7 @@ from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import DISTANCE, MEASURED, AttributeRisk
 
 from .faces import line, screen, sentence, tables
+from .groups import shown_groups
 
 RANGE = "Another audit (95 %)"
 
@@ -67,8 +68,9 @@ def _remarks(risk: AttributeRisk) -> str:
 @tables.register
 def _(risk: AttributeRisk) -> dict[str, Table]:
     """Measures, worst records, what each column gives away, how close to each number."""
-    found = {
+    found: dict[str, Table | None] = {
         "measures": _measures(risk),
+        "groups": shown_groups(risk.shown.groups, "attribute_groups"),
         "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
         "worst": _worst(risk),
         "explained": shown_explained(risk.shown, risk.shown.most_gained()),

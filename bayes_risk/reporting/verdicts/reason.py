@@ -42,6 +42,9 @@ class Thresholds:
     attribute_log_bayes_factor: float = 3.0
     # Of a sample of the records, none of which is above: share of all that may be (95 %)
     share_not_audited: float = 0.01
+    # The release should add no more than this to the mean probability of a group's true values, or
+    # of a correct match; of groups that are asked for
+    group_gain: float = 0.1
     # share of all records that may be matched uniquely and correctly, pooled or per release, beyond
     # those that the unsynthesised keys lead to by chance
     true_match_rate: float = 0.05

@@ -42,6 +42,7 @@ from .doubts import (
     rejected,
     standard_errors,
 )
+from .groups import MATCHED_GROUPS, OF_GROUPS, on_groups, on_matched_groups
 from .reason import (
     GAINED,
     NOT_JUDGED,
@@ -518,12 +519,14 @@ COLUMNS = ("identifiers", "columns outside the original", "unchanged columns", T
 GAINS = ("attribute_gain", "attribute_log_bayes_factor", "share_not_audited")
 CLAUSES = (
     Clause(_gains, "attribute", (CERTAIN, GAINED, SINGLE, NEAR, NOT_AUDITED), GAINS, (MODEL,)),
+    Clause(on_groups, "attribute", (OF_GROUPS,), ("group_gain",), (MODEL,)),
     Clause(_disclosed, "attribute", ("disclosed",)),
     Clause(_unreliable, "attribute", ("unreliable records",), ("share_unreliable",), (MODEL,)),
     Clause(_grid, "attribute", ("guesses",)),
     Clause(_mechanism, "attribute", ("synthesis model",)),
     Clause(_balance, "attribute", (BALANCE,)),
     Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
+    Clause(on_matched_groups, "identification", (MATCHED_GROUPS,), ("group_gain",), (ROWS,)),
     Clause(_originals, "exposure", (ORIGINAL,)),
     Clause(_compared, "exposure", ("columns compared",)),
     Clause(_columns, "exposure", COLUMNS, ("public",)),
