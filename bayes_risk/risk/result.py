@@ -23,6 +23,7 @@ from bayes_risk.evidence.modes import Modes
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.release.exposure import Exposure
 
+from .claims import by_variable, claims
 from .closeness import GuessPosterior
 from .explanation import Explanation, explanation
 from .geography import geography
@@ -317,6 +318,8 @@ class AttributeRisk(GuessPosterior):
 
     geography = geography
     by_group = by_group
+    claims = claims
+    by_variable = by_variable
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -364,6 +367,8 @@ class AttributeRisk(GuessPosterior):
             "by_column": self.by_column,
             "not_by_column": self.not_by_column,
             "modes": None if self.modes is None else self.modes.table,
+            "by_variable": self.by_variable(),
+            "claims": self.claims().reset_index().to_dict("records"),
             "groups": None if self.groups is None else self.groups.to_dict(),
         }
 

@@ -1,13 +1,14 @@
 """How attribute risk reads: measures, worst records, what gives them away, how close it comes."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
+from bayes_risk._core.formats import NONE, at_most, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import HEADS, Form, Public, Table, measures, span, spread, value
 from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
 from bayes_risk.evidence.by_column import first_column, shown_by_column
@@ -70,6 +71,8 @@ def _(risk: AttributeRisk) -> dict[str, Table]:
     """Measures, worst records, what each column gives away, how close to each number."""
     found: dict[str, Table | None] = {
         "measures": _measures(risk),
+        "variables": _by_variable(risk.shown),
+        "claims": _claims(risk.shown),
         "groups": shown_groups(risk.shown.groups, "attribute_groups"),
         "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
         "worst": _worst(risk),
@@ -138,6 +141,67 @@ def _(risk: AttributeRisk) -> Table:
         head=f"Attribute risk ({len(risk.index):,} records)",
         caption=f"  ({more} more)" if more > 0 else "",
     )
+
+
+def _by_variable(risk: AttributeRisk) -> Table | None:
+    """Of each variable beside all together; None: there is one, or they have no marginals."""
+    found = risk.by_variable()
+    if len(found) < 2:
+        return None
+    return Table(
+        title="By variable",
+        caption="Mean probability of the true values: all together, and each variable by itself.",
+        frame=found,
+        head="True values",
+        columns=[
+            ("Value", value("probability")),
+            ("Error (2 s.e., at most)", lambda row: at_most(2 * row["mcse_bound"])),
+            ("Without the release", value("prior")),
+        ],
+    )
+
+
+def _claims(risk: AttributeRisk) -> Table:
+    """Claims at stated confidence: a row for the values, two columns for each confidence."""
+    found = risk.claims()
+    columns: list[tuple[str, Form]] = []
+    for one in found.index.unique("confidence"):
+        columns.append((f"Claims at {plain(100 * one)} %", partial(_claimed, one)))
+        columns.append(("Without", partial(_claimed_without, one)))
+    return Table(
+        title="What the intruder claims",
+        caption=(
+            f"Values of {len(risk.index):,} records that the intruder finds at least so probable, "
+            "and the share of these claims that is right (95 % interval). Number of claims: in "
+            "brackets where Monte Carlo errors let it lie."
+        ),
+        frame=pd.DataFrame(found.unstack("confidence", sort=False)),
+        head="Values",
+        columns=columns,
+    )
+
+
+def claims_in_words(risk: AttributeRisk, confidence: float = 0.95) -> str:
+    """Claims of all values together, in one line."""
+    row = risk.claims([confidence]).unstack("confidence").iloc[0].to_dict()
+    with_release, without = _claimed(confidence, row), _claimed_without(confidence, row)
+    return f"Claims at {plain(100 * confidence)} %: {with_release}; without the release {without}"
+
+
+def _claimed(confidence: float, row: Mapping[Any, Any]) -> str:
+    """So many claims, and how many of them are right."""
+    count, low, high, right, *ends = (
+        row[name, confidence]
+        for name in ("claims", "low", "high", "right", "right_low", "right_high")
+    )
+    between = f" ({int(low):,} to {int(high):,})" if low < high else ""
+    share = f"; {percent(right)} right ({percent(ends[0])} to {percent(ends[1])})" * bool(count)
+    return f"{int(count):,}{between}{share}"
+
+
+def _claimed_without(confidence: float, row: Mapping[Any, Any]) -> str:
+    count, right = row["claims_without", confidence], row["right_without", confidence]
+    return f"{int(count):,}" + f"; {percent(right)} right" * bool(count)
 
 
 def _worst(risk: AttributeRisk, k: int = 10) -> Table:

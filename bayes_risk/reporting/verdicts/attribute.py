@@ -16,6 +16,7 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent, two_errors
 from bayes_risk.data.variables import Number
+from bayes_risk.risk.claims import varied
 from bayes_risk.risk.closeness import nearest
 from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
@@ -141,7 +142,9 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers))
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
-    open_ = open_ & _free(risk) if several else open_
+    # one whose others are given has a probability for another intruder alone, who knows those: most
+    # single values of a sound file of few records gain for him (``knows_columns`` audits him)
+    open_ = open_ & varied(risk) if several else open_
     single = risk.marginal_probability() if several and open_.any() else None
     if numbers and several and open_.any():
         of = list(nearest(risk, range(len(risk.variables))).to_numpy().T)
@@ -160,18 +163,6 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
             of = list(nearest(risk, [j]).to_numpy().T)
             what = f"the values of {name} nearest to the true one"
             yield NEAREST, what, _bounded(of, open_, reliable, True)
-
-
-def _free(risk: AttributeRisk) -> Flags:
-    """Records with guesses that are wrong in every variable: not neighbours of the truth alone.
-
-    Among neighbours the others are nearly always right, and a variable has no marginal. Given the
-    true values of all others it has a probability, but for another intruder, who knows those: for
-    him most single values of a sound file of few records are a gain (``knows_columns`` audits him).
-    """
-    own = risk.guesses[risk.truth, np.arange(len(risk.truth))]  # shape (U, q)
-    wrong = (risk.guesses != own).all(axis=2) & np.isfinite(risk.log_prior)
-    return np.asarray(wrong.any(axis=0)[risk.case])
 
 
 def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags, of_number: bool) -> Gain:
@@ -234,7 +225,7 @@ def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
 
 def not_judged(risk: AttributeRisk) -> str:
     """That single variables are not, and what would judge them; empty: where they are."""
-    if len(risk.variables) < 2 or _free(risk).any():
+    if len(risk.variables) < 2 or varied(risk).any():
         return ""
     example = f'{{ {risk.variables[0].name} = "levels" }}'
     return (
