@@ -140,8 +140,8 @@ class GroupRisk(Result):
         return None if judged.empty else judged.iloc[int(judged["rise"].argmax())]
 
     def summary(self) -> pd.DataFrame:
-        """The table, the largest rise first."""
-        return self.table.sort_values("rise", ascending=False, kind="stable")
+        """The table, the largest rise first; last the groups that are not judged."""
+        return self.table.sort_values(["judged", "rise"], ascending=False, kind="stable")
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, and a mapping for each group."""

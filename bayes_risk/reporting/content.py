@@ -1,5 +1,6 @@
 """What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -138,14 +139,30 @@ def no_error(risk: AttributeRisk) -> str | None:
 
 def template(name: str) -> Template:
     """A page of this folder, with places for what it says."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_typeset,
-    ).get_template(name)
+    )
+    environment.globals |= {"bar_ends": bar_ends, "times_allowed": times_allowed}
+    return environment.get_template(name)
+
+
+ROOM, TWICE = 120.0, 2.0  # width of a bar, which ends at twice what is allowed
+
+
+def bar_ends(of: Sequence[float]) -> list[float]:
+    """Low end, value and high end of a number over what is allowed, in units of the picture."""
+    return [round(ROOM * min(max(x, 0.0), TWICE) / TWICE, 1) for x in of]
+
+
+def times_allowed(of: Sequence[float]) -> str:
+    """A number over what is allowed, in words."""
+    _, value, _ = of
+    return "more than" if math.isinf(value) else f"{value:.2g} times"
 
 
 def _typeset(value: Any) -> Any:

@@ -122,6 +122,7 @@ def _by_name(style: re.Match[str]) -> str:
 
 Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
+NARROW = 4  # columns of a table that stands beside another
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
     "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
@@ -138,14 +139,46 @@ class TextTable(NamedTuple):
 
 
 class ReportSection(NamedTuple):
-    """A result on the page; ``pictures`` stand behind a table by its name, or last."""
+    """A result on the page: what answers its question, and ``more`` for the annex.
+
+    There ``pictures`` stand behind a table by its name, or last.
+    """
 
     name: str
     short: str
     title: str
     sentence: str
     tables: Mapping[str, Table]
+    picture: Picture | None
+    more: Mapping[str, Table]
     pictures: Mapping[str, Sequence[Picture]]
+
+    @property
+    def half(self) -> bool:
+        """Whether it takes half the width of a screen: one table and no picture."""
+        return self.picture is None and len(self.tables) < 2
+
+    @property
+    def beside(self) -> bool:
+        """Whether there is something that stands beside the first table."""
+        return bool(self.picture or self.second)
+
+    @property
+    def first(self) -> dict[str, Table]:
+        """The table that something stands beside."""
+        return dict([*self.tables.items()][:1])
+
+    @property
+    def second(self) -> dict[str, Table]:
+        """A table that is narrow enough to stand beside the first."""
+        second = [*self.tables.items()][1:2]
+        return {name: table for name, table in second if len(table.heads) <= NARROW}
+
+    @property
+    def rest(self) -> dict[str, Table]:
+        """Tables that take the whole width."""
+        apart = {*self.first, *self.second} if self.beside else {}
+        return {name: table for name, table in self.tables.items() if name not in apart}
 
 
 def kind_of(part: Any) -> "Head":
@@ -199,12 +232,17 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
             4.2,
             when=lambda found: found.has_map,
         )
-    for drawing in drawings(part):
+    drawn_of = drawings(part)
+    for drawing in drawn_of[1:]:
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
+    shown = {name: table for name, table in tables.items() if table.columns or table.title}
+    main = {*kind_of(part).main, *list(shown)[:1]} or {*shown}
     return ReportSection(
         *head_of(part),
         sentence=part.sentence(*how),
-        tables={name: table for name, table in tables.items() if table.columns or table.title},
+        tables={name: table for name, table in shown.items() if name in main},
+        picture=drawn_of[0].of(part) if drawn_of else None,
+        more={name: table for name, table in shown.items() if name not in main},
         pictures=pictures,
     )
 
@@ -301,13 +339,15 @@ def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
 class Head(NamedTuple):
     """Of a kind of result its name for links, glossary and papers, its title, what is drawn.
 
-    The list of contents has the beginning of the title.
+    The list of contents has the beginning of the title. ``main``: tables that answer the question
+    beside the first; all others, and all pictures but the first, stand in the annex.
     """
 
     of: type
     name: str
     title: str
     drawings: Drawings = lambda _: []
+    main: tuple[str, ...] = ()
 
 
 HEADS = (  # in the order of the page
@@ -316,6 +356,7 @@ HEADS = (  # in the order of the page
         "attribute",
         "Attribute risk: what the intruder learns of confidential values",
         _attribute,
+        ("variables", "claims", "groups"),
     ),
     Head(
         IdentificationRisk,
@@ -327,6 +368,7 @@ HEADS = (  # in the order of the page
             "Chance that the match made for a record is right, releases pooled. Dashed: the same "
             "for an intruder who uses the unsynthesised keys alone.",
         ),
+        ("groups",),
     ),
     Head(GroupRisk, "groups", "Risk by group: whose risk the release raises most"),
     Head(MatchCounts, "match-counts", "Match counts: how many rows have what the intruder knows"),

@@ -71,9 +71,9 @@ def _(risk: AttributeRisk) -> dict[str, Table]:
     """Measures, worst records, what each column gives away, how close to each number."""
     found: dict[str, Table | None] = {
         "measures": _measures(risk),
-        "variables": _by_variable(risk.shown),
-        "claims": _claims(risk.shown),
-        "groups": shown_groups(risk.shown.groups, "attribute_groups"),
+        "variables": _by_variable(risk),
+        "claims": _claims(risk),
+        "groups": shown_groups(risk.shown.groups, "attribute_groups", _under(risk)),
         "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
         "worst": _worst(risk),
         "explained": shown_explained(risk.shown, risk.shown.most_gained()),
@@ -143,14 +143,22 @@ def _(risk: AttributeRisk) -> Table:
     )
 
 
+def _under(risk: AttributeRisk) -> str:
+    """The prior whose numbers are shown, where it is not the first."""
+    return f", under the {risk.worst_under} prior" * bool(risk.worst_under)
+
+
 def _by_variable(risk: AttributeRisk) -> Table | None:
     """Of each variable beside all together; None: there is one, or they have no marginals."""
-    found = risk.by_variable()
+    found = risk.shown.by_variable()
     if len(found) < 2:
         return None
     return Table(
         title="By variable",
-        caption="Mean probability of the true values: all together, and each variable by itself.",
+        caption=(
+            "Mean probability of the true values: all together, and each variable by "
+            f"itself{_under(risk)}."
+        ),
         frame=found,
         head="True values",
         columns=[
@@ -163,7 +171,7 @@ def _by_variable(risk: AttributeRisk) -> Table | None:
 
 def _claims(risk: AttributeRisk) -> Table:
     """Claims at stated confidence: a row for the values, two columns for each confidence."""
-    found = risk.claims()
+    found = risk.shown.claims()
     columns: list[tuple[str, Form]] = []
     for one in found.index.unique("confidence"):
         columns.append((f"Claims at {plain(100 * one)} %", partial(_claimed, one)))
@@ -171,9 +179,9 @@ def _claims(risk: AttributeRisk) -> Table:
     return Table(
         title="What the intruder claims",
         caption=(
-            f"Values of {len(risk.index):,} records that the intruder finds at least so probable, "
-            "and the share of these claims that is right (95 % interval). Number of claims: in "
-            "brackets where Monte Carlo errors let it lie."
+            f"Values of {len(risk.index):,} records that the intruder finds at least so probable"
+            f"{_under(risk)}, and the share of these claims that is right (95 % interval). In "
+            "brackets behind a number of claims: where Monte Carlo errors let it lie."
         ),
         frame=pd.DataFrame(found.unstack("confidence", sort=False)),
         head="Values",
@@ -195,8 +203,10 @@ def _claimed(confidence: float, row: Mapping[Any, Any]) -> str:
         for name in ("claims", "low", "high", "right", "right_low", "right_high")
     )
     between = f" ({int(low):,} to {int(high):,})" if low < high else ""
-    share = f"; {percent(right)} right ({percent(ends[0])} to {percent(ends[1])})" * bool(count)
-    return f"{int(count):,}{between}{share}"
+    if not count:
+        return f"0{between}"
+    of = " to ".join(f"{100 * end:.0f}" for end in ends)
+    return f"{int(count):,}{between}; {percent(right)} right ({of} %)"
 
 
 def _claimed_without(confidence: float, row: Mapping[Any, Any]) -> str:
@@ -207,7 +217,6 @@ def _claimed_without(confidence: float, row: Mapping[Any, Any]) -> str:
 def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     """The records at highest risk, by label; k-hat only where there were weights."""
     known = risk.given_away(risk.shown.most_gained(k))
-    under = f", under the {risk.worst_under} prior" * bool(risk.worst_under)
     columns = [
         ("Probability of the truth", value("probability")),
         ("Error (2 s.e.)", spread("mcse", "probability")),
@@ -221,7 +230,7 @@ def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     return Table(
         title="The ten records at highest risk",
         caption=(
-            f"To whose true values the release adds most{under}. Records are named by their "
+            f"To whose true values the release adds most{_under(risk)}. Records are named by their "
             "label; values are not shown."
         ),
         frame=risk.shown.worst(k).assign(known=known),

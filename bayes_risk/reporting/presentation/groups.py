@@ -54,11 +54,12 @@ def _(found: GroupRisk) -> dict[str, Table]:
     return {} if table is None else {"groups": table}
 
 
-def shown_groups(found: GroupRisk | None, file: str) -> Table | None:
+def shown_groups(found: GroupRisk | None, file: str, under: str = "") -> Table | None:
     """The groups whose risk rises most; all of them in a file. None: no groups."""
     if found is None:
         return None
     rows, many = found.summary(), len(found.table)
+    under = f" Numbers are{under.replace(',', '')}." * bool(under)
     only = f" The {SHOWN} of {many:,} whose risk rises most; {file}.csv has all." * (many > SHOWN)
     columns = [
         ("Records", lambda row: number(int(row["records"]))),
@@ -72,7 +73,7 @@ def shown_groups(found: GroupRisk | None, file: str) -> Table | None:
         columns.append(("The same without the release", value("share_without", percent)))
     return Table(
         title="Risk by group",
-        caption=f"{found.sentence()}{only}",
+        caption=f"{found.sentence()}{under}{only}",
         frame=found.table,
         labels={key: _name(key) for key in rows.index[:SHOWN]},
         head="Group",

@@ -29,6 +29,7 @@ from .reason import (
     against,
     doubt,
     limited,
+    multiple,
     named,
     no_objection,
     out_of,
@@ -82,7 +83,8 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     figures = Figures(
         "Records of which a value is certain", f"{len(labels):,} of {len(known):,}", "", "none"
     )
-    yield against("certain disclosure", text, figures=figures)
+    found = against("certain disclosure", text, figures=figures)
+    yield replace(found, of_allowed=multiple(0.0, len(labels)))
 
 
 class Gain(NamedTuple):
@@ -213,7 +215,26 @@ def _judged(
     if spread := float(np.nan_to_num(gain.spread[place])):
         after = f"{after} +- {two_errors(spread, float(gain.probability[place]))}"
     figures = Figures(f"Highest probability of {what}", after, before, limit)
-    return replace(found, sentence=said, prior=prior, figures=figures)
+    of = _of_allowed(gain, place, limits, width)
+    return replace(found, sentence=said, prior=prior, figures=figures, of_allowed=of)
+
+
+def _of_allowed(
+    gain: Gain, place: int, limits: Thresholds, width: float
+) -> tuple[float, float, float]:
+    """What a record gains as a multiple of what is allowed: above 1 exactly where it counts."""
+
+    def of(errors: float) -> float:
+        gained, change = (
+            float(np.nan_to_num(x[place] + errors * np.nan_to_num(error[place])))
+            for x, error in ((gain.gained, gain.spread), (gain.log_bayes_factor, gain.error))
+        )
+        floor, allowed = min(FLOOR, limits.attribute_gain), limits.attribute_gain
+        strong = min(multiple(floor, gained)[1], multiple(factor, change)[1])
+        return max(multiple(allowed, gained)[1], strong, 0.0)
+
+    factor = limits.attribute_log_bayes_factor
+    return of(-width), of(0.0), of(width)
 
 
 def _largest(gain: Gain, among: Flags) -> tuple[int, float]:

@@ -45,7 +45,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "draws": f"membership of {LONGER.format('draws = {draws}')}",
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
-    "groups": 'targets = "all"; if it is still open, target_mcse = {target_mcse}',
+    "groups": 'targets = "all"',
     "grid narrow": "guesses of numbers that reach further, in steps as fine",
     "grid coarse": "more guesses of numbers (n), in finer steps",
     "others": "others, people outside the data",

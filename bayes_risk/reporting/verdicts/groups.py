@@ -12,7 +12,7 @@ from bayes_risk.data.variables import Number
 from bayes_risk.risk.result import AttributeRisk
 
 from .attribute import ROUNDING
-from .reason import GAINED, Figures, Reason, Thresholds, against, doubt, no_objection
+from .reason import GAINED, Figures, Reason, Thresholds, against, doubt, multiple, no_objection
 
 OF_GROUPS, MATCHED_GROUPS = f"{GAINED}, groups", "correct matches, groups"
 
@@ -29,7 +29,8 @@ def on_groups(risk: AttributeRisk, case: Any) -> Iterator[Reason]:
     judged = {k: groups for k, groups in found.items() if groups is not None and groups.n_judged}
     if judged:
         prior = max(judged, key=lambda k: cast(pd.Series, judged[k].worst)["rise"])
-        yield _judged(judged[prior], OF_GROUPS, case.limits, "groups", prior)
+        cure = "error" if risk.sample is None else "groups"
+        yield _judged(judged[prior], OF_GROUPS, case.limits, cure, prior)
 
 
 def on_matched_groups(risk: Any, case: Any) -> Iterator[Reason]:
@@ -58,4 +59,5 @@ def _judged(
         reason = doubt(measure, text, cure)
     else:
         reason = no_objection(measure, text)
-    return replace(reason, figures=figures, prior=prior)
+    of = multiple(limits.group_gain, *(float(one[end]) for end in ("low", "rise", "high")))
+    return replace(reason, figures=figures, prior=prior, of_allowed=of)
