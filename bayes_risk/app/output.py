@@ -336,6 +336,7 @@ def of_comparison(result: Any) -> dict[str, Any]:
         "comparison.csv": found.summary(),
         "replicates.csv": found.replicates.join(found.seed_table.add_suffix("_seed")),
         "front.csv": found.pareto(*axes),
+        **({} if found.verdicts.empty else {"verdicts.csv": found.verdicts}),
     }
 
 

@@ -324,8 +324,15 @@ CONTEXT = _named(
 
 _OVER_SETS = ("expected_match_risk", "true_match_rate", "false_match_rate")
 _ALONE = ("mean_before", "targets", "disclosed")  # of an audit, not compared
+JUDGED = _named(  # of the verdict on a candidate
+    Measure("certain_values", "values disclosed with certainty", "place"),
+    Measure("over_allowed", "largest number over what is allowed"),
+)
 COMPARED = {  # by what they are measured with
-    "attribute": {name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
+    "attribute": {
+        **{name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
+        "certain_values": JUDGED["certain_values"],
+    },
     "identification": _named(
         *(IDENTIFICATION[name] for name in _OVER_SETS),
         *(
@@ -335,11 +342,12 @@ COMPARED = {  # by what they are measured with
             for name in _OVER_SETS
         ),
     ),
+    "verdict": {"over_allowed": JUDGED["over_allowed"]},
     "utility": UTILITY,
 }
 MEASURES = {name: measure for found in COMPARED.values() for name, measure in found.items()}
 UTILITIES = tuple(UTILITY)
-RISKS = tuple(name for name in MEASURES if name not in UTILITY)
+RISKS = tuple(name for of in ("attribute", "identification") for name in COMPARED[of])
 
 
 def in_words(name: str) -> str:

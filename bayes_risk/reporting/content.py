@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
+from bayes_risk._core.formats import (
+    PLUS_MINUS,
+    counted,
+    number,
+    plain,
+    toml_key,
+    toml_pair,
+    toml_value,
+)
 from bayes_risk._core.shown import visible
 from bayes_risk.matching.result import Matching
 from bayes_risk.release.release import Release
@@ -162,7 +170,7 @@ def bar_ends(of: Sequence[float]) -> list[float]:
 def times_allowed(of: Sequence[float]) -> str:
     """A number over what is allowed, in words."""
     _, value, _ = of
-    return "more than" if math.isinf(value) else f"{value:.2g} times"
+    return "more than" if math.isinf(value) else f"{plain(value, 2)} times"
 
 
 def _typeset(value: Any) -> Any:

@@ -67,6 +67,13 @@ _OF_THE_PAGE = {
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
+JUDGED = (
+    "Each candidate by its utility and by the largest number over what is allowed, two standard "
+    "errors. Above the dashed line a threshold is passed. Values disclosed with certainty, of "
+    "which none is allowed, stand beside the names."
+)
+
+
 class Picture(NamedTuple):
     """An inline figure: ``svg``, and the caption that says what there is to see."""
 
@@ -225,13 +232,7 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
     pictures: dict[str, list[Picture]] = {}
     drawings = kind_of(part).drawings
     if isinstance(part, Comparison):
-        drawings = _one(
-            "risk-utility",
-            lambda found, ax: found.plot(*axes, ax=ax, **drawn),
-            MAP,
-            4.2,
-            when=lambda found: found.has_map,
-        )
+        drawings = partial(_comparison, axes=axes, **drawn)
     drawn_of = drawings(part)
     for drawing in drawn_of[1:]:
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
@@ -332,6 +333,16 @@ def _reweighting(_: Reweighting) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
+def _comparison(found: Comparison, *, axes: tuple[str, ...], **how: Any) -> list[Drawing]:
+    """Candidates against what is allowed; and the map of risk and utility."""
+    if not found.has_map:
+        return []
+    verdicts = partial(plots.plot_verdicts, utility=axes[1] if axes else None)
+    drawn = [Drawing("risk-utility", lambda of, ax: of.plot(*axes, ax=ax, **how), MAP, 4.2)]
+    judged = found.verdicts["over_allowed"].notna().any()
+    return [Drawing("verdicts", verdicts, JUDGED, 3.6)] * bool(judged) + drawn
+
+
 def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
     return lambda part: [Drawing(*what)] if when(part) else []
 
@@ -382,7 +393,12 @@ HEADS = (  # in the order of the page
     ),
     Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
     Head(Utility, "utility", "Utility: what an analyst still finds", _utility),
-    Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
+    Head(
+        Comparison,
+        "comparison",
+        "Candidates: risk and utility side by side",
+        main=("verdicts", "measures"),
+    ),
     Head(
         ContextMeasures,
         "context",

@@ -27,7 +27,7 @@ from bayes_risk.reporting.verdicts.doubts import CURES, of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 
 from .content import replaced
-from .presentation import claims_in_words
+from .presentation import claims_in_words, verdicts_in_words
 from .sections import head_of, in_order, parts_of
 
 COLOURS = {
@@ -183,6 +183,8 @@ def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> 
         better = "less" if MEASURES[name].lower else "more"
         said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
         console.print(printed(said, style="dim"))
+    if judged := verdicts_in_words(found):
+        console.print(printed(judged))
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
 

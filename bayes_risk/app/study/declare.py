@@ -104,6 +104,7 @@ def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
         "identification": study.identification and partial(matching_options, study, df),
         "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
+        "thresholds": study.thresholds.made(),
         "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
     }
 

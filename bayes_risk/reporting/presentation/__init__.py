@@ -13,3 +13,4 @@ from .faces import line as line
 from .faces import screen as screen
 from .faces import sentence as sentence
 from .faces import tables as tables
+from .studies import verdicts_in_words as verdicts_in_words
