@@ -78,12 +78,14 @@ def page(
     reproduction: Mapping[str, Any],
     origin: Origin | None = None,
     replaced: str | None = None,
+    pages: Mapping[str, str] | None = None,
     **drawn: Any,
 ) -> str:
     """Render the report of results, one of a kind; None among them: there is no such result.
 
     ``replaced`` says which records were, unless it was all of them; ``origin`` says of the data and
-    the files what is known; ``drawn`` goes to the sections. Without ``verdict`` none is judged.
+    the files what is known; ``pages`` are those of candidates, by name; ``drawn`` goes to the
+    sections. Without ``verdict`` none is judged.
     """
     parts = in_order(parts)
     attribute, matching = of_kind(AttributeRisk, parts), of_kind(Matching, parts)
@@ -101,6 +103,7 @@ def page(
     return template("report.html.j2").render(
         title=title,
         verdict=verdict,
+        pages=pages,
         assumptions=[
             *_assumptions(parts, matching),
             *([("Records replaced", replaced)] if replaced else []),

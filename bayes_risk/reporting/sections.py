@@ -129,7 +129,7 @@ def _by_name(style: re.Match[str]) -> str:
 
 Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
-NARROW = 4  # columns of a table that stands beside another
+NARROW, LOW = 4, 8  # columns and rows of a table that stands beside another
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
     "Each candidate's risk and utility over its replicates. A line, if there is one, joins those "
@@ -179,7 +179,11 @@ class ReportSection(NamedTuple):
     def second(self) -> dict[str, Table]:
         """A table that is narrow enough to stand beside the first."""
         second = [*self.tables.items()][1:2]
-        return {name: table for name, table in second if len(table.heads) <= NARROW}
+        return {
+            name: table
+            for name, table in second
+            if len(table.heads) <= NARROW and len(table.rows) <= LOW
+        }
 
     @property
     def rest(self) -> dict[str, Table]:

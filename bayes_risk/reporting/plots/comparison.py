@@ -87,6 +87,7 @@ def plot_risk_utility(
     return legend(axes, columns=columns, ylabel="\n".join(_label(of[0], (DOWN, UP))))
 
 
+OFFSETS = (5, -13, 17, -25)  # points, of names beside marks
 VERDICTS = {"above": VERMILION, "inconclusive": ORANGE, "not": GREY, "within": GREEN}
 
 
@@ -110,11 +111,12 @@ def plot_verdicts(
         label: dict[str, Any] = {"label": verdict} if verdict not in drawn else {}
         drawn.add(verdict)
         style = styled(kwargs, color=VERDICTS[word], marker=marker[word], ls="", ms=8, capsize=2)
-        across, up = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
-        axes.errorbar(x, y, xerr=across, yerr=up, **style, **label)
+        across, along = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
+        axes.errorbar(x, y, xerr=across, yerr=along, **style, **label)
         certain = row["certain_values"]
         beside = f" ({plain(certain)} certain)" if certain > 0 else ""
-        text = styled({}, xytext=(7, 5), textcoords="offset points", fontsize=9)
+        up = OFFSETS[len(axes.texts) % len(OFFSETS)]  # so that names of near points do not overlap
+        text = styled({}, xytext=(7, up), textcoords="offset points", fontsize=9)
         axes.annotate(f"{_plain(str(candidate))}{beside}", (x, y), **text)
     axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
     axes.margins(x=0.2, y=0.15)
