@@ -331,7 +331,7 @@ JUDGED = _named(  # of the verdict on a candidate
 COMPARED = {  # by what they are measured with
     "attribute": {
         **{name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
-        "certain_values": JUDGED["certain_values"],
+        **JUDGED,
     },
     "identification": _named(
         *(IDENTIFICATION[name] for name in _OVER_SETS),
@@ -342,12 +342,11 @@ COMPARED = {  # by what they are measured with
             for name in _OVER_SETS
         ),
     ),
-    "verdict": {"over_allowed": JUDGED["over_allowed"]},
     "utility": UTILITY,
 }
 MEASURES = {name: measure for found in COMPARED.values() for name, measure in found.items()}
 UTILITIES = tuple(UTILITY)
-RISKS = tuple(name for of in ("attribute", "identification") for name in COMPARED[of])
+RISKS = tuple(name for name in MEASURES if name not in UTILITY)
 
 
 def in_words(name: str) -> str:

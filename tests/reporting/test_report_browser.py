@@ -180,6 +180,7 @@ HIGHEST, WIDTH = 5_000, 1_280  # pixels, before the annex
 
 @browser
 @needs_browser
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.parametrize("name", ["study", "cart_study"])
 def test_the_page_before_the_annex_is_short(name, tmp_path):
     page = tmp_path / "page.html"

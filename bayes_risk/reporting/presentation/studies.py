@@ -27,7 +27,7 @@ from bayes_risk.data.base_result import (
     value,
     with_error,
 )
-from bayes_risk.data.measures import IDENTIFICATION, MEASURES, in_words
+from bayes_risk.data.measures import IDENTIFICATION, JUDGED, MEASURES, in_words
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.comparison import Comparison, mean_of
 from bayes_risk.studies.first_study import FirstStudy
@@ -117,8 +117,8 @@ def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> 
     columns: list[tuple[str, Any]] = [
         ("Verdict", lambda row: row["verdict"].split(" your")[0]),
         ("In so many replicates", lambda row: f"{row['replicates']} of {row['of']}"),
-        ("Values disclosed with certainty, mean", value("certain_values", some)),
-        ("Largest number over what is allowed", with_error("over_allowed", "mcse")),
+        (f"{begun(JUDGED['certain_values'].words)}, mean", value("certain_values", some)),
+        (begun(JUDGED["over_allowed"].words), with_error("over_allowed", "mcse")),
     ]
     if comparison.has_map:
         name = comparison.axes(risk, utility)[1]
