@@ -47,6 +47,9 @@ def _picture(name: str, *of: Any, **how: Any) -> Any:
 handed.bars = lambda: import_module(".reporting.terminal", __package__).bars()
 handed.presentation = lambda: import_module(".reporting.presentation", __package__)
 handed.picture = _picture
+handed.judge = lambda *of, **how: import_module(".reporting.verdicts.verdict", __package__).judge(
+    *of, **how
+)
 
 
 def __getattr__(name: str) -> Any:

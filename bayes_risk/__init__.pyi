@@ -8,6 +8,7 @@ from ._core.errors import MemoryCeilingError as MemoryCeilingError
 from ._core.errors import ModelError as ModelError
 from ._core.errors import TruncationWarning as TruncationWarning
 from ._core.errors import UnreliableWeightsWarning as UnreliableWeightsWarning
+from .data.groups import GroupRisk as GroupRisk
 from .data.impossible import Impossible as Impossible
 from .data.microdata import Microdata as Microdata
 from .data.table import read_table as read_table

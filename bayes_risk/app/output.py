@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -337,6 +338,7 @@ def of_comparison(result: Any) -> dict[str, Any]:
         "comparison.csv": found.summary(),
         "replicates.csv": found.replicates.join(found.seed_table.add_suffix("_seed")),
         "front.csv": found.pareto(*axes),
+        **({} if found.verdicts.empty else {"verdicts.csv": found.verdicts}),
     }
 
 
@@ -346,6 +348,19 @@ def _map_of(result: Any) -> dict[str, Any]:
     axes = found.axes(section.risk, section.utility)
     bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
     return {"axes": axes, "kind": section.kind, "bounds": bounds}
+
+
+def _pages(result: Any) -> dict[str, str]:
+    """Reports of candidates that were audited into folders of their names, beside this one."""
+    folder = result.study.output.folder
+    if folder is None:
+        return {}
+    named = {name: Path(folder).absolute().parent / name for name in result.comparison.names}
+    return {
+        name: f"../{quote(name)}/report.html"
+        for name, one in named.items()
+        if name not in ("", ".", "..") and "/" not in name and (one / "report.html").is_file()
+    }
 
 
 def summary(result: Any) -> dict[str, Any]:
@@ -382,7 +397,7 @@ def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | 
     record = manifest_of(result, command) if record is None else record
     release, own = getattr(result, "release", None), dict[str, Any]()
     if hasattr(result, "comparison"):
-        own = _map_of(result)
+        own = _map_of(result) | {"pages": _pages(result)}
     elif hasattr(result, "verdict"):
         own = {"replaced": release and replaced(release)}
     if result.provenance is not None:

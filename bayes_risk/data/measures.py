@@ -335,8 +335,15 @@ CONTEXT = _named(
 
 _OVER_SETS = ("expected_match_risk", "true_match_rate", "false_match_rate")
 _ALONE = ("mean_before", "targets", "disclosed")  # of an audit, not compared
+JUDGED = _named(  # of the verdict on a candidate
+    Measure("certain_values", "values disclosed with certainty", "place"),
+    Measure("over_allowed", "largest number over what is allowed"),
+)
 COMPARED = {  # by what they are measured with
-    "attribute": {name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
+    "attribute": {
+        **{name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
+        **JUDGED,
+    },
     "identification": _named(
         *(IDENTIFICATION[name] for name in _OVER_SETS),
         *(

@@ -12,9 +12,11 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Result, storable
+from bayes_risk.data.groups import GroupRisk
 from bayes_risk.data.measures import MATCH_COUNTS
 from bayes_risk.release.exposure import Exposure
 
+from .groups import by_group
 from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws
@@ -300,6 +302,8 @@ class IdentificationRisk(Sought, Drawn):
     baseline : ndarray, shape (n,)
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
+    keys, groups : DataFrame or None, GroupRisk or None
+        The targets' true keys, by which groups are made; risk by group, if asked for.
     """
 
     hits: Ints
@@ -318,6 +322,8 @@ class IdentificationRisk(Sought, Drawn):
     pooled_no_match: Flags
     pooled_outside: Array
     baseline: Array
+    keys: pd.DataFrame | None = None
+    groups: GroupRisk | None = None
 
     @property
     def n_releases(self) -> int:
@@ -383,6 +389,8 @@ class IdentificationRisk(Sought, Drawn):
         }
         return pd.DataFrame(columns, index=self.index)
 
+    by_group = by_group
+
     @property
     def dataset(self) -> xr.Dataset:
         """All of it, labelled: dims ``record, release``; what is pooled is on ``record`` alone.
@@ -421,6 +429,7 @@ class IdentificationRisk(Sought, Drawn):
             "measures": self.summary(),
             "baseline_expected_match_risk": self.baseline_expected_match_risk,
             "expected_match_risk_mcse": self.expected_match_risk_mcse.to_dict(),
+            "groups": None if self.groups is None else self.groups.to_dict(),
         }
 
 

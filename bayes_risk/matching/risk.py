@@ -18,6 +18,7 @@ from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.groups import By
 from bayes_risk.data.precision import SAME, shortest
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
@@ -40,7 +41,7 @@ from .input import (
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
-from .result import STORED, IdentificationRisk, MatchCounts, Matched, Strategy
+from .result import NOBODYS, STORED, IdentificationRisk, MatchCounts, Matched, Strategy
 
 SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 
@@ -269,6 +270,7 @@ def identification_risk(
     fallback: bool = True,
     corresponds: bool | None = None,
     person: str | None = None,
+    by: By = (),
 ) -> Matched:
     r"""Compute the risk that an intruder who knows some columns finds a record in the release.
 
@@ -349,6 +351,9 @@ def identification_risk(
         theirs is a hit, T/c is their share, K states that all are theirs, F that all are another
         person's, and the baseline is their share of the N_us. Who has a record that is matched
         uniquely and correctly is matched. Not offered with a population, which counts people.
+    by : list of str, or mapping of column to list of numbers
+        Columns by which risk is stated group by group, in ``risk.groups``: see
+        `IdentificationRisk.by_group`.
 
     Returns
     -------
@@ -418,6 +423,7 @@ def identification_risk(
             fallback,
             corresponds,
             person,
+            by,
         ),
     )[0]
 
@@ -438,6 +444,7 @@ class MatchingOptions(NamedTuple):
     fallback: bool = True
     corresponds: bool | None = None
     person: str | None = None
+    by: By = ()
 
 
 def identified(
@@ -445,6 +452,11 @@ def identified(
 ) -> tuple[Matched, Tables]:
     """`identification_risk`, and the tables that it has read."""
     found, tables = matched(original, releases, how)
+    if len(how.by):
+        if not isinstance(found, IdentificationRisk):
+            raise InputError("by", f"needs rows that are records. {NOBODYS} Leave it out")
+        people = how.targets if isinstance(how.targets, pd.DataFrame) else original
+        found = replace(found, groups=found.by_group(how.by, table=people))
     begin_work()
     if isinstance(releases, Replicates):
         return found, tables
@@ -531,6 +543,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         **{f"pooled_{name}": getattr(claims, name) for name in STORED},
         reason=reason is not None,
         baseline=cells.own / np.maximum(cells.size, 1),
+        keys=sought.frame[keys],
         release_of=release_of,
         pooled_mcse=_jackknife(left_out, choices.strategy),
         pooled_draws_mcse=_jackknife(of_draws, choices.strategy),

@@ -1,12 +1,21 @@
 """What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from bayes_risk._core.formats import PLUS_MINUS, counted, number, toml_key, toml_pair, toml_value
+from bayes_risk._core.formats import (
+    PLUS_MINUS,
+    counted,
+    number,
+    plain,
+    toml_key,
+    toml_pair,
+    toml_value,
+)
 from bayes_risk._core.shown import visible
 from bayes_risk.matching.result import Matching
 from bayes_risk.release.release import Release
@@ -69,12 +78,14 @@ def page(
     reproduction: Mapping[str, Any],
     origin: Origin | None = None,
     replaced: str | None = None,
+    pages: Mapping[str, str] | None = None,
     **drawn: Any,
 ) -> str:
     """Render the report of results, one of a kind; None among them: there is no such result.
 
     ``replaced`` says which records were, unless it was all of them; ``origin`` says of the data and
-    the files what is known; ``drawn`` goes to the sections. Without ``verdict`` none is judged.
+    the files what is known; ``pages`` are those of candidates, by name; ``drawn`` goes to the
+    sections. Without ``verdict`` none is judged.
     """
     parts = in_order(parts)
     attribute, matching = of_kind(AttributeRisk, parts), of_kind(Matching, parts)
@@ -92,6 +103,7 @@ def page(
     return template("report.html.j2").render(
         title=title,
         verdict=verdict,
+        pages=pages,
         assumptions=[
             *_assumptions(parts, matching),
             *([("Records replaced", replaced)] if replaced else []),
@@ -138,14 +150,30 @@ def no_error(risk: AttributeRisk) -> str | None:
 
 def template(name: str) -> Template:
     """A page of this folder, with places for what it says."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_typeset,
-    ).get_template(name)
+    )
+    environment.globals |= {"bar_ends": bar_ends, "times_allowed": times_allowed}
+    return environment.get_template(name)
+
+
+ROOM, TWICE = 120.0, 2.0  # width of a bar, which ends at twice what is allowed
+
+
+def bar_ends(of: Sequence[float]) -> list[float]:
+    """Low end, value and high end of a number over what is allowed, in units of the picture."""
+    return [round(ROOM * min(max(x, 0.0), TWICE) / TWICE, 1) for x in of]
+
+
+def times_allowed(of: Sequence[float]) -> str:
+    """A number over what is allowed, in words."""
+    _, value, _ = of
+    return "more than" if math.isinf(value) else f"{plain(value, 2)} times"
 
 
 def _typeset(value: Any) -> Any:

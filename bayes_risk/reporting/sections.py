@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from bayes_risk._core.formats import percent
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result, Table
+from bayes_risk.data.groups import GroupRisk
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.file_risk import FileRisk
 from bayes_risk.matching.result import IdentificationRisk, MatchCounts
@@ -64,6 +65,13 @@ _OF_THE_PAGE = {
     "#d55e00": "var(--red)",
 }
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+
+
+JUDGED = (
+    "Each candidate by its utility and by the largest number over what is allowed, two standard "
+    "errors. Above the dashed line a threshold is passed. Values disclosed with certainty, of "
+    "which none is allowed, stand beside the names."
+)
 
 
 class Picture(NamedTuple):
@@ -121,6 +129,7 @@ def _by_name(style: re.Match[str]) -> str:
 
 Drawings = Callable[[Any], list[Drawing]]
 CURVES = 4  # of a sensitivity, and of closeness to numbers
+NARROW, LOW = 4, 8  # columns and rows of a table that stands beside another
 SQUARES = 30  # columns of a picture of pairs
 MAP = (
     "Each candidate's risk and utility over its replicates. A line joins the candidates "
@@ -137,14 +146,50 @@ class TextTable(NamedTuple):
 
 
 class ReportSection(NamedTuple):
-    """A result on the page; ``pictures`` stand behind a table by its name, or last."""
+    """A result on the page: what answers its question, and ``more`` for the annex.
+
+    There ``pictures`` stand behind a table by its name, or last.
+    """
 
     name: str
     short: str
     title: str
     sentence: str
     tables: Mapping[str, Table]
+    picture: Picture | None
+    more: Mapping[str, Table]
     pictures: Mapping[str, Sequence[Picture]]
+
+    @property
+    def half(self) -> bool:
+        """Whether it takes half the width of a screen: one table and no picture."""
+        return self.picture is None and len(self.tables) < 2
+
+    @property
+    def beside(self) -> bool:
+        """Whether there is something that stands beside the first table."""
+        return bool(self.picture or self.second)
+
+    @property
+    def first(self) -> dict[str, Table]:
+        """The table that something stands beside."""
+        return dict([*self.tables.items()][:1])
+
+    @property
+    def second(self) -> dict[str, Table]:
+        """A table that is narrow enough to stand beside the first."""
+        second = [*self.tables.items()][1:2]
+        return {
+            name: table
+            for name, table in second
+            if len(table.heads) <= NARROW and len(table.rows) <= LOW
+        }
+
+    @property
+    def rest(self) -> dict[str, Table]:
+        """Tables that take the whole width."""
+        apart = {*self.first, *self.second} if self.beside else {}
+        return {name: table for name, table in self.tables.items() if name not in apart}
 
 
 def kind_of(part: Any) -> "Head":
@@ -191,19 +236,18 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
     pictures: dict[str, list[Picture]] = {}
     drawings = kind_of(part).drawings
     if isinstance(part, Comparison):
-        drawings = _one(
-            "risk-utility",
-            lambda found, ax: found.plot(*axes, ax=ax, **drawn),
-            MAP,
-            4.2,
-            when=lambda found: found.has_map,
-        )
-    for drawing in drawings(part):
+        drawings = partial(_comparison, axes=axes, **drawn)
+    drawn_of = drawings(part)
+    for drawing in drawn_of[1:]:
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
+    shown = {name: table for name, table in tables.items() if table.columns or table.title}
+    main = {*kind_of(part).main, *list(shown)[:1]} or {*shown}
     return ReportSection(
         *head_of(part),
         sentence=part.sentence(*how),
-        tables={name: table for name, table in tables.items() if table.columns or table.title},
+        tables={name: table for name, table in shown.items() if name in main},
+        picture=drawn_of[0].of(part) if drawn_of else None,
+        more={name: table for name, table in shown.items() if name not in main},
         pictures=pictures,
     )
 
@@ -294,6 +338,16 @@ def _reweighting(_: Reweighting) -> list[Drawing]:
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
+def _comparison(found: Comparison, *, axes: tuple[str, ...], **how: Any) -> list[Drawing]:
+    """Candidates against what is allowed; and the map of risk and utility."""
+    if not found.has_map:
+        return []
+    verdicts = partial(plots.plot_verdicts, utility=axes[1] if axes else None)
+    drawn = [Drawing("risk-utility", lambda of, ax: of.plot(*axes, ax=ax, **how), MAP, 4.2)]
+    judged = found.verdicts["over_allowed"].notna().any()
+    return [Drawing("verdicts", verdicts, JUDGED, 3.6)] * bool(judged) + drawn
+
+
 def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
     return lambda part: [Drawing(*what)] if when(part) else []
 
@@ -301,13 +355,15 @@ def _one(*what: Any, when: Callable[[Any], Any] = lambda _: True) -> Drawings:
 class Head(NamedTuple):
     """Of a kind of result its name for links, glossary and papers, its title, what is drawn.
 
-    The list of contents has the beginning of the title.
+    The list of contents has the beginning of the title. ``main``: tables that answer the question
+    beside the first; all others, and all pictures but the first, stand in the annex.
     """
 
     of: type
     name: str
     title: str
     drawings: Drawings = lambda _: []
+    main: tuple[str, ...] = ()
 
 
 HEADS = (  # in the order of the page
@@ -316,6 +372,7 @@ HEADS = (  # in the order of the page
         "attribute",
         "Attribute risk: what the intruder learns about confidential values",
         _attribute,
+        ("variables", "claims", "groups"),
     ),
     Head(
         IdentificationRisk,
@@ -327,7 +384,9 @@ HEADS = (  # in the order of the page
             "Chance that the match made for a record is right, releases pooled. Dashed: the "
             "same for an intruder who uses only the unsynthesised keys.",
         ),
+        ("groups",),
     ),
+    Head(GroupRisk, "groups", "Risk by group: whose risk the release raises most"),
     Head(MatchCounts, "match-counts", "Match counts: how many rows match the intruder's knowledge"),
     Head(MechanismCheck, "mechanism", "Assumed model: did it make the files?"),
     Head(Exposure, "exposure", "Without a model: what the files show by themselves"),
@@ -339,7 +398,12 @@ HEADS = (  # in the order of the page
     ),
     Head(Uniqueness, "uniqueness", "Uniqueness: how rare the keys of the records are"),
     Head(Utility, "utility", "Utility: how similar are the files to the original?", _utility),
-    Head(Comparison, "comparison", "Candidates: risk and utility side by side"),
+    Head(
+        Comparison,
+        "comparison",
+        "Candidates: risk and utility side by side",
+        main=("verdicts", "measures"),
+    ),
     Head(
         ContextMeasures,
         "context",

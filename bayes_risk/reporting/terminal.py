@@ -27,6 +27,7 @@ from bayes_risk.reporting.verdicts.doubts import CURES, of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 
 from .content import replaced
+from .presentation import claims_in_words, verdicts_in_words
 from .sections import head_of, in_order, parts_of
 
 COLOURS = {
@@ -136,7 +137,11 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     _title(result, console)
     print_verdict(result.verdict, console=console)
     parts = parts_of(result)
-    _show((result.attribute, result.identification, parts.pop("reweighting")), console)
+    risks = result.attribute, result.identification
+    _show((*risks, parts.pop("reweighting")), console)
+    if result.attribute is not None:
+        console.print(printed(claims_in_words(result.attribute)))
+    _show((getattr(risk, "groups", None) for risk in risks), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):
         console.print(printed(f"Records replaced: {in_part}"))
@@ -178,6 +183,8 @@ def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> 
         better = "less" if MEASURES[name].lower else "more"
         said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
         console.print(printed(said, style="dim"))
+    if judged := verdicts_in_words(found):
+        console.print(printed(judged))
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
     _end(result, [note for note in notes if "unreliable" not in note], console)
 

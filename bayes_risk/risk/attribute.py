@@ -18,6 +18,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive, whole_number
+from bayes_risk.data.groups import By, groups_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
@@ -37,6 +38,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import Tables
 
 from .grid_check import GridCheck, grid_check
+from .groups import with_groups
 from .posterior import (
     MAX_LEFT_OUT,
     MAX_MCSE_LOG_ODDS,
@@ -257,6 +259,7 @@ class AttributeEvidence(Shown):
             assumed=self.release.assumed,
             interval=interval([posterior, *apart]),
             by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
+            microdata=self.microdata,
             **kept,
         )
 
@@ -294,6 +297,7 @@ def attribute_risk(
     max_doublings: int = 4,
     refit_budget: int = 10,
     before: bool = False,
+    by: By = (),
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Asked = None,
@@ -345,6 +349,9 @@ def attribute_risk(
         Also state what the model's predictive gave the truth before anything was published: who
         does not know all other records knows what the release leaves as it is, so that the
         predictive prior has it already. Costs one more fit.
+    by : list of str, or mapping of column to list of numbers
+        Columns of the model by which risk is stated group by group, in ``risk.groups``: see
+        `AttributeRisk.by_group`.
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
@@ -378,7 +385,10 @@ def attribute_risk(
     asked = search_prior, intruder, guesses, targets, evidence
     budget = Budget(target_mcse, max_doublings, refit_budget)
     how = EvidenceOptions(*asked, *budget, before, random_seed, n_jobs, progress)
-    return gathered(fit, release, how).risk(prior)
+    if len(by):  # refused before anything is drawn
+        groups_of(by, fit.microdata.decode(fit.microdata.codes))
+    risk: AttributeRisk = with_groups(gathered(fit, release, how).risk(prior), by)
+    return risk
 
 
 @shows_progress

@@ -49,9 +49,10 @@ class PosteriorWeights(NamedTuple):
     mcse_by_release: Array
 
 
-def mcse_of_mean(risk: Any) -> float:
-    """Records share their draws, so the error of a mean is taken from batch means."""
-    shares = np.bincount(risk.case, minlength=risk.deviations.shape[2]) / len(risk.case)
+def mcse_of_mean(risk: Any, of: Any = slice(None)) -> float:
+    """Records share their draws, so the error of a mean is taken from batch means; ``of`` some."""
+    case = risk.case[of]
+    shares = np.bincount(case, minlength=risk.deviations.shape[2]) / len(case)
     means = (risk.deviations @ shares)[:, :, None]
     return float(standard_error(means, led=risk.few_chains)[0])
 

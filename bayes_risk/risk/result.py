@@ -13,7 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk.data.groups import GroupRisk
 from bayes_risk.data.measures import COMPARED
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors
 from bayes_risk.evidence.mechanism_check import MechanismCheck
@@ -21,10 +23,12 @@ from bayes_risk.evidence.modes import Modes
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.release.exposure import Exposure
 
+from .claims import by_variable, claims
 from .closeness import GuessPosterior
 from .explanation import Explanation, explanation
 from .geography import geography
 from .grid_check import GridCheck
+from .groups import by_group
 from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
@@ -96,6 +100,8 @@ class AttributeRisk(GuessPosterior):
     grid : GridCheck or None
         Of guessed numbers, where there is a predictive: which guesses are plausible under it, and
         the cases whose grid is narrow or coarse beside it.
+    microdata, groups : Microdata or None, GroupRisk or None
+        The confidential table, by whose columns groups are made; risk by group, if asked for.
     """
 
     log_evidence: Array
@@ -123,6 +129,8 @@ class AttributeRisk(GuessPosterior):
     sample: Sample | None = None
     worst_under: str = ""
     grid: GridCheck | None = None
+    microdata: Microdata | None = None
+    groups: GroupRisk | None = None
 
     @property
     def n_guesses(self) -> int:
@@ -308,6 +316,9 @@ class AttributeRisk(GuessPosterior):
         return explanation(self, self.position(label))
 
     geography = geography
+    by_group = by_group
+    claims = claims
+    by_variable = by_variable
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -355,6 +366,9 @@ class AttributeRisk(GuessPosterior):
             "by_column": self.by_column,
             "not_by_column": self.not_by_column,
             "modes": None if self.modes is None else self.modes.table,
+            "by_variable": self.by_variable(),
+            "claims": self.claims().reset_index().to_dict("records"),
+            "groups": None if self.groups is None else self.groups.to_dict(),
         }
 
     def closest(self) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core import handed
 from bayes_risk._core.arguments import taken
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
@@ -168,28 +169,44 @@ class CandidateMeasures(NamedTuple):
     identification: Options | Callable[[Files], Options] | None
     utility: Options | None
     n_jobs: int
+    thresholds: Any = None  # None: the default ones
 
     def measure(
         self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
-    ) -> dict[str, Estimate]:
-        """Every number of one release, without a fit those that files give; seeds of two audits."""
+    ) -> tuple[dict[str, Estimate], str]:
+        """Every number of one release, without a fit those that files give; seeds of two audits.
+
+        And the verdict; empty without a fit: `bayes_risk.app` judges files by their rows too.
+        """
         found: dict[str, Estimate] = {}
+        risk: AttributeRisk | None = None
+        matches: Matched | None = None
+        useful: Utility | None = None
         declared, how = isinstance(files, Release), {"n_jobs": self.n_jobs}
         if self.attribute is not None and fit is not None:
             options = sorted_guesses({**self.attribute, **own}, files.synthesized)
             options |= {"random_seed": seeds[0], "progress": progress, **how}
-            found |= of_attribute(attribute_risk(fit, files, **options))
+            risk = attribute_risk(fit, files, **options)
+            found |= of_attribute(risk)
         if self.identification is not None:
             given = self.identification
             options = dict(given(files) if callable(given) else given)
             options = sorted_keys(options, files.synthesized) if declared else options
-            found |= of_identification(identification_risk(self.original, files, **options))
+            matches = identification_risk(self.original, files, **options)
+            found |= of_identification(matches)
         if self.utility is not None:
             options = {**self.utility, "random_seed": seeds[1], **how}
             if declared:
                 options.pop("synthesized", None)  # the release says it
-            found |= of_utility(utility(self.original, files, **options))
-        return found
+            useful = utility(self.original, files, **options)
+            found |= of_utility(useful)
+        if fit is None or (risk is None and matches is None):
+            return found, ""
+        diagnostics = getattr(fit, "diagnostics", {})
+        verdict = handed.judge(
+            risk, matches, self.thresholds, diagnostics=diagnostics, utility=useful
+        )
+        return found | of_verdict(verdict), str(verdict.outcome)
 
     def check(self) -> None:
         """Every option has an argument, before anything is fitted."""
@@ -257,7 +274,19 @@ def of_attribute(risk: AttributeRisk) -> dict[str, Estimate]:
     """Numbers of an attribute audit."""
     found = _numbers(risk.summary()[["value", "mcse", "baseline"]])
     mean = found["mean_probability"]
-    return found | {"gain": Estimate(mean.value - mean.beside, mean.mcse, 0.0)}
+    certain = Estimate(float(risk.certain().to_numpy().sum()), 0.0, NAN)
+    gain = Estimate(mean.value - mean.beside, mean.mcse, 0.0)
+    return found | {"gain": gain, "certain_values": certain}
+
+
+def of_verdict(verdict: Any) -> dict[str, Estimate]:
+    """The largest number over what is allowed, of those of which something is allowed."""
+    risks = [r for r in verdict.reasons if "use" not in r.outcome and r.of_allowed is not None]
+    known = [r.of_allowed for r in risks if np.isfinite(r.of_allowed[1])]
+    if not known:
+        return {}
+    _, most, high = max(known, key=lambda of: of[1])
+    return {"over_allowed": Estimate(most, min(high - most, 1e3) / 2, NAN)}
 
 
 def of_identification(risk: Matched) -> dict[str, Estimate]:
@@ -295,6 +324,7 @@ def compare(
     utility: Options | None = ALL,
     replicates: int = 5,
     bounds: bool | Options = False,
+    thresholds: Any = None,
     random_seed: int | None = None,
     n_jobs: int = 1,
     progress: Asked = None,
@@ -323,6 +353,9 @@ def compare(
     bounds : bool or dict
         Measure the releases at the ends of the scale too (`release_bounds`), of all columns that
         any candidate synthesises; a dict gives arguments: ``{"patterns": ["sex", "age"]}``.
+    thresholds : Thresholds, optional
+        What each release of a model is judged by, in `Comparison.verdicts`. Releases that were
+        made elsewhere are not judged here: ``bayes-risk identify`` looks at their rows too.
     random_seed : int, optional
         Same seed, same numbers, for any ``n_jobs``. Those of a candidate depend on its name, and
         not on what it is compared with.
@@ -374,7 +407,7 @@ def compare(
         random_seed = int(np.random.default_rng().integers(2**31))
     rng = np.random.default_rng(whole_number("random_seed", random_seed))
     targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
-    audit = CandidateMeasures(original, targeted, identification, utility, n_jobs)
+    audit = CandidateMeasures(original, targeted, identification, utility, n_jobs, thresholds)
     audit.check()
     found, told = dict[tuple[str, int], Measured](), progress or no_progress
     sizes = {
@@ -415,6 +448,9 @@ def compare(
         m=tuple(last[name].m for name in names),
         synthesized=tuple(last[name].synthesized for name in names),
         ends=ends,
+        outcomes=tuple(
+            tuple(found[name, r].outcome for r in range(size)) for name, size in sizes.items()
+        ),
         random_seed=random_seed,
     )
 
@@ -425,6 +461,7 @@ class Measured(NamedTuple):
     numbers: dict[str, Estimate]
     m: int
     synthesized: tuple[str, ...]
+    outcome: str = ""  # of the verdict; empty: it was not judged
 
 
 def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
@@ -446,10 +483,11 @@ def _replicate(
         else:
             how, own = {"n_jobs": audit.n_jobs, "progress": tell}, candidate.attribute
             fit, files = candidate.made(audit.original, seeds, how)
-        numbers = audit.measure(fit, files, seeds[2:], own, tell)
+        numbers, outcome = audit.measure(fit, files, seeds[2:], own, tell)
         if isinstance(files, Release):
-            return Measured(numbers, files.m, tuple(map(str, files.synthesized)))
-        return Measured(numbers, len(files), ())
+            made = tuple(map(str, files.synthesized))
+            return Measured(numbers, files.m, made, outcome)
+        return Measured(numbers, len(files), (), outcome)
 
     try:
         return stage(f"{name}, replicate {r + 1}", measured)
@@ -469,4 +507,4 @@ def _ends(
     seeds = seeds_of(random_seed, "bounds", 0)
     ends = release_bounds(audit.original, random_seed=seeds[1], **usual | options)
     three = (ends.minimum, ends.maximum, ends.unchanged)
-    return [audit.measure(None, release, seeds[2:]) for release in three]
+    return [audit.measure(None, release, seeds[2:])[0] for release in three]

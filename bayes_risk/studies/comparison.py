@@ -66,6 +66,7 @@ DRAWS = 4000  # for the probability of being on the front: its error is below 0.
 SURE = 0.975
 KINDS = ("points", "rectangles", "boxes")
 ENDS = ("minimum", "maximum", "unchanged")
+WORST = ("above", "inconclusive", "not", "within")  # verdicts by their first words
 SEEDS = ("fit", "release", "attribute", "utility")
 
 
@@ -87,6 +88,8 @@ class Comparison(Result):
         Of fit, release, attribute risk and utility; -1 where there was no such replicate.
     replicates_of, m, synthesized : tuple, length C
         Replicates and data sets of each candidate, and what it replaces (empty: not known).
+    outcomes : tuple of tuple of str, length C
+        The verdict on each replicate; empty: it was not judged.
     ends : ndarray, shape (3, M), or None
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
     random_seed : int
@@ -103,7 +106,36 @@ class Comparison(Result):
     m: tuple[int, ...]
     synthesized: tuple[tuple[str, ...], ...]
     ends: Array | None
+    outcomes: tuple[tuple[str, ...], ...] = ()
     random_seed: int
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """What the agency's thresholds say of each candidate that was judged, the worst first.
+
+        ``verdict``: the worst over its replicates; ``replicates`` with it, ``of`` how many;
+        ``certain_values``: values disclosed with certainty, mean; ``over_allowed``: the largest
+        number over what is allowed, mean, with its error ``mcse``: 1 is the threshold. Of certain
+        values none is allowed, and they are not in it.
+        """
+        rows, summary = {}, self.summary()[["mean", "mcse"]].to_dict("index")
+        for name, outcomes in zip(self.names, self.outcomes, strict=False):
+            judged = [one for one in outcomes if one]
+            if not judged:
+                continue
+            worst = min(judged, key=lambda one: WORST.index(one.split(" ")[0]))
+            none = {"mean": float("nan"), "mcse": float("nan")}
+            over = summary.get((name, "over_allowed"), none)
+            rows[name] = {
+                "verdict": worst,
+                "replicates": judged.count(worst),
+                "of": len(judged),
+                "certain_values": summary.get((name, "certain_values"), none)["mean"],
+                "over_allowed": over["mean"],
+                "mcse": over["mcse"],
+            }
+        columns = ["verdict", "replicates", "of", "certain_values", "over_allowed", "mcse"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     @property
     def replicates(self) -> pd.DataFrame:

@@ -30,6 +30,9 @@ for (const frame of document.querySelectorAll("iframe")) frame.onload = () => {{
     stuck: [...page.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth + 1
       && ["auto", "scroll"].includes(view.getComputedStyle(e).overflowX)
       && e.tabIndex < 0).map(e => e.outerHTML.slice(0, 60)),
+    annex: page.getElementById("annex")?.getBoundingClientRect().top ?? 0,
+    sections: Object.fromEntries([...page.querySelectorAll("section.question")].map(
+      s => [s.getAttribute("aria-labelledby"), s.getBoundingClientRect().height])),
     cut: [...page.querySelectorAll("main table")].filter(t => t.getBoundingClientRect().right
       > page.querySelector("main").getBoundingClientRect().right + 1).map(t => t.id),
   }};

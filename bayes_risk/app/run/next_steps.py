@@ -21,6 +21,7 @@ from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
 from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, WITHIN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
@@ -111,7 +112,7 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
 
 def _keys(study: Study, above: Collection[str]) -> list[str]:
     """Keys that are released unchanged, where too many records are matched."""
-    if MATCHES not in above or study.identification is None:
+    if not {MATCHES, MATCHED_GROUPS} & {*above} or study.identification is None:
         return []
     made = {*(study.identification.synthesized or ()), *(study.release.columns or ())}
     return [c for c in study.identification.known if c not in made]

@@ -17,6 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.coarsening import coarsened
+from bayes_risk.data.groups import groups_of
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
@@ -27,6 +28,7 @@ from bayes_risk.release.alike import codes_as_in, read_like
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
+from bayes_risk.risk.groups import with_groups
 from bayes_risk.studies.attribute_settings import SHARES
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
 
@@ -102,6 +104,7 @@ def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
         "identification": study.identification and partial(matching_options, study, df),
         "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
+        "thresholds": study.thresholds.made(),
         "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
     }
 
@@ -263,15 +266,18 @@ class Prepared:
 
 def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
-    lost = study.attribute.privacy_loss
+    lost, by, df = study.attribute.privacy_loss, study.attribute.by, ready.df
+    gain = study.thresholds.made().attribute_gain
+    if len(by):
+        groups_of(by, df)
     if ready.reweighting is not None:
-        risk = ready.reweighting.risk
+        risk = with_groups(ready.reweighting.risk, by, df, gain)
         return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
     options = {**study.attribute.options, **how, "before": study.attribute.before}
     if (prior := options.pop("prior", None)) is not None:
         options["search_prior"] = prior
     evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
-    risk = evidence.risk(prior)
+    risk = with_groups(evidence.risk(prior), by, df, gain)
     return {"attribute": risk, "privacy_loss": br.privacy_loss(evidence) if lost else None}
 
 

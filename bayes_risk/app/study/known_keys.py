@@ -41,10 +41,10 @@ study: title random_seed data model release attribute identification utility con
 data: path demo columns index person missing missing_codes na days coarsen separator decimal
     encoding levels
 release: m n columns classes parameters files
-attribute: evidence target_mcse max_doublings refit_budget before guesses prior knows_columns
+attribute: evidence target_mcse max_doublings refit_budget before by guesses prior knows_columns
     intruder targets guess_budget privacy_loss
 identification: known synthesized radius shape closed missing population strategy fallback
-    corresponds
+    corresponds by
 utility: columns numbers groups missing permutations analyses rules confidence
 context: keys target groups distances holdout lookups
 bounds: patterns m how numbers
@@ -54,9 +54,10 @@ full_table: targets prior draws keep
 reweight: until share rounds c g floor steps
 sweep: priors knows_records knows_columns guesses classes parameters evidence m model
     combinations
-thresholds: attribute_gain attribute_log_bayes_factor share_not_audited true_match_rate
-    identical_records unique_values replicated_uniques linked_records certain_persons public
-    share_unreliable rhat membership_auc membership_log_bayes_factor utility
+thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_gain
+    true_match_rate identical_records unique_values replicated_uniques linked_records
+    certain_persons public share_unreliable rhat membership_auc membership_log_bayes_factor
+    utility
 output: folder confidential release keep_labels redact min_count
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
 model.DPMPM: kind n_classes concentration_prior level_prior impossible draws tune chains thin

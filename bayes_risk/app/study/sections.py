@@ -145,7 +145,7 @@ Labels = Annotated[list[Label], Field(min_length=1)]
 OPTIONS: Any = section(
     "Options",
     br.attribute_risk,
-    keys=(*BY_MODEL, "before"),
+    keys=(*BY_MODEL, "before", "by"),
     guesses=(Guesses | None, worded(GUESSES)),
     prior=(Prior | None, worded(RIGHT)),
     knows_columns=(list[str], worded(COLUMNS, [])),
@@ -347,7 +347,7 @@ IdentificationSection = section(
     "IdentificationSection",
     br.identification_risk,
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
-    + ("strategy", "fallback", "corresponds"),
+    + ("strategy", "fallback", "corresponds", "by"),
     population=(PopulationSection | None, worded('{ file = "all.csv" } or { size = 500000 }')),
 )
 

@@ -27,6 +27,7 @@ from .comparison import plot_factor as plot_factor
 from .comparison import plot_risk_utility as plot_risk_utility
 from .comparison import plot_tornado as plot_tornado
 from .comparison import plot_utility as plot_utility
+from .comparison import plot_verdicts as plot_verdicts
 from .comparison import plot_worst_pairs as plot_worst_pairs
 from .membership import STYLES as STYLES
 from .membership import plot_before_after as plot_before_after

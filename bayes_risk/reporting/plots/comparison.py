@@ -24,6 +24,7 @@ from .canvas import (
     ALL_COLOURS,
     BLUE,
     COLOURS,
+    GREEN,
     GREY,
     ORANGE,
     VERMILION,
@@ -84,6 +85,44 @@ def plot_risk_utility(
     longest = max(map(len, axes.get_legend_handles_labels()[1]))
     columns = 4 if longest <= 13 else 3 if longest <= 20 else 2
     return legend(axes, columns=columns, ylabel="\n".join(_label(of[0], (DOWN, UP))))
+
+
+OFFSETS = (5, -13, 17, -25)  # points, of names beside marks
+VERDICTS = {"above": VERMILION, "inconclusive": ORANGE, "not": GREY, "within": GREEN}
+
+
+def plot_verdicts(
+    found: Comparison, *, utility: str | None = None, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """Candidates by utility (x) and the largest number over what is allowed (y), with verdicts.
+
+    Below the line no threshold is passed, but for values that are disclosed with certainty, of
+    which none is allowed: how many stands beside the name.
+    """
+    axes, name = axes_of(ax, (7.2, 4.2)), found.axes(None, utility)[1]
+    useful = found.summary().xs(name, level="measure")
+    table = found.verdicts.join(useful[["mean", "mcse"]].add_prefix("useful_"))
+    table = table[table["over_allowed"].notna() & table["useful_mean"].notna()]
+    drawn = set[str]()
+    for candidate, row in table.to_dict("index").items():
+        verdict = str(row["verdict"])
+        word, marker = verdict.split(" ")[0], dict(zip(VERDICTS, MARKERS, strict=False))
+        x, y = row["useful_mean"], row["over_allowed"]
+        label: dict[str, Any] = {"label": verdict} if verdict not in drawn else {}
+        drawn.add(verdict)
+        style = styled(kwargs, color=VERDICTS[word], marker=marker[word], ls="", ms=8, capsize=2)
+        across, along = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
+        axes.errorbar(x, y, xerr=across, yerr=along, **style, **label)
+        certain = row["certain_values"]
+        beside = f" ({plain(certain)} certain)" if certain > 0 else ""
+        up = OFFSETS[len(axes.texts) % len(OFFSETS)]  # so that names of near points do not overlap
+        text = styled({}, xytext=(7, up), textcoords="offset points", fontsize=9)
+        axes.annotate(f"{_plain(str(candidate))}{beside}", (x, y), **text)
+    axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
+    axes.margins(x=0.2, y=0.15)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("      ".join(_label(name, (LEFT, RIGHT))))
+    return legend(axes, ylabel="largest number\nover what is allowed")
 
 
 def _candidate(

@@ -2,12 +2,15 @@
 
 from . import attribute as attribute
 from . import files as files
+from . import groups as groups
 from . import matching as matching
 from . import records as records
 from . import studies as studies
 from . import utility as utility
+from .attribute import claims_in_words as claims_in_words
 from .faces import doubt as doubt
 from .faces import line as line
 from .faces import screen as screen
 from .faces import sentence as sentence
 from .faces import tables as tables
+from .studies import verdicts_in_words as verdicts_in_words

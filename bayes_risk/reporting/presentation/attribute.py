@@ -1,13 +1,14 @@
 """How attribute risk reads: measures, worst records, what gives them away, how close it comes."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
+from bayes_risk._core.formats import NONE, at_most, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import HEADS, Form, Public, Table, measures, span, spread, value
 from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
 from bayes_risk.evidence.by_column import first_column, shown_by_column
@@ -18,6 +19,7 @@ from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import DISTANCE, MEASURED, AttributeRisk
 
 from .faces import line, screen, sentence, tables
+from .groups import shown_groups
 
 RANGE = "Another audit (95 %)"
 
@@ -67,8 +69,11 @@ def _remarks(risk: AttributeRisk) -> str:
 @tables.register
 def _(risk: AttributeRisk) -> dict[str, Table]:
     """Measures, worst records, what each column gives away, how close to each number."""
-    found = {
+    found: dict[str, Table | None] = {
         "measures": _measures(risk),
+        "variables": _by_variable(risk),
+        "claims": _claims(risk),
+        "groups": shown_groups(risk.shown.groups, "attribute_groups", _under(risk)),
         "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
         "worst": _worst(risk),
         "explained": shown_explained(risk.shown, risk.shown.most_gained()),
@@ -138,10 +143,80 @@ def _(risk: AttributeRisk) -> Table:
     )
 
 
+def _under(risk: AttributeRisk) -> str:
+    """The prior whose numbers are shown, where it is not the first."""
+    return f", under the {risk.worst_under} prior" * bool(risk.worst_under)
+
+
+def _by_variable(risk: AttributeRisk) -> Table | None:
+    """Of each variable beside all together; None: there is one, or they have no marginals."""
+    found = risk.shown.by_variable()
+    if len(found) < 2:
+        return None
+    return Table(
+        title="By variable",
+        caption=(
+            "Mean probability of the true values: all together, and each variable by "
+            f"itself{_under(risk)}."
+        ),
+        frame=found,
+        head="True values",
+        columns=[
+            ("Value", value("probability")),
+            ("Error (2 s.e., at most)", lambda row: at_most(2 * row["mcse_bound"])),
+            ("Without the release", value("prior")),
+        ],
+    )
+
+
+def _claims(risk: AttributeRisk) -> Table:
+    """Claims at stated confidence: a row for the values, two columns for each confidence."""
+    found = risk.shown.claims()
+    columns: list[tuple[str, Form]] = []
+    for one in found.index.unique("confidence"):
+        columns.append((f"Claims at {plain(100 * one)} %", partial(_claimed, one)))
+        columns.append(("Without", partial(_claimed_without, one)))
+    return Table(
+        title="What the intruder claims",
+        caption=(
+            f"Values of {len(risk.index):,} records that the intruder finds at least so probable"
+            f"{_under(risk)}, and the share of these claims that is right (95 % interval). In "
+            "brackets behind a number of claims: where Monte Carlo errors let it lie."
+        ),
+        frame=pd.DataFrame(found.unstack("confidence", sort=False)),
+        head="Values",
+        columns=columns,
+    )
+
+
+def claims_in_words(risk: AttributeRisk, confidence: float = 0.95) -> str:
+    """Claims of all values together, in one line."""
+    row = risk.claims([confidence]).unstack("confidence").iloc[0].to_dict()
+    with_release, without = _claimed(confidence, row), _claimed_without(confidence, row)
+    return f"Claims at {plain(100 * confidence)} %: {with_release}; without the release {without}"
+
+
+def _claimed(confidence: float, row: Mapping[Any, Any]) -> str:
+    """So many claims, and how many of them are right."""
+    count, low, high, right, *ends = (
+        row[name, confidence]
+        for name in ("claims", "low", "high", "right", "right_low", "right_high")
+    )
+    between = f" ({int(low):,} to {int(high):,})" if low < high else ""
+    if not count:
+        return f"0{between}"
+    of = " to ".join(f"{100 * end:.0f}" for end in ends)
+    return f"{int(count):,}{between}; {percent(right)} right ({of} %)"
+
+
+def _claimed_without(confidence: float, row: Mapping[Any, Any]) -> str:
+    count, right = row["claims_without", confidence], row["right_without", confidence]
+    return f"{int(count):,}" + f"; {percent(right)} right" * bool(count)
+
+
 def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     """The records at highest risk, by label; k-hat only where there were weights."""
     known = risk.given_away(risk.shown.most_gained(k))
-    under = f", under the {risk.worst_under} prior" * bool(risk.worst_under)
     columns = [
         ("Probability of the truth", value("probability")),
         ("Error (2 s.e.)", spread("mcse", "probability")),
@@ -155,7 +230,7 @@ def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     return Table(
         title="The ten records at highest risk",
         caption=(
-            f"Records whose true values gain most probability{under}. Records are named by their "
+            f"Records whose true values gain most probability{_under(risk)}. Records are named by their "
             "label; values are not shown."
         ),
         frame=risk.shown.worst(k).assign(known=known),

@@ -32,6 +32,7 @@ from bayes_risk.matching.result import (
 from bayes_risk.matching.uniqueness import Uniqueness
 
 from .faces import screen, sentence, tables
+from .groups import shown_groups
 
 SCREEN = (EXPECTED, "mcse", "true_match_rate", PERSONS, "false_match_rate")
 
@@ -189,7 +190,9 @@ def _(risk: IdentificationRisk) -> dict[str, Table]:
             (f"Matched uniquely and correctly (of {risk.m:,})", count("unique")),
         ],
     )
-    return _of_matches(risk) | {"worst": worst}
+    groups = shown_groups(risk.groups, "identification_groups")
+    by_group = {} if groups is None else {"groups": groups}
+    return _of_matches(risk) | by_group | {"worst": worst}
 
 
 @screen.register

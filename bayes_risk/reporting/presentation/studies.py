@@ -18,8 +18,16 @@ from bayes_risk._core.formats import (
     signed,
     significant,
 )
-from bayes_risk.data.base_result import Table, count, for_file, spread, value, with_error
-from bayes_risk.data.measures import IDENTIFICATION, MEASURES, in_words
+from bayes_risk.data.base_result import (
+    Table,
+    count,
+    for_file,
+    some,
+    spread,
+    value,
+    with_error,
+)
+from bayes_risk.data.measures import IDENTIFICATION, JUDGED, MEASURES, in_words
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.comparison import Comparison, mean_of
 from bayes_risk.studies.first_study import FirstStudy
@@ -97,7 +105,55 @@ def _(
             ("To read against", lambda row: _forms(row)[0](row["against"])),
         ],
     )
-    return {"measures": found}
+    judged = _verdicts(comparison, risk, utility)
+    return ({} if judged is None else {"verdicts": judged}) | {"measures": found}
+
+
+def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> Table | None:
+    """Verdict, certain values, what is allowed, and utility of each candidate."""
+    rows = comparison.verdicts
+    if rows.empty:
+        return None
+    columns: list[tuple[str, Any]] = [
+        ("Verdict", lambda row: row["verdict"].split(" your")[0]),
+        ("In so many replicates", lambda row: f"{row['replicates']} of {row['of']}"),
+        (f"{begun(JUDGED['certain_values'].words)}, mean", value("certain_values", some)),
+        (begun(JUDGED["over_allowed"].words), with_error("over_allowed", "mcse")),
+    ]
+    if comparison.has_map:
+        name = comparison.axes(risk, utility)[1]
+        found = comparison.summary().xs(name, level="measure")
+        rows = rows.assign(useful=found["mean"], useful_mcse=found["mcse"])
+        columns.append((begun(MEASURES[name].words), with_error("useful", "useful_mcse")))
+    return Table(
+        title="Verdict on each candidate",
+        caption=(
+            "The worst verdict over the replicates. A number over what is allowed is above 1 where "
+            "a threshold is passed; of values disclosed with certainty none is allowed. A verdict "
+            "of an audit of the candidate, with more records, can be another."
+        ),
+        frame=rows,
+        head="Candidate",
+        columns=columns,
+        file="verdicts",
+    )
+
+
+def verdicts_in_words(comparison: Comparison) -> str:
+    """Candidates by verdict, and values disclosed with certainty; empty: none was judged."""
+    rows = comparison.verdicts
+    groups = {
+        str(verdict): "; ".join(
+            f"{name}{_certain(row)}" for name, row in of.to_dict("index").items()
+        )
+        for verdict, of in rows.groupby("verdict", sort=False)
+    }
+    return " ".join(f"{begun(verdict)}: {names}." for verdict, names in groups.items())
+
+
+def _certain(row: Mapping[Any, Any]) -> str:
+    n = row["certain_values"]
+    return f" ({some(n)} values certain)" if n > 0 else ""
 
 
 @screen.register

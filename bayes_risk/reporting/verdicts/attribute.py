@@ -16,6 +16,7 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent, two_errors
 from bayes_risk.data.variables import Number
+from bayes_risk.risk.claims import varied
 from bayes_risk.risk.closeness import nearest
 from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
@@ -28,6 +29,7 @@ from .reason import (
     against,
     doubt,
     limited,
+    multiple,
     named,
     no_objection,
     out_of,
@@ -84,7 +86,8 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
         "",
         "none",
     )
-    yield against("certain disclosure", text, figures=figures)
+    found = against("certain disclosure", text, figures=figures)
+    yield replace(found, of_allowed=multiple(0.0, len(labels)))
 
 
 class Gain(NamedTuple):
@@ -144,7 +147,9 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers))
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
-    open_ = open_ & _free(risk) if several else open_
+    # one whose others are given has a probability for another intruder alone, who knows those: most
+    # single values of a sound file of few records gain for him (``knows_columns`` audits him)
+    open_ = open_ & varied(risk) if several else open_
     single = risk.marginal_probability() if several and open_.any() else None
     if numbers and several and open_.any():
         of = list(nearest(risk, range(len(risk.variables))).to_numpy().T)
@@ -163,18 +168,6 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
             of = list(nearest(risk, [j]).to_numpy().T)
             what = f"the values of {name} nearest to the true one"
             yield NEAREST, what, _bounded(of, open_, reliable, True)
-
-
-def _free(risk: AttributeRisk) -> Flags:
-    """Records with guesses that are wrong in every variable: not neighbours of the truth alone.
-
-    Among neighbours the others are nearly always right, and a variable has no marginal. Given the
-    true values of all others it has a probability, but for another intruder, who knows those: for
-    him most single values of a sound file of few records are a gain (``knows_columns`` audits him).
-    """
-    own = risk.guesses[risk.truth, np.arange(len(risk.truth))]  # shape (U, q)
-    wrong = (risk.guesses != own).all(axis=2) & np.isfinite(risk.log_prior)
-    return np.asarray(wrong.any(axis=0)[risk.case])
 
 
 def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags, of_number: bool) -> Gain:
@@ -225,7 +218,26 @@ def _judged(
     if spread := float(np.nan_to_num(gain.spread[place])):
         after = f"{after} +- {two_errors(spread, float(gain.probability[place]))}"
     figures = Figures(f"Highest probability of {what}", after, before, limit)
-    return replace(found, sentence=said, prior=prior, figures=figures)
+    of = _of_allowed(gain, place, limits, width)
+    return replace(found, sentence=said, prior=prior, figures=figures, of_allowed=of)
+
+
+def _of_allowed(
+    gain: Gain, place: int, limits: Thresholds, width: float
+) -> tuple[float, float, float]:
+    """What a record gains as a multiple of what is allowed: above 1 exactly where it counts."""
+
+    def of(errors: float) -> float:
+        gained, change = (
+            float(np.nan_to_num(x[place] + errors * np.nan_to_num(error[place])))
+            for x, error in ((gain.gained, gain.spread), (gain.log_bayes_factor, gain.error))
+        )
+        floor, allowed = min(FLOOR, limits.attribute_gain), limits.attribute_gain
+        strong = min(multiple(floor, gained)[1], multiple(factor, change)[1])
+        return max(multiple(allowed, gained)[1], strong, 0.0)
+
+    factor = limits.attribute_log_bayes_factor
+    return of(-width), of(0.0), of(width)
 
 
 def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
@@ -237,7 +249,7 @@ def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
 
 def not_judged(risk: AttributeRisk) -> str:
     """That single variables are not, and what would judge them; empty: where they are."""
-    if len(risk.variables) < 2 or _free(risk).any():
+    if len(risk.variables) < 2 or varied(risk).any():
         return ""
     example = f'{{ {risk.variables[0].name} = "levels" }}'
     return (

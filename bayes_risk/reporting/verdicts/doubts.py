@@ -44,6 +44,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "draws": f"membership of {LONGER.format('draws = {draws}')}",
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
+    "groups": 'targets = "all"',
     "grid narrow": "a wider grid of numbers with the same step",
     "grid coarse": "a finer grid of numbers (n)",
     "others": "others, people outside the data",

@@ -42,6 +42,9 @@ class Thresholds:
     attribute_log_bayes_factor: float = 3.0
     # Of a sample of the records, none of which is above: share of all that may be (95 %)
     share_not_audited: float = 0.01
+    # The release should add no more than this to the mean probability of a group's true values, or
+    # of a correct match; of groups that are asked for
+    group_gain: float = 0.1
     # share of all records that may be matched uniquely and correctly, pooled or per release, beyond
     # those that the unsynthesised keys lead to by chance
     true_match_rate: float = 0.05
@@ -119,6 +122,8 @@ class Reason:
     cure: str = ""  # the setting that would settle or lower it, where there is one
     figures: Figures | None = None  # what the table beside the verdict says of it
     prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
+    # the number as a multiple of what is allowed, with the ends of its error: low, value, high
+    of_allowed: tuple[float, float, float] | None = None
 
     @property
     def advice(self) -> str:
@@ -137,6 +142,13 @@ class NextStep:
     def setting(self) -> str:
         """What to change, as the study has it."""
         return f"{self.key + ' = ' if self.key else ''}{self.change}"
+
+
+def multiple(limit: float, *numbers: float) -> tuple[float, float, float]:
+    """A number, or its low end, itself and its high end, as multiples of what is allowed."""
+    low, value, high = numbers if len(numbers) == 3 else numbers * 3
+    ends = (x / limit if limit > 0 else math.inf if x > 0 else 0.0 for x in (low, value, high))
+    return next(ends), next(ends), next(ends)
 
 
 def against(measure: str, sentence: str, cure: str = "", figures: Figures | None = None) -> Reason:

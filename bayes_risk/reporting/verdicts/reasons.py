@@ -42,6 +42,7 @@ from .doubts import (
     rejected,
     standard_errors,
 )
+from .groups import MATCHED_GROUPS, OF_GROUPS, on_groups, on_matched_groups
 from .reason import (
     GAINED,
     NOT_JUDGED,
@@ -55,6 +56,7 @@ from .reason import (
     compared,
     doubt,
     limited,
+    multiple,
     no_objection,
     out_of,
     times,
@@ -241,7 +243,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     without = percent(alone / n) if alone is not None else percent(by_chance)
     beyond = f"{percent(limit)} beyond chance" if more else percent(limit)
     figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
-    found = replace(found, figures=figures)
+    found = replace(found, figures=figures, of_allowed=multiple(limit, excess))
     yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
     if isinstance(risk, IdentificationRisk):
         yield from of_matching(risk)
@@ -336,7 +338,8 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         off = (sign * value, 2 * error_of_null(found, name))
         figures = Figures(begun(words), number(value), "", f"at {most} {limit:g}")
         judged = compared(name, off, sign * limit, text, "permutations", USE)
-        yield replace(judged, figures=figures)
+        numbers = (limit, value) if sign > 0 else (value, limit)
+        yield replace(judged, figures=figures, of_allowed=multiple(*numbers))
     for _, why, cure in doubts_of(found) if case.limits.utility else ():
         yield Reason("utility", USE[-1], f"{begun(why)}.", cure)
 
@@ -450,16 +453,16 @@ def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
         share = one.persons / shown.n if one.seen else 0.0
         text = f"{begun(shown.sentence_of(one))}; {percent(limit)} are allowed"
         figures = Figures(f"{LINKED} {test}", percent(share), "", percent(limit))
-        above = share > limit + ROUNDING
+        above, of = share > limit + ROUNDING, multiple(limit, share)
         if test == ALIKE and above and one.low <= BROAD * limit * shown.n:
             text = f"{text}. The number by chance is approximate."
-            yield replace(doubt(test, text, "linked"), figures=figures)
+            yield replace(doubt(test, text, "linked"), figures=figures, of_allowed=of)
         elif test in LEAST_SEEN and one.seen and not above:
             text = f"{text}. More persons may be shown less closely than by the nearest record."
-            yield replace(doubt(test, text, "linked"), figures=figures)
+            yield replace(doubt(test, text, "linked"), figures=figures, of_allowed=of)
         else:
             judged = compared(test, (share, 0.0), limit + ROUNDING, text)
-            yield replace(judged, figures=figures)
+            yield replace(judged, figures=figures, of_allowed=of)
     sure = [one for one in shown.tests if one.certain and one.persons > limits.certain_persons]
     if sure:
         one = max(sure, key=lambda test: test.persons)
@@ -518,12 +521,14 @@ COLUMNS = ("identifiers", "columns outside the original", "unchanged columns", T
 GAINS = ("attribute_gain", "attribute_log_bayes_factor", "share_not_audited")
 CLAUSES = (
     Clause(_gains, "attribute", (CERTAIN, GAINED, SINGLE, NEAR, NOT_AUDITED), GAINS, (MODEL,)),
+    Clause(on_groups, "attribute", (OF_GROUPS,), ("group_gain",), (MODEL,)),
     Clause(_disclosed, "attribute", ("disclosed",)),
     Clause(_unreliable, "attribute", ("unreliable records",), ("share_unreliable",), (MODEL,)),
     Clause(_grid, "attribute", ("guesses",)),
     Clause(_mechanism, "attribute", ("synthesis model",)),
     Clause(_balance, "attribute", (BALANCE,)),
     Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
+    Clause(on_matched_groups, "identification", (MATCHED_GROUPS,), ("group_gain",), (ROWS,)),
     Clause(_originals, "exposure", (ORIGINAL,)),
     Clause(_compared, "exposure", ("columns compared",)),
     Clause(_columns, "exposure", COLUMNS, ("public",)),

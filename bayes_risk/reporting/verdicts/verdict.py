@@ -65,12 +65,22 @@ class Verdict(Shown):
 
         Tests of links that are within are one line, that with the largest share.
         """
-        rows = [(*r.figures, r.outcome.split(" ")[0]) for r in self.reasons if r.figures]
-        linked = [r for r in rows if r[0].startswith(LINKED) and r[-1] == "within"]
-        worst = max(linked, key=lambda r: float(r[1].strip("< %")), default=None)
+        return [row for row, _ in self._lines()]
+
+    @property
+    def picture(self) -> list[tuple[str, tuple[float, float, float] | None]]:
+        """Of each line of the table what was judged, and the number over what is allowed."""
+        return [(row[0], of) for row, of in self._lines()]
+
+    def _lines(self) -> list[tuple[Any, tuple[float, float, float] | None]]:
+        rows = [
+            ((*r.figures, r.outcome.split(" ")[0]), r.of_allowed) for r in self.reasons if r.figures
+        ]
+        linked = [r for r in rows if r[0][0].startswith(LINKED) and r[0][-1] == "within"]
+        worst = max(linked, key=lambda r: float(r[0][1].strip("< %")), default=None)
         more = f" and by {counted(len(linked) - 1, 'other test')}" if len(linked) > 1 else ""
         return [
-            (f"{r[0]}{more}", *r[1:]) if r is worst else r
+            ((f"{r[0][0]}{more}", *r[0][1:]), r[1]) if r is worst else r
             for r in rows
             if r is worst or r not in linked
         ]

@@ -1,0 +1,85 @@
+"""Candidates judged: the verdict and the certain values are those of each replicate's audit."""
+
+import numpy as np
+import pytest
+
+import bayes_risk as br
+from bayes_risk.app.output import _pages
+from bayes_risk.reporting.plots import plot_verdicts
+from bayes_risk.reporting.presentation import verdicts_in_words
+from bayes_risk.reporting.report import report
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from bayes_risk.studies.compare import of_verdict
+from tests.helpers.every_result import people
+
+KEYS = {"known": ["sex"], "synthesized": ["age", "job"]}
+GUESSES = br.JointGrid({"age": br.Levels(), "job": br.Levels()})
+MODELS = {
+    "fine": br.models.CART(["age", "job"], min_leaf=2),
+    "coarse": br.models.CART(["age", "job"], min_leaf=30),
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    how = {"attribute": {"guesses": GUESSES}, "identification": KEYS}
+    return br.compare({**MODELS, "files": [people()]}, people(), **how, replicates=2, random_seed=1)
+
+
+def test_verdict_and_certain_values_are_those_of_the_audit_done_again(found):
+    """The seeds of a replicate make its release and audit again."""
+    table = people()
+    for name, model in MODELS.items():
+        seeds = found.seed_table.loc[name, 2]
+        fit = model.fit(table, random_seed=int(seeds["fit"]))
+        release = fit.synthesize(m=5, random_seed=int(seeds["release"]))
+        again = int(seeds["attribute"])
+        risk = br.attribute_risk(fit, release, guesses=GUESSES, random_seed=again)
+        matches = br.identification_risk(table, release, **KEYS)
+        verdict = judge(risk, matches, Thresholds(), diagnostics=getattr(fit, "diagnostics", {}))
+        assert found.outcomes[found.names.index(name)][1] == verdict.outcome
+        row = found.replicates.loc[name, 2]
+        assert row["certain_values"] == risk.certain().to_numpy().sum()
+        np.testing.assert_allclose(row["over_allowed"], of_verdict(verdict)["over_allowed"].value)
+        finite = [r.of_allowed[1] for r in verdict.reasons if r.of_allowed]
+        assert row["over_allowed"] == max(x for x in finite if np.isfinite(x))
+
+
+def test_files_made_elsewhere_are_not_judged_here(found):
+    assert list(found.verdicts.index) == ["fine", "coarse"]
+    assert found.outcomes[found.names.index("files")] == ("",)
+
+
+def test_the_worst_verdict_of_the_replicates_counts(found):
+    rows = found.verdicts
+    for name in MODELS:
+        outcomes = found.outcomes[found.names.index(name)]
+        assert rows.at[name, "of"] == 2
+        assert rows.at[name, "replicates"] == outcomes.count(rows.at[name, "verdict"])
+        assert ("above your thresholds" in outcomes) == rows.at[name, "verdict"].startswith("above")
+    assert all(name in verdicts_in_words(found) for name in MODELS)
+
+
+def test_names_stand_at_the_points_and_the_threshold_is_drawn(found):
+    axes = plot_verdicts(found)
+    assert [text.get_text().split(" (")[0] for text in axes.texts] == ["fine", "coarse"]
+    line = next(one for one in axes.lines if one.get_label() == "what is allowed")
+    assert set(line.get_ydata()) == {1}
+
+
+def test_the_page_has_verdicts_and_links_to_audits_that_are_there(found, tmp_path):
+    page = report(found, path=tmp_path / "r.html").read_text()
+    assert "Verdict on each candidate" in page
+    assert "Audits of candidates" not in page
+
+    class Result:
+        comparison = found
+
+        class study:  # noqa: N801
+            class output:  # noqa: N801
+                folder = tmp_path / "compared"
+
+    assert _pages(Result) == {}
+    (tmp_path / "fine").mkdir()
+    (tmp_path / "fine" / "report.html").touch()
+    assert _pages(Result) == {"fine": "../fine/report.html"}
