@@ -21,6 +21,7 @@ from bayes_risk.data.microdata import (
     rows_named,
 )
 from bayes_risk.data.precision import CHANCE
+from bayes_risk.data.variables import check_cells
 from bayes_risk.release.tables import Tables, declared_columns, listed
 
 MISSING = ("level", "wildcard", "never")
@@ -66,6 +67,7 @@ def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
             f"targets has no column {name!r}, and some of its rows are none of the original's, so "
             "that it is unknown whose they are; give it that column"
         )
+    check_cells(sought.frame[name], name, "targets")
     columns = [tables.frames[0][name], sought.frame[name]]
     found = coded(name, columns, ["the original", "targets"])
     if found.refusal:
@@ -74,7 +76,9 @@ def persons_sought(sought: "MatchTargets", tables: Tables) -> Ints | None:
     person[found.codes[0]] = of_record
     persons = np.asarray(person[found.codes[1]])
     if not found.codes[1].all():
-        raise InputError("person", name, "is missing in targets; give each its person's number")
+        raise InputError(
+            "person", name, "has missing values in targets; give each target its person's number"
+        )
     if (persons[known] != of_record[sought.place[known]]).any():
         raise InputError(
             f"targets and the original name other persons ({name}) under the same label; give "

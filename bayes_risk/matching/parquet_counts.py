@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
+from bayes_risk._core.memory import bytes_of
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import MAX_LEVELS, same_records
 from bayes_risk.data.parquet import CURE
@@ -124,13 +125,8 @@ def _database(most: str | None) -> Iterator[duckdb.DuckDBPyConnection]:
         "lock_configuration": True,
     }
     with TemporaryDirectory(prefix="bayes-risk-") as folder:
-        limit = {} if most is None else {"memory_limit": str(most)}
-        try:
-            con = duckdb.connect(config={"temp_directory": folder, **limit})
-        except duckdb.Error:
-            raise InputError(
-                "max_memory", most, "is not an amount of memory; give one such as '2GiB'"
-            ) from None
+        limit = {} if most is None else {"memory_limit": f"{bytes_of(most)}B"}
+        con = duckdb.connect(config={"temp_directory": folder, **limit})
         try:
             for name, value in settings.items():
                 con.execute(f"SET {name} = ?", [value])

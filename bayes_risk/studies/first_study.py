@@ -128,6 +128,7 @@ def like_ages(values: pd.Series) -> str:
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
+OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
@@ -342,8 +343,9 @@ class _Draft:
             return "DPMPM"
         made = [self.told[c] for c in self.made if c in self.told]
         spikes = any(x.value_counts(normalize=True).max() > SPIKE for x in made)
+        shared = bool(made) and all((~x.duplicated(keep=False)).mean() <= OWN for x in made)
         known = len(self.used) > len(self.made)  # trees need a column that is not synthesised
-        return "CART" if known and (self.n > MANY or spikes) else "Mixture"
+        return "CART" if known and (self.n > MANY or spikes or shared) else "Mixture"
 
     def study(self, said: Sequence[str]) -> FirstStudy:
         """The text, and what each column was taken for."""

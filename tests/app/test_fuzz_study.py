@@ -101,7 +101,7 @@ def test_text_beyond_reason_is_refused_in_time(text, said, tmp_path):
 
 
 def test_content_beyond_reason_is_refused():
-    with pytest.raises(InputError, match="data"):
+    with pytest.raises(InputError, match="study holds tables or lists nested too deep"):
         parse_study({"data": nested(5_000)})
     with pytest.raises(InputError, match="too long to be shown"):
         parse_study({"title": 10**6_000, "data": {"file": "a.csv"}})

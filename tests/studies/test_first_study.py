@@ -416,3 +416,14 @@ def test_an_infinite_amount_gets_a_step_of_the_others(every):
     pay[5::every] = np.inf
     found = br.study_of(pd.DataFrame({"pay": pay, "sex": ["f", "m"] * 200}))
     assert found.columns["role"]["pay"] in ("synthesised", "left out")
+
+
+@pytest.mark.parametrize(("step", "kind"), [(1.0, "CART"), (1e-6, "Mixture")])
+def test_numbers_that_few_records_have_alone_get_trees(tmp_path, step, kind):
+    """Trees release values as they are: those of one record would show it."""
+    rng = np.random.default_rng(3)
+    hours = np.round(rng.normal(38, 6, 400) / step) * step
+    table = pd.DataFrame({"sex": rng.choice(list("fm"), 400), "income": hours})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    text = br.study_of(tmp_path / "a.csv", path="a.csv").text
+    assert f'kind = "{kind}"' in text

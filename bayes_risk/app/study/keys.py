@@ -285,6 +285,7 @@ def unknown(key: str, known: Sequence[str]) -> InputError:
 
 MOST_BYTES = 2_000_000
 TOO_DEEP = "holds tables or lists nested too deep to be read; write them flat"
+MOST_DEEP = 100  # tables and lists in one another
 MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
 
 
@@ -308,6 +309,22 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a readable TOML file: {error}") from None
     except RecursionError:
         raise InputError(f"{path} {TOO_DEEP}") from None
+
+
+def nested_too_deep(content: Any) -> bool:
+    """Whether tables and lists are nested so deep that pydantic might exhaust the stack.
+
+    Python's own bound does not hold: PyTensor raises it, and the process would end.
+    """
+    inner: dict[int, Any] = {0: [content]}
+    for _ in range(MOST_DEEP + 1):
+        parts = (
+            part
+            for one in inner.values()
+            for part in (one.values() if isinstance(one, Mapping) else one)
+        )
+        inner = {id(part): part for part in parts if isinstance(part, Mapping | list | tuple)}
+    return bool(inner)
 
 
 def lines_of(path: Path) -> list[str]:

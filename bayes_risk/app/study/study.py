@@ -22,6 +22,7 @@ from .keys import (
     TOO_DEEP,
     Section,
     lines_of,
+    nested_too_deep,
     placed,
     problems,
     read_toml,
@@ -173,12 +174,12 @@ def parse_study(
     Paths count from ``folder``, if there is one; errors name the ``lines`` of the file.
     """
     context = {"folder": folder or Path(), "lines": lines}
+    if nested_too_deep(content):
+        raise InputError(f"{source} {TOO_DEEP}")
     try:
         return Study.model_validate(content, context=context)
     except ValidationError as error:
         raise InputError(f"{source}: {problems(error, lines)}") from None
-    except RecursionError:
-        raise InputError(f"{source} {TOO_DEEP}") from None
 
 
 # --- sections that need one another, or leave no room for one another ----------------------------

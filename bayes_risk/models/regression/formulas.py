@@ -246,8 +246,10 @@ def _expression(text: str, names: _Names, response: str) -> Expression:
     try:
         nodes = list(ast.walk(ast.parse(text, mode="eval").body))
         wrong = next((w for node in nodes for w in _refused(node)), None)
+        if wrong is None:
+            _compiled(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise InputError(f"{where} cannot be read; check its brackets") from None
+        raise InputError(f"{where} cannot be read; check its brackets and arguments") from None
     if wrong is not None:
         raise InputError(
             f"{where} has {names.restored(wrong)}; formulas know columns, numbers, signs, and "
@@ -314,6 +316,9 @@ def _refused_call(node: ast.Call) -> Iterator[str]:
         k.arg is None for k in node.keywords
     ):
         yield "arguments with stars"
+    for known in node.keywords:  # NumPy would write to a column, or leave what memory held
+        if known.arg in ("out", "where", "_state"):
+            yield f"the argument {known.arg!r}"
     for argument in [*node.args, *(k.value for k in node.keywords)]:
         if name in SPREADING and isinstance(argument, ast.Constant):
             if isinstance(argument.value, int) and argument.value > WIDEST:

@@ -74,8 +74,9 @@ class ConjugatePrior:
         b = self.b + 0.5 * np.maximum(data.yy - explained, 0.0)
         if np.any(a <= 0) or np.any(b <= 0):
             raise ModelError(
-                f"{np.min(data.n)} records do not determine {mean.shape[-1]} coefficients under a "
-                "flat prior; give finite prior scales"
+                f"{np.min(data.n)} records do not determine {mean.shape[-1]} coefficients and the "
+                "spread about them under a flat prior; give finite prior scales, and a sigma2 "
+                "above 0"
             )
         return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, half=half, a=a, b=b)
 
