@@ -778,12 +778,12 @@ REFUSALS = {
         (lambda: br.read_synthpop(3), "source is a int"),
         (lambda: br.read_synthpop("nowhere"), "there is no file 'nowhere'"),
         (lambda: demo_data("iris"), r"demo='iris' is not known; give one of \['fair', 'ita"),
-        (lambda: bytes_of(""), "no amount of memory"),
-        (lambda: bytes_of("much"), "no amount of memory"),
-        (lambda: bytes_of("-1GiB"), "no amount of memory"),
-        (lambda: bytes_of("0"), "no amount of memory"),
-        (lambda: bytes_of("2 apples"), "no amount of memory"),
-        (lambda: bytes_of("9" * 400 + "TiB"), "no amount of memory"),
+        (lambda: bytes_of(""), "not an amount of memory"),
+        (lambda: bytes_of("much"), "not an amount of memory"),
+        (lambda: bytes_of("-1GiB"), "not an amount of memory"),
+        (lambda: bytes_of("0"), "not an amount of memory"),
+        (lambda: bytes_of("2 apples"), "not an amount of memory"),
+        (lambda: bytes_of("9" * 400 + "TiB"), "not an amount of memory"),
     ],
 }  # fmt: skip
 
