@@ -375,7 +375,7 @@ def test_an_encoding_that_is_given_is_that_of_files_that_are_not_utf_8(tmp_path)
         found = read_table(tmp_path / "a.csv", encoding="cp1250", separator=",", decimal=".")
         assert found["name"].tolist() == ["Łódź", "Michał"]
     (tmp_path / "a.csv").write_text("name\nMichał\nPaweł\n", encoding="cp1250")
-    with pytest.raises(InputError, match='say what it is: encoding="cp1250"'):
+    with pytest.raises(InputError, match='give what it is: encoding="cp1250"'):
         read_table(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("v,w\n5 m³,£5\n¿Qué?,5 cm³\n", encoding="cp1252")
     with pytest.warns(UserWarning, match="looks as if encoding is 'cp1252'"):
