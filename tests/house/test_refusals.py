@@ -240,7 +240,7 @@ REFUSALS = {
         (lambda: br.MixedPrior({}), "no part"),
         (lambda: br.MixedPrior({"uniform": 0.0}), "weight=0.0 must be positive"),
         (lambda: br.MixedPrior({"uniform": np.inf}), "positive and finite"),
-        (lambda: br.MixedPrior(["uniform", "marginal"]), "no pair"),
+        (lambda: br.MixedPrior(["uniform", "marginal"]), "not a pair"),
         (lambda: br.Interval(700, 500), "low < high"),
         (lambda: br.Interval(5, np.inf), "finite low < high"),
         (lambda: br.Interval(5, 7, 1.5), "probability=1.5 is outside"),
