@@ -60,7 +60,7 @@ DIAGNOSTICS = {
     "parameters_diagnosed": "Parameters compared",
     "truncation_binds": "All classes occupied (truncation binds)",
     "vulnerable": "Records replaced: those in sensitive cells",
-    "kept": "Records released unchanged",
+    "kept": "Records not replaced",
     "sensitive_cells": "Sensitive cells",
     "redraws": "Nearest donors refused by constraints",
     "notes": "Messages of the fits of the prediction models",

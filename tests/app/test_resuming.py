@@ -203,7 +203,7 @@ def test_a_planted_description_of_the_run_is_not_read(tmp_path):
     (tmp_path / ".out.work").mkdir(mode=0o700)
     (tmp_path / ".out.work" / note.name).symlink_to(tmp_path / "planted")
     with (
-        pytest.raises(br.InputError, match="is damaged: it does not say which run was stopped"),
+        pytest.raises(br.InputError, match="is damaged: it does not name the run that was stopped"),
         workplace(tmp_path / "out", {"run": 1}, 5),
     ):
         pytest.fail("a planted description was followed")

@@ -228,7 +228,7 @@ def test_report_repr_and_screen_tell_them(result, tmp_path):
     text = console.export_text()
     assert result.bounds.line()[:50] in text
     assert len(text.splitlines()) <= 32  # of what to do next, one
-    assert "ess useful than wanted" in text
+    assert "ess useful than required" in text
     shown = report(result.bounds, result.identification, path=tmp_path / "r.html").read_text()
     assert 'id="bounds"' in shown and "redrawn among records with the same sex" in shown
 

@@ -311,7 +311,9 @@ def test_named_records_without_an_attribute_audit(people):
     assert run_study(study_of(people, attribute=None, full_table=prior)).full_table is not None
     unknown = study_of(people, full_table={"targets": ["Q3"]})
     with pytest.raises(
-        br.InputError, match=r"\[full_table\] targets names 'Q3', which is not a rec"
+        br.InputError,
+        match=r"\[full_table\] targets names 'Q3', which is "
+        r"not a rec",
     ):
         run_study(unknown)
 

@@ -234,7 +234,7 @@ def test_no_file_tells_a_number(tmp_path, table):
     with xr.open_dataset(tmp_path / "out" / "risk.nc", group="attribute_risk") as arrays:
         assert "guess" not in arrays.dims and "case" not in arrays.dims
         assert not {"truth", "case_of_record"} & set(arrays)
-        assert "would tell the true values" in arrays.attrs["note"]
+        assert "would show the true values" in arrays.attrs["note"]
     written = [f.read_text() for f in (tmp_path / "out").iterdir() if f.suffix != ".nc"]
     values = [f"{v:.2f}" for v in [*table["income"], *table["tax"]]]
     assert [v for v in values if any(v in text for text in written)] == []

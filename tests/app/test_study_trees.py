@@ -343,7 +343,7 @@ def test_a_run_with_matching(tmp_path, table):
     others = f"{replaced} of {n}; the others are released unchanged"
     page = (tmp_path / "out" / "report.html").read_text()
     assert others in page and f"Records replaced: {others}" in screen(result)
-    assert f"Records released unchanged</th><td>{n - replaced}</td>" in page
+    assert f"Records not replaced</th><td>{n - replaced}</td>" in page
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["model_sha256"].keys() == {"rules.py"}
     assert parse_study(tomllib.loads(_settings(page))) == study

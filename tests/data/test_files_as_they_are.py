@@ -53,7 +53,7 @@ def test_western_text_without_unicode_is_read_and_other_bytes_are_refused(tmp_pa
     with pytest.warns(UserWarning, match="looks as if encoding is 'cp1252'"):
         assert read_table(tmp_path / "a.csv")["name"].tolist() == ["Zoë", "Célian"]
     (tmp_path / "a.csv").write_text("name,n\nŁódź,1\nKraków,2\n", encoding="cp1250")
-    with pytest.raises(InputError, match='is not UTF-8 text .*say what it is: encoding="cp1250"'):
+    with pytest.raises(InputError, match='is not UTF-8 text .*give what it is: encoding="cp1250"'):
         read_table(tmp_path / "a.csv")
     assert read_table(tmp_path / "a.csv", encoding="cp1250")["name"][0] == "Łódź"
 
@@ -375,7 +375,7 @@ def test_an_encoding_that_is_given_is_that_of_files_that_are_not_utf_8(tmp_path)
         found = read_table(tmp_path / "a.csv", encoding="cp1250", separator=",", decimal=".")
         assert found["name"].tolist() == ["Łódź", "Michał"]
     (tmp_path / "a.csv").write_text("name\nMichał\nPaweł\n", encoding="cp1250")
-    with pytest.raises(InputError, match='say what it is: encoding="cp1250"'):
+    with pytest.raises(InputError, match='give what it is: encoding="cp1250"'):
         read_table(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("v,w\n5 m³,£5\n¿Qué?,5 cm³\n", encoding="cp1252")
     with pytest.warns(UserWarning, match="looks as if encoding is 'cp1252'"):

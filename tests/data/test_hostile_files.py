@@ -146,7 +146,7 @@ def test_a_spss_file_without_its_number_of_records_is_refused(tmp_path, monkeypa
 
     monkeypatch.setattr(reader, "starts_processes", lambda: False)
     monkeypatch.setattr(pyreadstat, "read_sav", unsaid)
-    with pytest.raises(InputError, match="does not say how many records"):
+    with pytest.raises(InputError, match="does not state how many records"):
         br.read_table(path)
 
 

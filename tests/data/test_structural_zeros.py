@@ -121,7 +121,8 @@ ERRORS = {
     "empty row": (pd.DataFrame({"x0": [None]}, dtype=object), "rule 1 names no column"),
     "observed": (
         [{"x0": ["b"], "x1": ["b"]}, {"x0": "a", "x1": "a"}],
-        r"excludes 2 records of the original by 1 .* rule 2 \(x0 'a' and x1 'a'\) excludes 2; mend",
+        r"excludes 2 records of the original by 1 .* rule 2 \(x0 'a' and x1 'a'\) excludes "
+        r"2; correct",
     ),
     "wrong function": (lambda t: t.x0, "return one True or False for each"),
     "nothing": (lambda t: np.zeros(len(t), bool), "calls every combination possible"),

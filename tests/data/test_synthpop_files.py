@@ -320,7 +320,7 @@ def test_methods_by_stratum_are_passed_over(tmp_path):
 
 def test_an_info_that_says_too_little_is_named(tmp_path):
     (tmp_path / "synthesis_info_syn.txt").write_text("Date saved: today\n")
-    with pytest.raises(InputError, match="does not say how many files of which type"):
+    with pytest.raises(InputError, match="does not state how many files of which type"):
         read_synthpop(tmp_path)
 
 

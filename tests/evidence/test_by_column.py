@@ -164,7 +164,7 @@ def test_records_released_unchanged_stay_known():
     release = released(df, ["income", "spend"], mask=mask)
     risk = br.attribute_risk(fit, release, guesses=GRIDS, targets=[5])
     assert (risk.by_column["mean_probability"] == 1).all()
-    assert "No synthesised column gives anything away alone" in risk.tables()["by-column"].note
+    assert "No single synthesised column is disclosive" in risk.tables()["by-column"].note
 
 
 # --- where it is not told, and where it is said ----------------------------------------------

@@ -233,7 +233,7 @@ def test_no_mass_on_the_truth_is_allowed_and_reported(kept):
     assert records["log_bayes_factor"].isna().all() and (records["mcse"] == 0).all()
     n = len(records)
     assert f"no mass on the truth of {n} records" in risk.assumptions["prior"]
-    assert f"rules out the true values of {n} records" in risk.sentence()
+    assert f"excludes the true values of {n} records" in risk.sentence()
     table = evidence.compare({"wrong": not_the_truth(evidence), "uniform": "uniform"})
     assert table["truth_excluded"].tolist() == [n, 0]
     assert (records["rank"] == (np.isfinite(risk.log_probability).sum(axis=0) + 1)[risk.case]).all()

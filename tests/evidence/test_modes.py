@@ -335,7 +335,7 @@ def test_chains_put_back_are_counted(monkeypatch):
     monkeypatch.setattr(chains_led, "lengthened", once)
     risk = audited(CHOOSES, seed=3, draws=60)
     assert risk.modes.put_back >= 1
-    assert "a chain left it later and was set back" in risk.assumptions["evidence"]
+    assert "chains restarted after leaving it" in risk.assumptions["evidence"]
     assert "more than 10 nats plus three standard errors" in risk.tables()["modes"].caption
 
 
@@ -455,7 +455,7 @@ def test_which_mode_made_which_data_set_is_told():
     favoured[2:, 0] -= 20
     found = told_apart(value, error, favoured, chains=4)
     assert found.mode.tolist() == [0, 0, 1, 1] and found.chosen.tolist() == [0, -1, 1]
-    assert found.kept == (0,) and "by itself data set 3 chooses another" in found.sentence()
+    assert found.kept == (0,) and "considered alone, data set 3 chooses another" in found.sentence()
     table = found.table
     assert table["starts"].tolist() == [2, 2] and table["chains"].tolist() == [2, 0]
     assert table["log_release"].tolist() == [0, -20] and table["open"].tolist() == [True, False]

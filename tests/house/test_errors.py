@@ -51,7 +51,7 @@ def test_an_old_name_is_an_error_that_names_the_new():
 
 @pytest.mark.parametrize("warning", [c for c in CLASSES if issubclass(c, Warning)])
 def test_the_docstring_of_a_warning_names_a_cure(warning):
-    assert "Cure:" in (warning.__doc__ or "")
+    assert "Fix:" in (warning.__doc__ or "")
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,10 @@ def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
         ([True] * 6, r"key 'income' \(bool\) of release 2 holds no real numbers"),
         (pd.Categorical([1, 2, 3, 4, 5, 6]), r"\(category\) of release 2 holds no real numbers"),
         ([1j] * 6, "complex"),
-        ([1, INF, 3, -INF, 5, 6], "release 2 has infinite values in 2 of 6 records, .*mend them"),
+        (
+            [1, INF, 3, -INF, 5, 6],
+            "release 2 has infinite values in 2 of 6 records, .*correct them",
+        ),
     ],
 )
 def test_a_column_that_no_radius_fits_is_refused_in_words(income: Any, message: str) -> None:

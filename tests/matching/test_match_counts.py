@@ -232,7 +232,7 @@ def test_the_sentence_says_why_and_the_report_shows_the_table(tmp_path):
     assert "Thinned to at most 29 rows, no row" in said
     page = br.report(found, path=tmp_path / "report.html").read_text()
     assert '<h2 id="match-counts">' in page and "One to four" in page
-    assert "looks among rows that are nobody" in page
+    assert "looks among rows without correspondence" in page
     assert "Matching: exact counting, nothing was sampled" in page
     assert br.redact(found).left_out == []
 

@@ -258,11 +258,11 @@ def test_sentence_and_repr():
     found = uniqueness(df, KEYS, population=population)
     assert found.sentence() == (
         "By a, b, 1 of 3 records (33.3 %) are unique in the sample; 1 of them would be unique in "
-        "the population, and an intruder who looks there for the people behind them would be right "
+        "the population, and an intruder who searches for them there would be right "
         "1 times (a population file of 5 people)."
     )
     assert repr(found).startswith("Uniqueness\nBy a, b") and "expected_matches" in repr(found)
-    assert "was not asked" in uniqueness(df, KEYS).sentence()
+    assert "was not requested" in uniqueness(df, KEYS).sentence()
 
 
 def test_errors_name_what_is_wrong():

@@ -93,7 +93,7 @@ def test_a_tail_of_one_or_two_discloses_for_certain():
         assert (np.asarray(release.groups)[0, :, 0] == -1).sum() == size
         risk = audit("TCMM", KNOWS, release=release)
         assert risk.certain().loc[TARGET, "w"]
-        assert "nobody else is in the tail" in risk.assumptions["evidence"]
+        assert "no other record is in the tail" in risk.assumptions["evidence"]
 
 
 def test_tail_total_says_what_is_left_for_the_others():

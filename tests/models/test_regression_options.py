@@ -36,7 +36,7 @@ def test_ordered_levels_need_an_order(how):
     df = table().assign(y=words)
     model = br.models.Regression({"y": "1 + x"}, {"y": "ordered"})
     draws = {"y": pd.DataFrame({"x": [0.1, 0.2], "cut[1]": [-1.0, -1.1], "cut[2]": [1.0, 0.9]})}
-    with pytest.raises(br.InputError, match="nothing says in which order"):
+    with pytest.raises(br.InputError, match="its order is not given"):
         model.from_draws(df, draws)
     if how == "ordered":
         df["y"] = pd.Categorical(words, ["low", "mid", "high"], ordered=True)

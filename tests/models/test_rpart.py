@@ -370,7 +370,7 @@ UNREAD = PEOPLE.assign(pay=[10.0, 10, 10, -8, 30, 20, 20, 30])
         ([1, 2], PEOPLE, "JSON of another object"),
         (CONTENT | {"models": None}, PEOPLE, r"holds no models: call syn\(..., models = TRUE\)"),
         (with_models(job=BROKEN), PEOPLE, "'job' of release 1 is not a complete tree of rpart"),
-        (with_models(job=JOB | {"frame": [{}]}), PEOPLE, "no whole tree of rpart"),
+        (with_models(job=JOB | {"frame": [{}]}), PEOPLE, "not a complete tree of rpart"),
         (with_models(job=STRANGE), PEOPLE, "know a column 'height' that the original lacks"),
         (CONTENT, PEOPLE.drop(columns="own"), "'own' that the original lacks"),
         (with_models(job=FEWER), PEOPLE, "'job' was grown on other records: 2 of its 3 nodes"),

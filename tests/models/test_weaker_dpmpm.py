@@ -273,7 +273,7 @@ def test_before_is_the_belief_without_published_columns_of_unknown_records(known
         apart.append(abs(given - without))
     assert max(apart) > 0.03
     assert risk.summary().loc["mean_before", "value"] == pytest.approx(records["before"].mean())
-    assert "before anything was published the model's predictive gave it" in risk.sentence()
+    assert "before any publication the model's predictive gave it" in risk.sentence()
     plain = audit(fit, release, known, **how)
     assert plain.before is None and "before" not in plain.records
     assert plain.log_evidence.tobytes() == risk.log_evidence.tobytes()

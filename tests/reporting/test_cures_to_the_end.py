@@ -334,7 +334,7 @@ KEYS |= {membership: "membership", left_out: "left out"}
 def test_every_cure_is_followed_or_it_is_known_why_not():
     followed = [*KEYS.values(), *NOTHING, *ELSEWHERE, *NOT_FOLLOWED]
     assert sorted(followed) == sorted(CURES)
-    assert all("nothing" in CURES[key] for key in NOTHING)
+    assert all(re.search("cannot|not possible", CURES[key]) for key in NOTHING)
 
 
 def settles(scenario):

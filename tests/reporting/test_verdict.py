@@ -170,8 +170,8 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         (
             replace(attribute([0.2]), assumed=True),
             {},
-            "only the model that made the files settles these; else publish a release that the "
-            "audit's own model makes",
+            "only the model that made the files settles these; else publish a release made by "
+            "the audit's own model",
         ),
     ],
     ids=["error", "chains", "one chain", "unreliable", "assumed"],
@@ -282,7 +282,7 @@ def test_genuine_values_of_single_records_count_in_any_row():
     df = people()
     verdict = exposed(df.assign(income=np.roll(df["income"], 1)), keys=["age"])
     assert decided(verdict) >= {"unique values", "certain persons"}
-    assert "40 of the 40 pairs of equal values (income) join a person" in verdict.sentence()
+    assert "40 of the 40 pairs of equal values (income) join an original" in verdict.sentence()
     limits = Thresholds(unique_values=1, certain_persons=40, identical_records=1, linked_records=1)
     shown = br.exposure(df, df.assign(income=np.roll(df["income"], 1)), keys=["age"])
     assert decided(judge(attribute([0.2]), CALM, limits, exposure=shown)) == set()
@@ -384,7 +384,7 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
                if r.measure == "true match rate"]  # fmt: skip
     assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
     assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")
-    cure = "coarsen or synthesise the unsynthesised keys (age), that with most levels first"
+    cure = "coarsen or synthesise the unsynthesised keys (age), beginning with the most levels"
     assert said.cure == (cure if limit == 0.0 else "")
 
 
@@ -400,7 +400,7 @@ def test_every_unchanged_column_is_named_with_who_is_alone_in_it():
     unchanged, named, outside = found.facts.split(". ")
     kept, public_ = unchanged.split("; public: ")
     assert kept.startswith("Released unchanged, not in a key: ")
-    shown = re.findall(r"(kept\d+) \((\d+) of 60 persons alone\)", kept)
+    shown = re.findall(r"(kept\d+) \((\d+) of 60 persons unique\)", kept)
     assert {name: int(count) for name, count in shown} == {c: alone[c] for c, _ in shown}
     order = re.findall(r"kept\d+", kept)
     assert len(order) == 30 and kept.endswith(" and 18 more")

@@ -152,10 +152,7 @@ def test_a_mode_that_the_release_chose_is_named_with_its_strays():
     verdict = judge(led([0, 0, 0, 1]), CALM, diagnostics=fit(1.803, 3.0))
     assert verdict.outcome == "within your thresholds"
     said = reason(verdict, "agreement").sentence
-    assert (
-        said
-        == "3 of 4 chains started from the release found the same mode; 1 strayed and left out."
-    )
+    assert said == "3 of 4 chains started from the release found the same mode; 1 discarded."
     assert "R-hat" not in repr(verdict)  # of the fit's chains, on which nothing rests
 
 
@@ -174,8 +171,8 @@ def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():
     verdict = judge(risk, CALM)
     assert verdict.outcome == "inconclusive"
     (said,) = verdict.deciding
-    assert "by itself data set 2 chooses another" in said.sentence
-    assert "computed in a mode that did not make it" in said.sentence
+    assert "considered alone, data set 2 chooses another" in said.sentence
+    assert "computed in another mode than its own" in said.sentence
     assert "random_seed" in said.cure
 
 
@@ -193,7 +190,7 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     risk = replace(risk, interval=np.array([[0.2, low], [0.2, high]]))
     verdict = judge(risk, CALM)
     assert verdict.outcome == outcome
-    assert "4 of 4 chains started from the release sit in 2 modes" in repr(verdict)
+    assert "4 of 4 chains started from the release found 2 modes" in repr(verdict)
 
 
 def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
@@ -210,7 +207,7 @@ def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
 def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
     risk, found = led([0, 0, 0, 1]), fit(1.803, 3.0)
     page = report(risk, CALM, path=tmp_path / "r.html", diagnostics=found).read_text()
-    assert "rest on other chains, which the release led: 3 of 4 starts" in page
+    assert "rest on other chains, which start from the release: 3 of 4 chains" in page
     assert "Modes of the model" in page and "Chains of the audit" in page
     assert page.count("Another audit (95 %)".replace(" %", "\N{NO-BREAK SPACE}%")) == 2
     result = replace(study_result(risk=risk, ident=CALM), diagnostics=found)
@@ -342,7 +339,7 @@ def test_no_usefulness_outweighs_a_risk_and_none_makes_one(useful):
     limits = Thresholds(utility={"pairs_worst_ratio": 3.0})
     verdict = judge(attribute([0.9]), CALM, limits, utility=useful)
     assert verdict.outcome == verdict.signal == "above your thresholds"
-    assert verdict.headline == "Above your thresholds. Less useful than wanted."
+    assert verdict.headline == "Above your thresholds. Less useful than required."
     assert "true values by more than 0.2" in verdict.deciding[0].sentence
     good = judge(attribute([0.9]), CALM, Thresholds(utility={"pmse_cart": 1.0}), utility=useful)
     assert good.outcome == "above your thresholds" and good.usefulness == "useful enough"

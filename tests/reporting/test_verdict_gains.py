@@ -174,7 +174,7 @@ def test_a_large_sample_has_its_bound_in_the_headline():
 def test_of_targets_named_by_hand_nothing_is_said_of_the_others():
     verdict = judge(sampled(400, 300, at_random=False), CALM)
     assert verdict.outcome == "inconclusive"
-    assert "nothing is known of the others" in verdict.deciding[0].sentence
+    assert "nothing is known about the others" in verdict.deciding[0].sentence
 
 
 def test_a_sample_that_is_above_is_above():

@@ -264,7 +264,7 @@ def test_where_nothing_else_is_possible_they_say_what_is_ruled_out():
     row, column = found.most()
     assert found.part(row) == f"{100 * found.ruled_out.at[row, 'all columns']:.1f} %"
     assert found.sentence().endswith("%): shares in excluding every other guess.")
-    assert f"Most comes from data set {row} (" in found.sentence()
+    assert f"Mainly from data set {row} (" in found.sentence()
     assert column in found.ruled_out
 
 
@@ -273,7 +273,7 @@ def test_what_only_speaks_against_the_truth_gives_nothing_away():
     found = risk.explain(8)
     assert (found.contributions < 0).all(axis=None)
     assert found.most() == (None, None)
-    assert "Most comes" not in found.sentence()
+    assert "Mainly" not in found.sentence()
 
 
 def several(**options):

@@ -124,7 +124,7 @@ def test_impossible_guesses_make_the_loss_infinite_and_are_counted():
     assert found.among_possible[1] == pytest.approx(np.ptp(left))
     said = found.sentence()
     n = int((evidence.case == 1).sum())
-    assert f"For {n} of 30 records this release rules guesses out for certain" in said
+    assert f"For {n} of 30 records this release excludes guesses with certainty" in said
     assert found.summary().loc["max_privacy_loss", "value"] == np.inf
     assert found.summary().loc["with_guesses_ruled_out", "value"] == n
     assert (found.bounds(0.2).loc[evidence.case == 1, "highest"] == 1).all()

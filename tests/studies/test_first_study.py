@@ -339,7 +339,7 @@ def test_a_number_that_says_what_another_says_is_left_out():
     df = people()[["sex", "age", "income"]].assign(log=lambda d: np.log(d["income"]))
     columns = br.study_of(df).columns
     assert columns.loc["log"].tolist()[0] == "left out"
-    assert "says the same as 'income'" in columns.loc["log", "why"]
+    assert "has the same content as 'income'" in columns.loc["log", "why"]
 
 
 def test_what_no_study_can_be_made_of_is_told_with_the_reasons():

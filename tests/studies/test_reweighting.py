@@ -154,7 +154,7 @@ def test_whack_a_mole_is_found_and_said():
     def rule(risk, weights):
         return np.where(kept, 1.0, 0.001)
 
-    with pytest.warns(br.DisplacedRiskWarning, match="has exposed others"):
+    with pytest.warns(br.DisplacedRiskWarning, match="have exposed other records"):
         result = br.reweight(MODEL, df, weights_from=rule, **options)
     table = result.records
     assert table.loc["r0", "before"] > 0.45

@@ -490,7 +490,7 @@ def test_tornado_shows_the_ends_of_its_table(swept):
         ({"m": [3]}, None, "m'\\]=3 is more than the 2 data sets"),
         ({"m": [1, 1]}, None, "names a value twice"),
         ({"classes": ["old"]}, None, "over\\['classes'\\]='old'"),
-        ({"intruder": [1]}, None, "no Intruder"),
+        ({"intruder": [1]}, None, "not an Intruder"),
         ({"hyper": ["level_prior"]}, None, "give a dict of hyper-parameter"),
         ({"hyper": {"levels": [1]}}, None, "'levels', which DPMPM does not have"),
         ({"m": [1, 2]}, {"m": 5}, "'m' has no value 5"),

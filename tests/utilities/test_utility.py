@@ -238,7 +238,7 @@ def test_permutations_of_unequal_files_and_of_pairs_have_the_closed_forms_null()
     expected = logistic_null(2, 1200, 2 / 3)[0]
     assert found.margins.loc["a", "null_pmse"] == pytest.approx(expected)
     assert abs(cart["null_pmse"] - expected) < 4 * cart["null_sd"] / np.sqrt(200)
-    # a x b saturated: the levels of a cannot tell files apart
+    # a x b saturated: the levels of a cannot distinguish files apart
     wide = table(3000)[["a", "b"]]
     wide["ab"] = wide["a"] + wide["b"]
     tables = resampled_within(wide, "a", ["b", "ab"], 1)
@@ -293,10 +293,10 @@ def test_a_release_that_is_the_original():
     model = {"c on a": lambda d: smf.ols("c ~ a", d).fit()}
     found = br.utility(df, df.copy(), analyses=model, **FAST)
     assert found.summary().loc[["pmse_main", "pmse_interactions"], "value"].max() < 1e-20
-    assert "A tree cannot tell the release from the original" in found.sentence()
+    assert "A tree cannot distinguish the release from the original" in found.sentence()
     partly = br.utility(df, df.copy(), synthesized=["b"], **FAST)
     assert np.isnan(partly.summary().loc["ratio_cart", "value"])  # nothing to permute
-    assert "cannot tell" in repr(partly)
+    assert "cannot distinguish" in repr(partly)
     assert (found.pairs["total_variation"] == 0).all() and (found.margins["ratio"] == 0).all()
     assert (found.pairs["mutual_information_difference"] == 0).all()
     assert (found.estimates["interval_overlap"] == 1).all()
