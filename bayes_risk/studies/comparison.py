@@ -88,10 +88,10 @@ class Comparison(Result):
         Of fit, release, attribute risk and utility; -1 where there was no such replicate.
     replicates_of, m, synthesized : tuple, length C
         Replicates and data sets of each candidate, and what it replaces (empty: not known).
-    outcomes : tuple of tuple of str, length C
-        The verdict on each replicate; empty: it was not judged.
     ends : ndarray, shape (3, M), or None
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
+    outcomes : tuple of tuple of str, length C
+        The verdict on each replicate; empty: it was not judged.
     random_seed : int
         The seed that made all others.
     """
