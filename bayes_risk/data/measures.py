@@ -340,10 +340,7 @@ JUDGED = _named(  # of the verdict on a candidate
     Measure("over_allowed", "largest number over what is allowed"),
 )
 COMPARED = {  # by what they are measured with
-    "attribute": {
-        **{name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
-        **JUDGED,
-    },
+    "attribute": {name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},
     "identification": _named(
         *(IDENTIFICATION[name] for name in _OVER_SETS),
         *(

@@ -139,8 +139,8 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     parts = parts_of(result)
     risks = result.attribute, result.identification
     _show((*risks, parts.pop("reweighting")), console)
-    if result.attribute is not None:
-        console.print(printed(claims_in_words(result.attribute)))
+    if result.attribute is not None and (claims := claims_in_words(result.attribute)):
+        console.print(printed(claims), no_wrap=True, overflow="ellipsis")
     _show((getattr(risk, "groups", None) for risk in risks), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):

@@ -16,7 +16,7 @@ from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.progress import Asked, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import known_columns, whole_number
-from bayes_risk.data.measures import MEASURES
+from bayes_risk.data.measures import JUDGED, MEASURES
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.result import MatchCounts, Matched
@@ -429,8 +429,11 @@ def compare(
     shape = (len(names), max(sizes.values()))
     parts: Array = np.full((3, *shape, len(measures)), np.nan)
     seeds = np.full((*shape, len(SEEDS)), -1, dtype=np.int64)
+    judged: Array = np.full((*shape, 3), np.nan)
     for (name, r), of in found.items():
         c = names.index(name)
+        certain, over = (of.numbers.get(one, ABSENT) for one in JUDGED)
+        judged[c, r] = certain.value, over.value, over.mcse
         seeds[c, r] = seeds_of(random_seed, name, r)
         parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
     ends = None
@@ -451,6 +454,7 @@ def compare(
         outcomes=tuple(
             tuple(found[name, r].outcome for r in range(size)) for name, size in sizes.items()
         ),
+        judged=judged,
         random_seed=random_seed,
     )
 

@@ -1,6 +1,6 @@
 """Candidates compared: every measure of every replicate, and who is on the Pareto front."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +88,12 @@ class Comparison(Result):
         Of fit, release, attribute risk and utility; -1 where there was no such replicate.
     replicates_of, m, synthesized : tuple, length C
         Replicates and data sets of each candidate, and what it replaces (empty: not known).
-    outcomes : tuple of tuple of str, length C
-        The verdict on each replicate; empty: it was not judged.
     ends : ndarray, shape (3, M), or None
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
+    outcomes : tuple of tuple of str, length C
+        The verdict on each replicate; empty: it was not judged.
+    judged : ndarray, shape (C, R, 3)
+        Values disclosed with certainty; the largest number over what is allowed, and its error.
     random_seed : int
         The seed that made all others.
     """
@@ -107,6 +109,7 @@ class Comparison(Result):
     synthesized: tuple[tuple[str, ...], ...]
     ends: Array | None
     outcomes: tuple[tuple[str, ...], ...] = ()
+    judged: Array = field(default_factory=lambda: np.zeros((0, 0, 3)))
     random_seed: int
 
     @property
@@ -118,21 +121,22 @@ class Comparison(Result):
         number over what is allowed, mean, with its error ``mcse``: 1 is the threshold. Of certain
         values none is allowed, and they are not in it.
         """
-        rows, summary = {}, self.summary()[["mean", "mcse"]].to_dict("index")
-        for name, outcomes in zip(self.names, self.outcomes, strict=False):
+        rows = {}
+        for c, (name, outcomes) in enumerate(zip(self.names, self.outcomes, strict=False)):
             judged = [one for one in outcomes if one]
             if not judged:
                 continue
             worst = min(judged, key=lambda one: WORST.index(one.split(" ")[0]))
-            none = {"mean": float("nan"), "mcse": float("nan")}
-            over = summary.get((name, "over_allowed"), none)
+            certain, over, mcse = self.judged[c].T
+            known = over[~np.isnan(over)]
+            between = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else mean_of(mcse)
             rows[name] = {
                 "verdict": worst,
                 "replicates": judged.count(worst),
                 "of": len(judged),
-                "certain_values": summary.get((name, "certain_values"), none)["mean"],
-                "over_allowed": over["mean"],
-                "mcse": over["mcse"],
+                "certain_values": mean_of(certain),
+                "over_allowed": mean_of(over),
+                "mcse": float(between),
             }
         columns = ["verdict", "replicates", "of", "certain_values", "over_allowed", "mcse"]
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)

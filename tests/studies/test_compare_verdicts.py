@@ -38,11 +38,11 @@ def test_verdict_and_certain_values_are_those_of_the_audit_done_again(found):
         matches = br.identification_risk(table, release, **KEYS)
         verdict = judge(risk, matches, Thresholds(), diagnostics=getattr(fit, "diagnostics", {}))
         assert found.outcomes[found.names.index(name)][1] == verdict.outcome
-        row = found.replicates.loc[name, 2]
-        assert row["certain_values"] == risk.certain().to_numpy().sum()
-        np.testing.assert_allclose(row["over_allowed"], of_verdict(verdict)["over_allowed"].value)
+        certain, over, _ = found.judged[found.names.index(name), 1]
+        assert certain == risk.certain().to_numpy().sum()
+        np.testing.assert_allclose(over, of_verdict(verdict)["over_allowed"].value)
         finite = [r.of_allowed[1] for r in verdict.reasons if r.of_allowed]
-        assert row["over_allowed"] == max(x for x in finite if np.isfinite(x))
+        assert over == max(x for x in finite if np.isfinite(x))
 
 
 def test_files_made_elsewhere_are_not_judged_here(found):

@@ -190,9 +190,11 @@ def _claims(risk: AttributeRisk) -> Table:
 
 
 def claims_in_words(risk: AttributeRisk, confidence: float = 0.95) -> str:
-    """Claims of all values together, in one line."""
+    """Claims of all values together, in one line; empty: there is none, nor without the release."""
     row = risk.claims([confidence]).unstack("confidence").iloc[0].to_dict()
     with_release, without = _claimed(confidence, row), _claimed_without(confidence, row)
+    if with_release == without == "0":
+        return ""
     return f"Claims at {plain(100 * confidence)} %: {with_release}; without the release {without}"
 
 
