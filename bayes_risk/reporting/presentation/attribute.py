@@ -232,8 +232,8 @@ def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     return Table(
         title="The ten records at highest risk",
         caption=(
-            f"Records whose true values gain most probability{_under(risk)}. Records are named by their "
-            "label; values are not shown."
+            f"Records whose true values gain most probability{_under(risk)}. Records are named by "
+            "their label; values are not shown."
         ),
         frame=risk.shown.worst(k).assign(known=known),
         head="Record",
