@@ -114,7 +114,7 @@ class Comparison(Result):
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """What the agency's thresholds say of each candidate that was judged, the worst first.
+        """The verdict on each candidate that was judged, the worst first.
 
         ``verdict``: the worst over its replicates; ``replicates`` with it, ``of`` how many;
         ``certain_values``: values disclosed with certainty, mean; ``over_allowed``: the largest

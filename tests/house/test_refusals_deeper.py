@@ -100,7 +100,7 @@ def test_files_to_be_matched(tmp_path):
     refused("releases is a set; give a list of paths", risk, file, {file}, **keys)
     refused("name 'region' and some do not; lay out", risk, lost, [file], **keys)
     for most in ("much", "-1", "-2GiB"):
-        refused("is no amount of memory", risk, file, [file], **keys, max_memory=most)
+        refused("is not an amount of memory", risk, file, [file], **keys, max_memory=most)
 
 
 # --- persons ---------------------------------------------------------------------------------
