@@ -52,7 +52,7 @@ def _groups(column: pd.Series, ends: Sequence[float]) -> pd.Series:
     name, many, numeric = str(column.name), column.nunique(), is_numeric(column.dtype)
     if len(ends):
         if not numeric or [*ends] != sorted({*ends}):
-            right = "hold numbers in ascending order" if numeric else "be left out: it is not a number"
+            right = "hold numbers in ascending order" if numeric else "be left out: no numbers"
             raise InputError(("by", name), list(ends), f"cannot be bands; they must {right}")
         return _banded(column, [float(end) for end in ends])
     if numeric and many > MOST_NUMBERS:

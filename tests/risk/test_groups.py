@@ -52,7 +52,7 @@ def test_missing_values_are_a_group_and_few_numbers_their_own():
         (["name"], "which has 60 values; give a column of at most 50"),
         (["nobody"], "'nobody', which the table does not have"),
         ({"pay": [20, 10]}, "ascending order"),
-        ({"name": [20]}, "it is not a number"),
+        ({"name": [20]}, "no numbers"),
     ],
 )
 def test_what_makes_no_groups_is_refused_with_a_cure(by, why):
