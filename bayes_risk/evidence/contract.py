@@ -28,6 +28,7 @@ from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
+from .learnt import Learnt
 from .products import Terms
 
 CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data set: 16 MiB
@@ -93,6 +94,7 @@ class Simulated:
     # shape (k, m, G, U): of a `Factored` fit with k > 1 factors: log p of each by itself; where
     # that is more than `CELLS` a factor (k, 1, G, U), summed over releases
     by_column: Array | None = None
+    learnt: Learnt | None = None  # of runs of a generator: what they showed
 
     @classmethod
     def exact(cls, log_p: Array, by_column: Array | None = None) -> "Simulated":
@@ -400,6 +402,7 @@ EVIDENCE: Mapping[str, type | None] = {
     "exact": None,
     "monte-carlo": None,
     "weaker": None,  # of competing businesses
+    "simulated": None,  # from runs of the generator
     "predictive": Sampled,
     "refit": Sampled,
     "importance": Importance,
@@ -435,6 +438,8 @@ class Offer:
         How the chains of the method are sampled; None: as the engine does it.
     refusal : str
         Why the method is not offered: a whole message, with its cure.
+    workers : bool
+        Whether ``compute`` takes ``n_jobs``, ``target_mcse`` and ``max_doublings`` too.
     """
 
     name: str
@@ -444,6 +449,7 @@ class Offer:
     in_words: str | Callable[[EncodedRelease, Targets], str] = ""
     strategy: Strategy | None = None
     refusal: str = ""
+    workers: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in EVIDENCE and self.name not in FURTHER:

@@ -57,7 +57,7 @@ OF_EVIDENCE = (
     *("index", "case", "disclosed", "seed_entropy"),
     *("exposure", "check", "before", "sample", "grid"),
 )
-OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains")
+OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains", "learnt")
 OF_POSTERIOR = ("deviations", "mcse", "mcse_by_release", "left_out")
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
@@ -274,6 +274,8 @@ class AttributeEvidence(Shown):
         excluded = int(np.isneginf(own)[self.case].sum())
         zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
         said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
+        if self.found.learnt is not None:
+            said["evidence"] = f"{said['evidence']}; {self.found.learnt.sentence()}"
         if self.found.modes is not None:
             said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
             said["synthesis"] += "; the mode of its chain, which the release shows, is known"

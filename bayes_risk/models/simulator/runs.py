@@ -1,0 +1,192 @@
+"""Runs of a generator on tables in which some records have other values, and what they show."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayes_risk._core.arrays import Flags, Ints, Rng
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.parallel import in_order
+from bayes_risk._core.progress import Progress
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .features import Features
+from .generator import Generator, made
+from .ratio import Examples
+
+ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
+MOST = 24_000  # examples that a model is fitted to, about
+FEWEST = 60  # examples: of fewer nothing can be learnt
+
+
+class Shown(NamedTuple):
+    """Released files of a run: codes (m, N, p), and whether row i is record i."""
+
+    Z: Codes
+    corresponds: bool
+
+
+class Drawn(NamedTuple):
+    """A table y (n, p) with values drawn, the places in the pool whose they are, which guess."""
+
+    y: Codes
+    places: Ints
+    chosen: Ints
+
+
+def run_of(
+    generator: Generator, release: Release, microdata: Microdata, y: Codes, seed: int
+) -> Shown:
+    """One run: the generator on a table y (n, p) of the records, read as the release is."""
+    data = replace(microdata, codes=y)
+    tables = made(generator, data.decode(y), release.m, seed)
+    names = [str(c) for c in release.synthesized]
+    for table in tables:
+        if lacking := [c for c in names if c not in table.columns]:
+            raise InputError(
+                "generator", f"returned a table without column {lacking[0]!r}; the release has it"
+            )
+    given = replace(release, datasets=tables, draw_index=None, groups=None, seed_entropy="run")
+    try:
+        found = EncodedRelease.of(given, data)
+    except InputError as error:
+        raise InputError(
+            "generator", f"returned tables that are no release of the table it was given: {error}"
+        ) from None
+    return Shown(found.codes, found.corresponds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """Whose values are drawn in the runs of an audit, and from which guesses.
+
+    ``pool`` (P,): records that may be drawn; ``codes`` (G, P or 1, q) and ``counted`` of the same
+    shape without q: their guesses; ``per_run``: how many are drawn in a run.
+    """
+
+    columns: Ints
+    pool: Ints
+    codes: Codes
+    counted: Flags
+    per_run: int
+
+    @classmethod
+    def of(cls, release: EncodedRelease, targets: Targets, share: float, runs: int) -> "Plan":
+        """All records whose values were replaced, where guesses are the same; else the targets."""
+        codes, counted, pool = targets.guesses.codes, targets.guesses.counted, targets.record
+        same = _same_for_all(release.microdata, targets)
+        if same is not None:
+            codes, counted = same, np.ones(same.shape[:2], dtype=bool)
+            pool = np.flatnonzero(release.replaced)
+        else:
+            there = np.flatnonzero(release.replaced[pool] & (counted.sum(axis=0) > 1))
+            codes, counted, pool = codes[:, there], counted[:, there], pool[there]
+        per_run = max(1, round(share * len(pool)))
+        if per_run * runs < FEWEST or per_run == len(pool):
+            raise InputError(
+                "targets",
+                f"and runs give {per_run * runs:,} examples ({per_run:,} of {len(pool):,} records "
+                f"in each of {runs} runs), and at least {FEWEST} of some records are needed; give "
+                "more targets, more runs, or a larger share below 1",
+            )
+        how: Any = {"columns": targets.columns, "pool": pool, "per_run": per_run}
+        return cls(codes=codes, counted=counted, **how)
+
+    def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
+        """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""
+        if self.codes.shape[1] == 1:
+            places = np.zeros_like(places)
+        return self.codes[:, places], self.counted[:, places]
+
+    def drawn(self, y: Codes, rng: Rng) -> Drawn:
+        """A table with values drawn."""
+        places = np.sort(rng.choice(len(self.pool), self.per_run, replace=False))
+        codes, counted = self.guesses_of(places)
+        chosen = (rng.random(counted.shape) * counted).argmax(axis=0)
+        out = y.copy()
+        out[np.ix_(self.pool[places], self.columns)] = codes[chosen, np.arange(len(places))]
+        return Drawn(out, places, chosen)
+
+    def examples(
+        self, how: Features, table: Drawn, Z: Codes, rng: Rng, run: int, most: int
+    ) -> Examples:
+        """What a run shows of at most so many records drawn, and some of their guesses."""
+        y, places, chosen = table
+        if len(places) > most:
+            some = np.sort(rng.choice(len(places), most, replace=False))
+            places, chosen = places[some], chosen[some]
+        codes, counted = self.guesses_of(places)
+        at = np.arange(len(places))
+        keys = np.where(counted, rng.random(counted.shape), 2.0)
+        keys[chosen, at] = -1.0  # first
+        kept = np.sort(np.argsort(keys, axis=0)[:ALTERNATIVES], axis=0)
+        codes, counted = codes[kept, at], counted[kept, at]
+        features = how.made(y, Z, self.pool[places], codes)
+        log_share = np.where(counted.T, 0.0, -np.inf)
+        return Examples(features, log_share, (kept == chosen).argmax(axis=0), np.full(len(at), run))
+
+
+def _same_for_all(data: Microdata, targets: Targets) -> Codes | None:
+    """Guesses (G, 1, q), where they are the same for everybody in whatever order; or None."""
+    codes, counted = targets.guesses.codes, targets.guesses.counted
+    if not counted.all() or data.impossible is not None:
+        return None
+    if codes.shape[2] == 1:
+        codes = np.sort(codes, axis=0)
+    levels = data.n_levels[targets.columns]
+    every = levels.all() and len(codes) == np.prod(levels.astype(float))
+    if not (codes == codes[:, :1]).all() or not (every or len(codes[0]) > 1):
+        return None
+    return codes[:, :1]
+
+
+class Runs:
+    """Runs as they are asked for, worked on ahead, each kept as a step of its own."""
+
+    def __init__(
+        self,
+        job: Callable[[int], Callable[[], Shown]],
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> None:
+        self.job, self.n_jobs, self.progress = job, n_jobs, progress
+
+    def first(self, begin: int, end: int) -> Iterator[Shown]:
+        """Runs ``begin .. end - 1``."""
+        ahead: Iterator[Shown] | None = None
+        at = begin
+
+        def computed(r: int) -> dict[str, Any]:
+            nonlocal ahead, at
+            if ahead is None:
+                jobs = [self.job(k) for k in range(r, end)]
+                ahead, at = in_order(jobs, n_jobs=self.n_jobs, what="runs"), r
+            found = next(ahead)
+            while at < r:  # kept ones in between
+                found, at = next(ahead), at + 1
+            at += 1
+            return found._asdict()
+
+        for r in range(begin, end):
+            yield Shown(**stage(f"run {r + 1}", partial(computed, r)))
+            if self.progress is not None:
+                self.progress("runs", r + 1, end)
+
+
+def seeds_remark(run: Callable[[int], Shown], first: Shown, seed: int) -> str:
+    """Whether a generator heeds its seed, in words; nothing: it does.
+
+    ``run``: the first run again, with a seed.
+    """
+    again, other = run(seed), run(seed ^ 1)
+    if not np.array_equal(again.Z, first.Z, equal_nan=True):
+        return "; the generator ignores its seed: the same seed gave other files"
+    if np.array_equal(other.Z, first.Z, equal_nan=True):
+        return "; the generator ignores its seed: another seed gave the same files"
+    return ""
