@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import number
+from bayes_risk.data.base_result import Table, count, value
 
 LEVELS = 0.0, 0.5, 0.75, 0.9, 0.97, 1.0  # shares of the examples, the surest last
 LEAST = 1e-9
@@ -84,6 +85,30 @@ class Learnt:
         error = np.sqrt(self.variance)
         columns = {"said": self.said, "happened": self.happened, "standard_error": error}
         return pd.DataFrame({**columns, "examples": self.count})
+
+    @property
+    def overconfident(self) -> bool:
+        """Whether less happened than was said where it was surest, by three standard errors."""
+        over = (self.said - self.happened) / np.sqrt(np.maximum(self.variance, LEAST))
+        return bool((over > 3.0).any())
+
+    def shown(self) -> Table:
+        """`calibration` for people."""
+        return Table(
+            title="Said and happened",
+            caption=(
+                "Runs that were left out: records whose values were drawn, the surest last. Said: "
+                "probability of the likeliest guess. Happened: how often it was the one drawn."
+            ),
+            frame=self.calibration.set_axis(np.arange(1, len(self.said) + 1)),
+            head="Level",
+            columns=[
+                ("Examples", count("examples")),
+                ("Said", value("said")),
+                ("Happened", value("happened")),
+                ("Standard error", value("standard_error")),
+            ],
+        )
 
     def sentence(self) -> str:
         """What was learnt, and whether it can be relied on."""

@@ -55,7 +55,7 @@ class Command:
                     f"lacks {{{place}}}; it is given {{input}}, a CSV file of the table, and "
                     "{output}, a folder for its m CSV files",
                 )
-        found = (str(Path(word).resolve()) if Path(word).is_file() else word for word in words)
+        found = (os.path.abspath(word) if Path(word).is_file() else word for word in words)
         made = cls(tuple(found), seconds)
         if shutil.which(made.words[0]) is None:
             raise InputError(

@@ -32,6 +32,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
+from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, made, seed_from
 from .ratio import Examples, fitted, joined
@@ -153,7 +154,10 @@ class Simulator(Declaration):
             ``missing_numbers``, ``levels`` and ``releases``, and for what it refuses.
         weights : None
             A generator takes no record weights.
-        sample, random_seed
+        sample : bool
+            False: a fit that never runs the generator, whose releases are the table itself; studies
+            look at it before they begin.
+        random_seed : int, Generator or None
             Taken for uniformity; nothing is sampled.
         """
         no_weights(weights, "Simulator", "a generator knows of none")
@@ -161,15 +165,16 @@ class Simulator(Declaration):
             how: Any = {"levels": levels, "releases": releases, "missing": missing}
             df = microdata(df, None, missing_numbers=missing_numbers, near=True, **how)
         self.synthesizes(df.columns)
-        return SimulatorFit(model=self, microdata=df)
+        return SimulatorFit(model=self, microdata=df, runs=sample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulatorFit(Fitted):
-    """A table, and the generator that is run on tables like it."""
+    """A table, and the generator that is run on tables like it; ``runs``: whether it ever is."""
 
     model: Simulator
     microdata: Microdata
+    runs: bool = True
     weights: ClassVar[None] = None
     n_draws: ClassVar[int] = 0
     parameters: ClassVar[tuple[str, ...]] = (
@@ -181,7 +186,8 @@ class SimulatorFit(Fitted):
 
     def mechanism(self, release: EncodedRelease) -> str:
         kind = "a function of Python" if self.model.command is None else "a command"
-        return f"{kind}, known by its runs alone; {drawn_in_words(self, release)}"
+        said = "a record is expected as the margins of the others have it"
+        return f"{kind}, known by its runs alone; {said}; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Simulated evidence, of any rows, for who knows every other record."""
@@ -190,7 +196,11 @@ class SimulatorFit(Fitted):
             why = "groups= of totals are not offered by Simulator; give the release without them"
             return Capabilities([Offer("simulated", refusal=why)])
         offer = Offer("simulated", compute=self.log_evidence, workers=True)
-        return Capabilities([offer], any_rows=True)
+        return Capabilities([offer, Offer("log-prior", self)], any_rows=True)
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """Margins of the other records, a column by itself: the generator has no predictive."""
+        return log_margins(self.microdata.codes, self.microdata.n_levels, targets)
 
     def synthesize(
         self,
@@ -217,8 +227,9 @@ class SimulatorFit(Fitted):
             )
         rng = np.random.default_rng(random_seed)
         table = self.microdata.decode(self.microdata.codes)
+        seed = seed_from(rng)
         return Release(
-            datasets=made(self.model.calls, table, m, seed_from(rng)),
+            datasets=made(self.model.calls, table, m, seed) if self.runs else [table] * m,
             synthesized=made_columns,
             seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
             parameters=parameters,
