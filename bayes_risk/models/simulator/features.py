@@ -28,8 +28,24 @@ LEAVES = 5, 20  # rows of Z in a leaf, at least
 WIDTHS = 0.02, 0.1, 0.4  # of windows around a number, in its spread
 TREES = 6  # guessed columns that trees are grown for, at most
 TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
+FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
+FOLDS = 4  # of records, each left out of a tree
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
+
+
+class Made(NamedTuple):
+    """Features (U, G, d), and the kind of each."""
+
+    features: Array
+    kinds: list[str]
+
+    @property
+    def sets(self) -> list[Ints]:
+        """Features that are tried together: few, more, all."""
+        found = [np.flatnonzero(np.isin(self.kinds, some)) for some in FEW]
+        every = np.arange(len(self.kinds))
+        return [*(some for some in found if 0 < len(some) < len(every)), every]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,13 +85,14 @@ class Features:
             spread=spread,
         )
 
-    def made(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
-        """Features (U, G, d) of guesses (G, U, q) for rows (U,) of y (n, p), given Z (m, N, p)."""
+    def made(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> "Made":
+        """Features of guesses (G, U, q) for rows (U,) of y (n, p), given Z (m, N, p)."""
         look = _Look.of(self, y, Z, rows, guesses)
         found: dict[tuple[str, Any], Array] = {}
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
-        return np.stack(list(found.values()), axis=-1)
+        kinds = [kind for kind, _ in found]
+        return Made(np.stack(list(found.values()), axis=-1), kinds)
 
     def _each(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """Parts of features by name; those of one name are added."""
@@ -94,6 +111,7 @@ class Features:
             if j in [int(g) for g in self.guessed[:TREES]] and others:
                 for size in LEAVES:
                     yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
+                    yield from self._in_own_trees(look, j, others, size)
             if j in self.spread:
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
@@ -109,6 +127,25 @@ class Features:
                 yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
             if w < 2:
                 yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
+
+    def _in_own_trees(
+        self, look: "_Look", j: int, others: Sequence[int], size: int
+    ) -> Iterator[tuple[tuple[str, Any], Array]]:
+        """The same in leaves of trees grown on y, none of which has seen the record."""
+        parts = list[dict[tuple[str, Any], Array]]()
+        order = list[Ints]()
+        for fold in range(FOLDS):
+            here = np.flatnonzero(look.rows % FOLDS == fold)
+            if len(here):
+                seen = look.y[np.arange(len(look.y)) % FOLDS != fold]
+                some = look.only(here)
+                parts.append(
+                    dict(self._counted(some, f"tree {size}", j, some.leaves(j, others, size, seen)))
+                )
+                order.append(here)
+        back = np.argsort(np.concatenate(order))
+        for name in parts[0]:
+            yield name, np.concatenate([part[name] for part in parts])[back]
 
     def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """What the record's own row of Z shows."""
@@ -167,12 +204,17 @@ class _Look:
             size *= levels
         return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
 
-    def leaves(self, j: int, others: Sequence[int], size: int) -> _Split:
-        """Leaves of a tree grown on Z, which says column j from the others."""
+    def only(self, which: Ints) -> "_Look":
+        """The same of some of the rows that are asked about."""
+        bins = self.bins._replace(W=self.bins.W[which])
+        return _Look(self.y, self.Z, self.W[which], self.rows[which], bins)
+
+    def leaves(self, j: int, others: Sequence[int], size: int, seen: Array | None = None) -> _Split:
+        """Leaves of a tree which says column j from the others, grown on Z, or what was seen."""
         from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
         grows = DecisionTreeRegressor if self._is_number(j) else DecisionTreeClassifier
-        seen = self.Z.reshape(-1, self.Z.shape[2])
+        seen = self.Z.reshape(-1, self.Z.shape[2]) if seen is None else seen
         some = seen[:: 1 + len(seen) // TREE_ROWS]
         tree = grows(min_samples_leaf=size, random_state=0).fit(some[:, others], some[:, j])
 

@@ -15,6 +15,7 @@ fit, *less a standard error of that gain*. So a generator that tells nothing lea
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ class Examples(NamedTuple):
     log_share: Array
     drawn: Ints
     run: Ints
+    sets: Sequence[Ints] = ()  # of features, tried one by one; by default all together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,16 +86,19 @@ def fitted(examples: Examples) -> RatioFit:
     scale = np.sqrt((F**2).sum(axis=(0, 1)) / counted.sum())
     F /= np.where(scale > 1e-9, scale, np.inf)
     fold = folds_of(examples.run)[examples.run]
-    sums = _Sums(F, examples.log_share, examples.drawn, fold)
-    before = sums.log_p(np.zeros(F.shape[2]))
+    before = _normalised(examples.log_share)
     at = np.arange(len(fold)), examples.drawn
     best: tuple[float, float, Array, Array, Array, Array] | None = None
-    w = np.zeros(F.shape[2])
-    for penalty in PENALTIES:
-        w, without = sums.fits(w, penalty)
+    for some, penalty in product(examples.sets or [np.arange(F.shape[2])], PENALTIES):
+        if penalty == PENALTIES[0]:
+            sums, start = _Sums(F[..., some], examples.log_share, examples.drawn, fold), 0.0
+            start = np.zeros(len(some))
+        start, left_out = sums.fits(start, penalty)
+        w, without = np.zeros(F.shape[2]), np.zeros((len(left_out), F.shape[2]))
+        w[some], without[:, some] = start, left_out
         scores = np.empty(F.shape[:2])
-        for k, one in enumerate(without):
-            scores[fold == k] = F[fold == k] @ one
+        for k, one in enumerate(left_out):
+            scores[fold == k] = F[fold == k][..., some] @ one
         for factor in TEMPER:
             log_p = _normalised(factor * scores + examples.log_share)
             gain = _by_run(log_p[at] - before[at], examples.run)
@@ -203,4 +208,5 @@ def joined(parts: Sequence[Examples]) -> Examples:
         np.concatenate([wide(part.log_share, -np.inf) for part in parts]),
         np.concatenate([part.drawn for part in parts]),
         np.concatenate([part.run for part in parts]),
+        parts[0].sets,
     )

@@ -17,7 +17,7 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .features import Features
-from .generator import Generator, made
+from .generator import Generator, tables_of
 from .ratio import Examples
 
 ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
@@ -45,7 +45,7 @@ def run_of(
 ) -> Shown:
     """One run: the generator on a table y (n, p) of the records, read as the release is."""
     data = replace(microdata, codes=y)
-    tables = made(generator, data.decode(y), release.m, seed)
+    tables = tables_of(generator, data.decode(y), release.m, seed)
     names = [str(c) for c in release.synthesized]
     for table in tables:
         if lacking := [c for c in names if c not in table.columns]:
@@ -127,9 +127,10 @@ class Plan:
         keys[chosen, at] = -1.0  # first
         kept = np.sort(np.argsort(keys, axis=0)[:ALTERNATIVES], axis=0)
         codes, counted = codes[kept, at], counted[kept, at]
-        features = how.made(y, Z, self.pool[places], codes)
+        made = how.made(y, Z, self.pool[places], codes)
         log_share = np.where(counted.T, 0.0, -np.inf)
-        return Examples(features, log_share, (kept == chosen).argmax(axis=0), np.full(len(at), run))
+        drawn = (kept == chosen).argmax(axis=0)
+        return Examples(made.features, log_share, drawn, np.full(len(at), run), made.sets)
 
 
 def _same_for_all(data: Microdata, targets: Targets) -> Codes | None:

@@ -34,7 +34,7 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 from .expected import log_margins
 from .features import Features
-from .generator import Command, Generator, made, seed_from
+from .generator import Command, Generator, seed_from, tables_of
 from .ratio import Examples, fitted, joined
 from .runs import MOST, Drawn, Plan, Runs, Shown, run_of, seeds_remark
 
@@ -229,7 +229,7 @@ class SimulatorFit(Fitted):
         table = self.microdata.decode(self.microdata.codes)
         seed = seed_from(rng)
         return Release(
-            datasets=made(self.model.calls, table, m, seed) if self.runs else [table] * m,
+            datasets=tables_of(self.model.calls, table, m, seed) if self.runs else [table] * m,
             synthesized=made_columns,
             seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
             parameters=parameters,
@@ -304,9 +304,8 @@ def _evidence(
     log_p, deviations = np.empty((1, G, U)), np.empty((K, G, U))
     for begin in range(0, U, step):
         part = slice(begin, min(begin + step, U))
-        features = how.made(
-            release.microdata.codes, release.codes, targets.record[part], codes[:, part]
-        )
+        of = release.microdata.codes, release.codes, targets.record[part], codes[:, part]
+        features = how.made(*of).features
         every, moved = fit.log_evidence(features)  # (block, G), (K, block, G)
         log_p[0, :, part], deviations[:, :, part] = every.T, moved.swapaxes(1, 2)
     return replace(Simulated.exact(log_p), deviations=deviations, learnt=learnt)

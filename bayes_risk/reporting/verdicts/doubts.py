@@ -74,8 +74,8 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     ),
     "mechanism": f"only the model that made the files settles these; {OWN_MODEL}",
     "simulated": (
-        "nothing shows that a generator is safe; accept_simulated = true of [thresholds] takes this "
-        "intruder as the measure"
+        "nothing shows that a generator is safe; accept_simulated = true of [thresholds] takes "
+        "this intruder as the measure"
     ),
     "more runs": "more runs of Simulator",
     # what the columns show

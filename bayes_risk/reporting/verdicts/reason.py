@@ -66,8 +66,8 @@ class Thresholds:
     # the release should not raise the log odds that a member is in the data by more than this;
     # None: not judged
     membership_log_bayes_factor: float | None = None
-    # whether evidence learnt from runs of a generator, which is at least what its files tell, can be
-    # within: for the intruder who looks at what it rests on
+    # whether evidence learnt from runs of a generator, which is at least what its files tell, can
+    # be within: for the intruder who looks at what it rests on
     accept_simulated: bool = False
     # rows of ``Utility.summary()``: what they may be at most (overlap of intervals: at least);
     # None: not judged

@@ -193,7 +193,9 @@ def _simulated(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     if found.overconfident:
         yield doubt(SIMULATED, f"{text} Where it was surest it said too much.", "more runs")
     elif case.limits.accept_simulated:
-        yield no_objection(SIMULATED, f"{text} What this intruder learns is accepted as the measure.")
+        yield no_objection(
+            SIMULATED, f"{text} What this intruder learns is accepted as the measure."
+        )
     else:
         more = "An intruder with better features may learn more."
         yield doubt(SIMULATED, f"{text} {more}", "simulated")
