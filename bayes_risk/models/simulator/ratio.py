@@ -8,17 +8,18 @@ Given what Z shows about a record and each guess, ``phi(g)``, the posterior of t
 evidence of a guess up to a constant, which any prior may follow. This is contrastive neural ratio
 estimation (Miller, Weniger & Forre 2022) with a linear network.
 
-It must not be overconfident. The penalty of w, and a factor from 0 to 1 on all of it (0: the prior
-is left as it is), are those with the largest gain in log score in runs that were left out of the
-fit, *less a standard error of that gain*. So a generator that tells nothing leaves the prior.
+It must not be overconfident. The features, the penalty of w, and a factor from 0 to 1 on all of it
+are those with the largest gain in log score over the prior in runs that were left out of the fit,
+*less a standard error of that gain*; and unless that gain is above 0 (Student's t over runs, 99 %)
+the prior is left as it is. So a generator that tells nothing leaves the prior.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import t
 
 from bayes_risk._core.arrays import Array, Ints
 
@@ -28,6 +29,7 @@ FOLDS = 10
 NEWTON = 6  # steps of the whole fit
 STEPS = 3  # of fits without a fold, from the whole fit
 CAUTION = 1.0  # standard errors of the gain
+SURE = 0.99  # of a gain above 0
 
 
 class Examples(NamedTuple):
@@ -89,16 +91,10 @@ def fitted(examples: Examples) -> RatioFit:
     before = _normalised(examples.log_share)
     at = np.arange(len(fold)), examples.drawn
     best: tuple[float, float, Array, Array, Array, Array] | None = None
-    for some, penalty in product(examples.sets or [np.arange(F.shape[2])], PENALTIES):
-        if penalty == PENALTIES[0]:
-            sums, start = _Sums(F[..., some], examples.log_share, examples.drawn, fold), 0.0
-            start = np.zeros(len(some))
-        start, left_out = sums.fits(start, penalty)
-        w, without = np.zeros(F.shape[2]), np.zeros((len(left_out), F.shape[2]))
-        w[some], without[:, some] = start, left_out
+    for some, (w, without) in _fits(F, examples, fold):
         scores = np.empty(F.shape[:2])
-        for k, one in enumerate(left_out):
-            scores[fold == k] = F[fold == k][..., some] @ one
+        for k, one in enumerate(without):
+            scores[fold == k] = F[fold == k][..., some] @ one[some]
         for factor in TEMPER:
             log_p = _normalised(factor * scores + examples.log_share)
             gain = _by_run(log_p[at] - before[at], examples.run)
@@ -107,9 +103,27 @@ def fitted(examples: Examples) -> RatioFit:
             if best is None or worth > best[0] + 1e-12:
                 best = worth, factor, w, without, log_p, gain
     assert best is not None
+    gain = best[-1]
+    error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
+    if not gain.mean() > t.ppf(SURE, len(gain) - 1) * error:  # nothing is known to be told
+        nothing = np.zeros(F.shape[2])
+        best = 0.0, 0.0, nothing, np.zeros_like(best[3]), before, np.zeros(len(gain))
     _, factor, w, without, log_p, gain = best
     back = factor / np.where(scale > 1e-9, scale, np.inf)
     return RatioFit(weights=w * back, without=without * back, log_p=log_p, gain=gain)
+
+
+def _fits(F: Array, examples: Examples, fold: Ints) -> Iterator[tuple[Ints, tuple[Array, Array]]]:
+    """Each set of features and penalty: weights of all (d,), and without each fold (K, d)."""
+    d = F.shape[2]
+    for some in examples.sets or [np.arange(d)]:
+        sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
+        start = np.zeros(len(some))
+        for penalty in PENALTIES:
+            start, left_out = sums.fits(start, penalty)
+            w, without = np.zeros(d), np.zeros((len(left_out), d))
+            w[some], without[:, some] = start, left_out
+            yield some, (w, without)
 
 
 class _Sums:
@@ -121,14 +135,9 @@ class _Sums:
         sizes = np.bincount(fold)
         ends = np.append(0, np.cumsum(sizes))
         self.parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        self.own_log_share, self.own_F = log_share, F
         chosen = self.F[np.arange(len(order)), self.drawn]
         self.chosen = np.stack([chosen[part].sum(axis=0) for part in self.parts])  # (K, d)
         self.sizes = sizes
-
-    def log_p(self, w: Array) -> Array:
-        """Log probabilities (N, G) of the examples in their own order."""
-        return _normalised(self.own_F @ w + self.own_log_share)
 
     def gradients(self, w: Array) -> Array:
         """Sums of the gradient of minus the log score, by fold (K, d)."""

@@ -25,14 +25,14 @@ MOST = 24_000  # examples that a model is fitted to, about
 FEWEST = 60  # examples: of fewer nothing can be learnt
 
 
-class Shown(NamedTuple):
+class RunFiles(NamedTuple):
     """Released files of a run: codes (m, N, p), and whether row i is record i."""
 
     Z: Codes
     corresponds: bool
 
 
-class Drawn(NamedTuple):
+class Redrawn(NamedTuple):
     """A table y (n, p) with values drawn, the places in the pool whose they are, which guess."""
 
     y: Codes
@@ -42,7 +42,7 @@ class Drawn(NamedTuple):
 
 def run_of(
     generator: Generator, release: Release, microdata: Microdata, y: Codes, seed: int
-) -> Shown:
+) -> RunFiles:
     """One run: the generator on a table y (n, p) of the records, read as the release is."""
     data = replace(microdata, codes=y)
     tables = tables_of(generator, data.decode(y), release.m, seed)
@@ -59,11 +59,11 @@ def run_of(
         raise InputError(
             "generator", f"returned tables that are no release of the table it was given: {error}"
         ) from None
-    return Shown(found.codes, found.corresponds)
+    return RunFiles(found.codes, found.corresponds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Plan:
+class RedrawPlan:
     """Whose values are drawn in the runs of an audit, and from which guesses.
 
     ``pool`` (P,): records that may be drawn; ``codes`` (G, P or 1, q) and ``counted`` of the same
@@ -77,7 +77,7 @@ class Plan:
     per_run: int
 
     @classmethod
-    def of(cls, release: EncodedRelease, targets: Targets, share: float, runs: int) -> "Plan":
+    def of(cls, release: EncodedRelease, targets: Targets, share: float, runs: int) -> "RedrawPlan":
         """All records whose values were replaced, where guesses are the same; else the targets."""
         codes, counted, pool = targets.guesses.codes, targets.guesses.counted, targets.record
         same = _same_for_all(release.microdata, targets)
@@ -104,17 +104,17 @@ class Plan:
             places = np.zeros_like(places)
         return self.codes[:, places], self.counted[:, places]
 
-    def drawn(self, y: Codes, rng: Rng) -> Drawn:
+    def drawn(self, y: Codes, rng: Rng) -> Redrawn:
         """A table with values drawn."""
         places = np.sort(rng.choice(len(self.pool), self.per_run, replace=False))
         codes, counted = self.guesses_of(places)
         chosen = (rng.random(counted.shape) * counted).argmax(axis=0)
         out = y.copy()
         out[np.ix_(self.pool[places], self.columns)] = codes[chosen, np.arange(len(places))]
-        return Drawn(out, places, chosen)
+        return Redrawn(out, places, chosen)
 
     def examples(
-        self, how: Features, table: Drawn, Z: Codes, rng: Rng, run: int, most: int
+        self, how: Features, table: Redrawn, Z: Codes, rng: Rng, run: int, most: int
     ) -> Examples:
         """What a run shows of at most so many records drawn, and some of their guesses."""
         y, places, chosen = table
@@ -152,15 +152,15 @@ class Runs:
 
     def __init__(
         self,
-        job: Callable[[int], Callable[[], Shown]],
+        job: Callable[[int], Callable[[], RunFiles]],
         n_jobs: int,
         progress: Progress | None,
     ) -> None:
         self.job, self.n_jobs, self.progress = job, n_jobs, progress
 
-    def first(self, begin: int, end: int) -> Iterator[Shown]:
+    def first(self, begin: int, end: int) -> Iterator[RunFiles]:
         """Runs ``begin .. end - 1``."""
-        ahead: Iterator[Shown] | None = None
+        ahead: Iterator[RunFiles] | None = None
         at = begin
 
         def computed(r: int) -> dict[str, Any]:
@@ -175,12 +175,12 @@ class Runs:
             return found._asdict()
 
         for r in range(begin, end):
-            yield Shown(**stage(f"run {r + 1}", partial(computed, r)))
+            yield RunFiles(**stage(f"run {r + 1}", partial(computed, r)))
             if self.progress is not None:
                 self.progress("runs", r + 1, end)
 
 
-def seeds_remark(run: Callable[[int], Shown], first: Shown, seed: int) -> str:
+def seeds_remark(run: Callable[[int], RunFiles], first: RunFiles, seed: int) -> str:
     """Whether a generator heeds its seed, in words; nothing: it does.
 
     ``run``: the first run again, with a seed.

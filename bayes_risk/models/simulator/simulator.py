@@ -36,7 +36,7 @@ from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, seed_from, tables_of
 from .ratio import Examples, fitted, joined
-from .runs import MOST, Drawn, Plan, Runs, Shown, run_of, seeds_remark
+from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
 
 FEWEST_RUNS = 4  # folds of runs are left out in turn
 BLOCK = 2**18  # numbers of features, for each of d, at a time
@@ -252,16 +252,16 @@ class SimulatorFit(Fitted):
         % of (record, guess) pairs, or ``max_doublings`` is spent.
         """
         runs = self.model.runs
-        plan = Plan.of(release, targets, self.model.share, runs)
+        plan = RedrawPlan.of(release, targets, self.model.share, runs)
         seeds = [_whole(child) for child in rng.spawn(3)]
 
-        def drawn(r: int) -> Drawn:
+        def drawn(r: int) -> Redrawn:
             return plan.drawn(self.microdata.codes, np.random.default_rng([seeds[0], r]))
 
         def seed(r: int) -> int:
             return seed_from(np.random.default_rng([seeds[1], r]))
 
-        def job(r: int, other: int | None = None) -> Callable[[], Shown]:
+        def job(r: int, other: int | None = None) -> Callable[[], RunFiles]:
             given = self.model.calls, release.source, self.microdata, drawn(r).y
             return partial(run_of, *given, seed(r) if other is None else other)
 
