@@ -395,6 +395,29 @@ class Grown(Protocol):
         """Where trees and files disagree: a table by release and column."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """Log Bayes factors that records are in the data, from runs that leave some of them out.
+
+    Of the n records in the release, and what batches of runs move them by (K, n); of records in
+    and out of runs (N,), from fits that have not seen the run: whether they were in, run, record.
+    """
+
+    log_bayes_factor: Array
+    deviations: Array
+    held_out: Array
+    inside: Flags
+    run: Ints
+    record: Ints
+
+
+class Leaving(Protocol):
+    """A fit that can be run without some of the records."""
+
+    def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
+        """What runs without a random share of the records show of membership."""
+
+
 # Evidence that a model computes itself, as `ClosedForm.closed_form` without the method's name
 Compute = Callable[..., Simulated]
 # Methods that give the evidence, and what they call where the model does not compute it itself
@@ -416,6 +439,7 @@ FURTHER: Mapping[str, type] = {
     "factors": Factored,  # which column gives most away
     "full-table": Tabulated,  # `full_table_risk` and `likeliest`
     "reweighting": Reweighted,  # other hyper-priors without a new fit
+    "left-out": Leaving,  # membership from runs without some records
     "trees": Grown,  # values that no leaf holds
 }
 

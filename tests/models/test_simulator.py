@@ -285,7 +285,7 @@ def test_what_it_does_not_take_is_told():
         br.attribute_risk(fit, release, intruder=br.Intruder("none"))
     two = frame(made.x[:30], s[:30])
     few = br.models.Simulator(generator(lambda s, rng: s), columns=["s"], runs=4).fit(two)
-    with pytest.raises(br.InputError, match="targets and runs give 12 examples"):
+    with pytest.raises(br.InputError, match="runs=4 with share = 0.1 give 12 examples"):
         br.attribute_risk(few, few.synthesize(1), random_seed=1)
 
 

@@ -12,7 +12,7 @@ from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
 
 POINTS = 2_048  # at which a density is computed; between them it is a straight line
-FLOOR = 1e-4  # of a density, beside a flat one over all values
+FLOOR = 1e-3  # share of a wide normal density, whose tails end
 
 
 def log_margins(y: Codes, n_levels: Ints, targets: Targets) -> Array:
@@ -42,7 +42,11 @@ def _log_density(values: Array, guesses: Array, own: Array) -> Array:
         total += _kernel((line[:, None] - held[some]) / width) @ at[some]
     found = np.interp(guesses, line, total, left=0.0, right=0.0)
     found = np.maximum(found - _kernel((guesses - own) / width), 0.0) / ((n - 1) * width)
-    return np.asarray(np.log(found + FLOOR / (ends[1] - ends[0])))
+    far = ends[1] - ends[0]
+    wide = (guesses - values.mean()) / far
+    logs = np.log(FLOOR / far) - 0.5 * (wide**2 + np.log(2 * np.pi))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log(found), logs))
 
 
 def _kernel(x: Array) -> Array:

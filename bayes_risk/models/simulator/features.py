@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
@@ -61,12 +61,15 @@ class Features:
     microdata: Microdata
     guessed: Ints
     linked: bool
+    own_trees: bool
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
 
     @classmethod
-    def of(cls, microdata: Microdata, guessed: Ints, linked: bool) -> "Features":
+    def of(
+        cls, microdata: Microdata, guessed: Ints, *, linked: bool, own_trees: bool = True
+    ) -> "Features":
         """Read off the confidential table, once."""
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
@@ -80,14 +83,21 @@ class Features:
             microdata=microdata,
             guessed=guessed,
             linked=linked,
+            own_trees=own_trees,
             edges=edges,
             order=order,
             spread=spread,
         )
 
-    def made(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> "Made":
-        """Features of guesses (G, U, q) for rows (U,) of y (n, p), given Z (m, N, p)."""
-        look = _Look.of(self, y, Z, rows, guesses)
+    def made(
+        self, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags | None = None
+    ) -> "Made":
+        """Features of guesses (G, U, q) for rows (U,) of y (n, p), given Z (m, N, p).
+
+        ``present`` (n,): which rows of y the table holds; all of them by default.
+        """
+        there = np.ones(len(y), dtype=bool) if present is None else present
+        look = _Look.of(self, y, Z, rows, guesses, there)
         found: dict[tuple[str, Any], Array] = {}
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
@@ -111,8 +121,9 @@ class Features:
             if j in [int(g) for g in self.guessed[:TREES]] and others:
                 for size in LEAVES:
                     yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
-                    yield from self._in_own_trees(look, j, others, size)
-            if j in self.spread:
+                    if self.own_trees:
+                        yield from self._in_own_trees(look, j, others, size)
+            if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
             yield from self._own(look)
@@ -180,15 +191,18 @@ class _Look:
     Z: Array
     W: Array
     rows: Ints
+    present: Flags  # (n,): which rows of y the table holds
     bins: _Split  # of all columns, with a last axis p
 
     @classmethod
-    def of(cls, how: Features, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> "_Look":
+    def of(
+        cls, how: Features, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags
+    ) -> "_Look":
         W = np.repeat(y[rows].astype(float)[:, None], len(guesses), axis=1)
         W[:, :, how.guessed] = guesses.swapaxes(0, 1)
         each = [np.asarray(a, dtype=float) for a in (y, Z, W)]
         bins = [_binned(a, how.edges) for a in each]
-        return cls(each[0], each[1], each[2], rows, _Split(bins[1], bins[0], bins[2]))
+        return cls(each[0], each[1], each[2], rows, present, _Split(bins[1], bins[0], bins[2]))
 
     def of_columns(self, columns: Sequence[int]) -> _Split:
         """Contexts: combinations of values, or of bins, of columns."""
@@ -207,7 +221,7 @@ class _Look:
     def only(self, which: Ints) -> "_Look":
         """The same of some of the rows that are asked about."""
         bins = self.bins._replace(W=self.bins.W[which])
-        return _Look(self.y, self.Z, self.W[which], self.rows[which], bins)
+        return _Look(self.y, self.Z, self.W[which], self.rows[which], self.present, bins)
 
     def leaves(self, j: int, others: Sequence[int], size: int, seen: Array | None = None) -> _Split:
         """Leaves of a tree which says column j from the others, grown on Z, or what was seen."""
@@ -235,12 +249,13 @@ class _Look:
         line = np.unique(np.concatenate([y, Z.ravel()]))
         M = len(line) + 1
         of_y = contexts.y * M + np.searchsorted(line, y)
-        sorted_y, own = np.sort(of_y), of_y[self.rows][:, None]
+        sorted_y, own = np.sort(of_y[self.present]), of_y[self.rows][:, None]
+        there = self.present[self.rows][:, None]
         sorted_Z = np.sort(contexts.Z * M + np.searchsorted(line, Z), axis=1)
         for width in widths:
             low = contexts.W * M + np.searchsorted(line, W - width, "left")
             high = contexts.W * M + np.searchsorted(line, W + width, "right")  # the first beyond
-            k = _between(sorted_y, low, high) - ((own >= low) & (own < high))
+            k = _between(sorted_y, low, high) - (there & (own >= low) & (own < high))
             yield np.stack([_between(one, low, high) for one in sorted_Z]), k.astype(float)
 
     def regression(self, j: int, others: Sequence[int], how: Features) -> Array:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from bayes_risk._core.arrays import Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
@@ -66,43 +67,50 @@ def run_of(
 class RedrawPlan:
     """Whose values are drawn in the runs of an audit, and from which guesses.
 
-    ``pool`` (P,): records that may be drawn; ``codes`` (G, P or 1, q) and ``counted`` of the same
-    shape without q: their guesses; ``per_run``: how many are drawn in a run.
+    ``pool`` (P,): records that may be drawn, and ``of`` (P,): the target whose guesses they have;
+    ``codes`` (G, U, q), ``counted`` (G, U): guesses; ``per_run``: how many are drawn in a run.
     """
 
     columns: Ints
     pool: Ints
+    of: Ints
     codes: Codes
     counted: Flags
     per_run: int
 
     @classmethod
-    def of(cls, release: EncodedRelease, targets: Targets, share: float, runs: int) -> "RedrawPlan":
-        """All records whose values were replaced, where guesses are the same; else the targets."""
-        codes, counted, pool = targets.guesses.codes, targets.guesses.counted, targets.record
-        same = _same_for_all(release.microdata, targets)
-        if same is not None:
-            codes, counted = same, np.ones(same.shape[:2], dtype=bool)
-            pool = np.flatnonzero(release.replaced)
-        else:
-            there = np.flatnonzero(release.replaced[pool] & (counted.sum(axis=0) > 1))
-            codes, counted, pool = codes[:, there], counted[:, there], pool[there]
+    def made(
+        cls, release: EncodedRelease, targets: Targets, share: float, runs: int
+    ) -> "RedrawPlan":
+        """Targets with their guesses, all others with those of the target that is most like them.
+
+        Where values can be impossible together, the targets alone.
+        """
+        codes, counted = targets.guesses.codes, targets.guesses.counted
+        of = np.full(len(release.replaced), -1)
+        of[targets.record] = np.arange(len(targets))
+        others = np.flatnonzero(of < 0)
+        if release.microdata.impossible is None and len(others):
+            values = release.microdata.codes[:, targets.columns].astype(float)
+            values = values / np.maximum(values.std(axis=0), 1e-12)
+            of[others] = cKDTree(values[targets.record]).query(values[others])[1]
+        pool = np.flatnonzero(release.replaced & (of >= 0))
+        pool = pool[counted.sum(axis=0)[of[pool]] > 1]
         per_run = max(1, round(share * len(pool)))
-        if per_run * runs < FEWEST or per_run == len(pool):
+        if per_run * runs < FEWEST or per_run >= len(pool):
             raise InputError(
-                "targets",
-                f"and runs give {per_run * runs:,} examples ({per_run:,} of {len(pool):,} records "
-                f"in each of {runs} runs), and at least {FEWEST} of some records are needed; give "
-                "more targets, more runs, or a larger share below 1",
+                "runs",
+                runs,
+                f"with share = {share:g} give {per_run * runs:,} examples ({per_run:,} of "
+                f"{len(pool):,} records in each run), and at least {FEWEST} of some records are "
+                "needed; give more runs, or a larger share below 1",
             )
-        how: Any = {"columns": targets.columns, "pool": pool, "per_run": per_run}
+        how: Any = {"columns": targets.columns, "pool": pool, "of": of[pool], "per_run": per_run}
         return cls(codes=codes, counted=counted, **how)
 
     def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
         """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""
-        if self.codes.shape[1] == 1:
-            places = np.zeros_like(places)
-        return self.codes[:, places], self.counted[:, places]
+        return self.codes[:, self.of[places]], self.counted[:, self.of[places]]
 
     def drawn(self, y: Codes, rng: Rng) -> Redrawn:
         """A table with values drawn."""
@@ -131,20 +139,6 @@ class RedrawPlan:
         log_share = np.where(counted.T, 0.0, -np.inf)
         drawn = (kept == chosen).argmax(axis=0)
         return Examples(made.features, log_share, drawn, np.full(len(at), run), made.sets)
-
-
-def _same_for_all(data: Microdata, targets: Targets) -> Codes | None:
-    """Guesses (G, 1, q), where they are the same for everybody in whatever order; or None."""
-    codes, counted = targets.guesses.codes, targets.guesses.counted
-    if not counted.all() or data.impossible is not None:
-        return None
-    if codes.shape[2] == 1:
-        codes = np.sort(codes, axis=0)
-    levels = data.n_levels[targets.columns]
-    every = levels.all() and len(codes) == np.prod(levels.astype(float))
-    if not (codes == codes[:, :1]).all() or not (every or len(codes[0]) > 1):
-        return None
-    return codes[:, :1]
 
 
 class Runs:

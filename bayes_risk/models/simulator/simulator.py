@@ -8,7 +8,7 @@ files show: examples from which one model over guesses learns to say what the in
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,15 @@ from bayes_risk._core.validate import (
 )
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Capabilities, Offer, Simulated, Targets, drawn_in_words
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    How,
+    LeftOut,
+    Offer,
+    Simulated,
+    Targets,
+    drawn_in_words,
+)
 from bayes_risk.evidence.learnt import Learnt
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
@@ -35,6 +43,7 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, seed_from, tables_of
+from .membership import left_out
 from .ratio import Examples, fitted, joined
 from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
 
@@ -196,7 +205,13 @@ class SimulatorFit(Fitted):
             why = "groups= of totals are not offered by Simulator; give the release without them"
             return Capabilities([Offer("simulated", refusal=why)])
         offer = Offer("simulated", compute=self.log_evidence, workers=True)
-        return Capabilities([offer, Offer("log-prior", self)], any_rows=True)
+        further = [Offer(name, self) for name in ("log-prior", "left-out")]
+        return Capabilities([offer, *further], any_rows=True)
+
+    def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
+        return left_out(
+            self.model.calls, release, runs=self.model.runs, share=self.model.share, **how
+        )
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Margins of the other records, a column by itself: the generator has no predictive."""
@@ -252,7 +267,7 @@ class SimulatorFit(Fitted):
         % of (record, guess) pairs, or ``max_doublings`` is spent.
         """
         runs = self.model.runs
-        plan = RedrawPlan.of(release, targets, self.model.share, runs)
+        plan = RedrawPlan.made(release, targets, self.model.share, runs)
         seeds = [_whole(child) for child in rng.spawn(3)]
 
         def drawn(r: int) -> Redrawn:
@@ -272,7 +287,7 @@ class SimulatorFit(Fitted):
             for r, shown in enumerate(more, start=len(parts)):
                 if how is None:
                     linked = release.corresponds and shown.corresponds
-                    how = Features.of(self.microdata, targets.columns, linked)
+                    how = Features.of(self.microdata, targets.columns, linked=linked)
                     again = partial(seeds_remark, lambda s: job(0, s)(), shown, seed(0))
                     remark = stage("seeds", again)
                 choosing = np.random.default_rng([seeds[2], r])
