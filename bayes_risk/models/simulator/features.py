@@ -25,11 +25,13 @@ BINS = 8  # of a number that stands in a context
 CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
 PAIRS = 6  # columns that are looked at one at a time
 LEAVES = 5, 20  # rows of Z in a leaf, at least
-WIDTHS = 0.02, 0.1, 0.4  # of windows around a number, in its spread
+WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
+WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
-FOLDS = 4  # of records, each left out of a tree
+OWN_LEAF = 15  # rows in a leaf of a tree grown on y
+FOLDS = 3  # of records, each left out of a tree
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
@@ -121,8 +123,8 @@ class Features:
             if j in [int(g) for g in self.guessed[:TREES]] and others:
                 for size in LEAVES:
                     yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
-                    if self.own_trees:
-                        yield from self._in_own_trees(look, j, others, size)
+                if self.own_trees:
+                    yield from self._in_own_trees(look, j, others)
             if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
@@ -132,15 +134,17 @@ class Features:
         self, look: "_Look", kind: str, j: int, contexts: "_Split"
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """Features of counts within contexts; of a number at several widths."""
-        widths = [0.0] if j not in self.spread else [0.0, *(w * self.spread[j] for w in WIDTHS)]
-        for w, (z, k) in enumerate(look.counts(j, contexts, widths)):
-            for a in A if w < 2 else A[1:]:
+        widths = [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+        if kind in WHOLE and j in self.spread:
+            widths = [0.0, *widths]
+        for w, (z, k) in zip(widths, look.counts(j, contexts, widths), strict=True):
+            for a in A if w == 0.0 else A[1:]:
                 yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
-            if w < 2:
+            if w == 0.0:
                 yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
 
     def _in_own_trees(
-        self, look: "_Look", j: int, others: Sequence[int], size: int
+        self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y, none of which has seen the record."""
         parts = list[dict[tuple[str, Any], Array]]()
@@ -150,9 +154,8 @@ class Features:
             if len(here):
                 seen = look.y[np.arange(len(look.y)) % FOLDS != fold]
                 some = look.only(here)
-                parts.append(
-                    dict(self._counted(some, f"tree {size}", j, some.leaves(j, others, size, seen)))
-                )
+                leaves = some.leaves(j, others, OWN_LEAF, seen)
+                parts.append(dict(self._counted(some, "tree", j, leaves)))
                 order.append(here)
         back = np.argsort(np.concatenate(order))
         for name in parts[0]:

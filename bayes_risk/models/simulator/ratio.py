@@ -23,11 +23,11 @@ from scipy.stats import t
 
 from bayes_risk._core.arrays import Array, Ints
 
-PENALTIES = 0.3, 0.03, 3e-3, 3e-4, 3e-5, 3e-6
+PENALTIES = 0.1, 0.01, 1e-3, 1e-4, 1e-5
 TEMPER = 0.0, 0.25, 0.5, 0.7, 0.85, 1.0
 FOLDS = 10
-NEWTON = 6  # steps of the whole fit
-STEPS = 3  # of fits without a fold, from the whole fit
+NEWTON = 5  # steps of the whole fit
+STEPS = 2  # of fits without a fold, from the whole fit
 CAUTION = 1.0  # standard errors of the gain
 SURE = 0.99  # of a gain above 0
 
@@ -175,7 +175,7 @@ class _Sums:
         for _ in range(NEWTON):
             gradient = self.gradients(w).sum(axis=0) / N + penalty * w
             step = np.linalg.solve(self.hessians(w).sum(axis=0) / N + ridge, gradient)
-            if float(gradient @ step) < 1e-10:
+            if float(gradient @ step) < 1e-8:
                 break
             size = 1.0
             while (found := loss(w - size * step)) > value and size > 1e-3:

@@ -22,7 +22,7 @@ from .generator import Generator, tables_of
 from .ratio import Examples
 
 ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
-MOST = 24_000  # examples that a model is fitted to, about
+MOST = 12_000  # examples that a model is fitted to, about
 FEWEST = 60  # examples: of fewer nothing can be learnt
 
 
