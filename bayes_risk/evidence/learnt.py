@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import number
@@ -75,9 +75,13 @@ class Learnt:
 
     @property
     def p_value(self) -> float:
-        """Of the test that what was said holds at every level: chi-squared."""
-        squares = (self.said - self.happened) ** 2 / np.maximum(self.variance, LEAST)
-        return float(chi2.sf(squares.sum(), len(squares)))
+        """Of the test that at no level more was said than happens (chi-bar-squared)."""
+        over = (self.said - self.happened) / np.sqrt(np.maximum(self.variance, LEAST))
+        statistic, levels = float((np.maximum(over, 0.0) ** 2).sum()), len(over)
+        if not statistic:
+            return 1.0
+        freedom = np.arange(1, levels + 1)
+        return float((binom.pmf(freedom, levels, 0.5) * chi2.sf(statistic, freedom)).sum())
 
     @property
     def calibration(self) -> pd.DataFrame:
@@ -118,6 +122,6 @@ class Learnt:
             f"learnt from {self.runs} runs of the generator, in each of which the values of "
             f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples); "
             f"in runs left out it gained {number(self.gain)}{error} of log score over the prior, "
-            f"and where it was surest it said {said} and {happened} happened (calibration: p = "
+            f"and where it was surest it said {said} and {happened} happened (that it says no more than happens: p = "
             f"{number(self.p_value)}){self.remark}. The whole files tell at least as much"
         )

@@ -93,7 +93,7 @@ def example(name: str) -> Example:
         made = Example(forest, table[["sex", "area", "job"]], seed, None)
     elif name == "Simulator":
         made = Example(
-            br.models.Simulator(resampled_jobs, columns=["job"], runs=6, share=0.3),
+            br.models.Simulator(resampled_jobs, columns=["job"], runs=8, share=0.3),
             table[["sex", "area", "job"]],
             {},
             None,

@@ -79,7 +79,7 @@ def test_it_finds_the_exact_posterior_of_a_known_mechanism(runs, most):
     assert abs(off.mean()) <= 4 * risk.summary().loc["mean_probability", "mcse"] + 0.002
 
 
-@pytest.mark.parametrize("runs", [4, 10, 30])
+@pytest.mark.parametrize("runs", [8, 10, 30])
 @pytest.mark.parametrize("m", [1, 3])
 def test_a_generator_that_tells_nothing_leaves_the_prior(runs, m):
     made, s = cells(500, 20)
@@ -181,7 +181,7 @@ def test_equal_seeds_give_equal_bytes_for_any_number_of_workers():
     made, s = cells(300, 10)
     make, df = generator(half_copied), frame(made.x, s)
     one, two, other = (
-        audit(make, df, runs=6, n_jobs=jobs, seed=seed)[1].records
+        audit(make, df, runs=8, n_jobs=jobs, seed=seed)[1].records
         for jobs, seed in ((1, 2), (2, 2), (1, 3))
     )
     pd.testing.assert_frame_equal(one, two, check_exact=True)
@@ -248,14 +248,14 @@ def test_a_generator_that_ignores_its_seed_is_found(way):
     rng = np.random.default_rng(0)
     draw = (lambda s, _: rng.permutation(s)) if "other" in way.split("gave")[1] else np.sort
     make = generator(lambda s, own: draw(s, own) if draw is not np.sort else np.sort(s))
-    _, risk = audit(make, frame(made.x, s), runs=6)
+    _, risk = audit(make, frame(made.x, s), runs=8)
     assert way in risk.assumptions["evidence"]
 
 
 def test_it_says_at_least_and_is_never_within_unless_accepted():
     made, s = cells(300, 10)
     nothing = generator(lambda s, rng: rng.integers(0, len(LEVELS), len(s)))
-    _, risk = audit(nothing, frame(made.x, s), runs=6)
+    _, risk = audit(nothing, frame(made.x, s), runs=8)
     assert "the truth at least 0.2" in risk.sentence()
     found = judge(risk, None)
     assert found.outcome == "inconclusive"
@@ -284,8 +284,8 @@ def test_what_it_does_not_take_is_told():
     with pytest.raises(br.InputError, match="Simulator offers no evidence for that"):
         br.attribute_risk(fit, release, intruder=br.Intruder("none"))
     two = frame(made.x[:30], s[:30])
-    few = br.models.Simulator(generator(lambda s, rng: s), columns=["s"], runs=4).fit(two)
-    with pytest.raises(br.InputError, match="runs=4 with share = 0.1 give 12 examples"):
+    few = br.models.Simulator(generator(lambda s, rng: s), columns=["s"], runs=8).fit(two)
+    with pytest.raises(br.InputError, match="runs=8 with share = 0.1 give 24 examples"):
         br.attribute_risk(few, few.synthesize(1), random_seed=1)
 
 
@@ -310,7 +310,7 @@ def test_a_command_is_a_generator_like_any_other(tmp_path):
     made, s = cells(300, 10)
     df = frame(made.x, s)
     words = command(tmp_path, SCRIPT)
-    copies = br.models.Simulator(command=words, columns=["s"], runs=4).fit(df)
+    copies = br.models.Simulator(command=words, columns=["s"], runs=8).fit(df)
     release = copies.synthesize(2, random_seed=1)
     pd.testing.assert_frame_equal(release.datasets[1], df)
     risk = br.attribute_risk(copies, release, random_seed=1)
@@ -352,3 +352,58 @@ def test_calibration_and_intervals_hold_in_repetition():
     inside = (other[..., 0] >= first[..., 1]) & (other[..., 0] <= first[..., 2])
     assert 0.9 <= inside.mean() <= 0.995
     assert np.mean(np.array(p_values) < 0.05) <= 0.12
+
+
+def counts_with_noise(epsilon):
+    """A private generator: cells of two columns, counts with Laplace noise (one record in or out)."""
+
+    def make(df, m, seed):
+        rng = np.random.default_rng(seed)
+        levels = [f"{a}{b}" for a in "pqrs" for b in "pqrs"]
+        held = (df["a"].astype(str) + df["b"].astype(str)).value_counts().reindex(levels)
+        noisy = np.maximum(held.fillna(0).to_numpy() + rng.laplace(0, 1 / epsilon, len(levels)), 0)
+        drawn = rng.choice(levels, len(df), p=noisy / noisy.sum())
+        return pd.DataFrame({"a": [v[0] for v in drawn], "b": [v[1] for v in drawn]})
+
+    return make
+
+
+def pairs():
+    rng = np.random.default_rng(3)
+    return pd.DataFrame({c: rng.choice(list("pqrs"), 300) for c in "ab"})
+
+
+def test_a_private_generator_keeps_its_epsilon():
+    fit = br.models.Simulator(counts_with_noise(1.0), runs=10).fit(pairs())
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    assert (found.empirical_epsilon()["low"] <= 1.0).all()
+    assert len(found.records) > 300 and found.records["member"].sum() == 300
+
+
+def test_members_of_a_generator_that_publishes_records_are_found():
+    """Each record is published with probability 0.6: AUC of at most 0.8, of rows that are alone."""
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({c: rng.choice(list("pqrst"), 400) for c in "abcd"})
+
+    def make(df, m, seed):
+        return df.sample(frac=0.6, random_state=seed).reset_index(drop=True)
+
+    fit = br.models.Simulator(make, runs=10).fit(df)
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    auc = found.summary().loc["auc"]
+    assert 0.65 < auc["value"] < 0.8 + 4 * auc["standard_error"]
+    assert found.empirical_epsilon()["low"].min() > 1
+
+
+def test_members_of_a_generator_that_tells_nothing_are_not_found():
+    def make(df, m, seed):
+        rng = np.random.default_rng(seed)
+        return pd.DataFrame({c: rng.choice(list("pqrs"), len(df)) for c in "ab"})
+
+    fit = br.models.Simulator(make, runs=10).fit(pairs())
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    auc = found.summary().loc["auc"]
+    assert abs(auc["value"] - 0.5) <= 4 * auc["standard_error"] + 0.01
+    assert (found.empirical_epsilon()["low"] == 0).all()
+    with pytest.raises(br.InputError, match="others"):
+        br.membership(fit, fit.synthesize(1, random_seed=1), others=pairs())

@@ -47,7 +47,7 @@ from .membership import left_out
 from .ratio import Examples, fitted, joined
 from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
 
-FEWEST_RUNS = 4  # folds of runs are left out in turn
+FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
 
 
@@ -72,7 +72,7 @@ class Simulator(Declaration):
     columns : list of str, optional
         Columns that the generator replaces; all of them by default.
     runs : int
-        Runs of the generator, at least 4; two more tell whether it heeds its seed.
+        Runs of the generator, at least 8; two more tell whether it heeds its seed.
     share : float
         Share of the records whose values are drawn in each run, above 0 and below 1.
     seconds : float
