@@ -50,7 +50,7 @@ class Evidence:
     @property
     def few_chains(self) -> bool:
         """Whether errors are between a few chains that each have a say: with Student's t."""
-        return self.modes is not None or self.imputed
+        return self.modes is not None or self.imputed or self.learnt is not None
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""

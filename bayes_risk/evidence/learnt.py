@@ -122,6 +122,7 @@ class Learnt:
             f"learnt from {self.runs} runs of the generator, in each of which the values of "
             f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples); "
             f"in runs left out it gained {number(self.gain)}{error} of log score over the prior, "
-            f"and where it was surest it said {said} and {happened} happened (that it says no more than happens: p = "
-            f"{number(self.p_value)}){self.remark}. The whole files tell at least as much"
+            f"and where it was surest it said {said} and {happened} happened (that it says no more "
+            f"than happens: p = {number(self.p_value)}){self.remark}. The whole files tell at least "
+            "as much"
         )

@@ -243,7 +243,7 @@ def reliable(
     """Which cases can be trusted, (U,), within and between the modes left open (``apart``)."""
     doubtful = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
     rough = posterior.mcse_log_odds > limits.log_odds
-    if found.few_chains or found.learnt is not None:
+    if found.few_chains:
         wide = np.ptp(interval([posterior, *apart]), axis=0) > MAX_RANGE
         doubtful &= wide
         rough &= wide | (limits.log_odds < MAX_MCSE_LOG_ODDS)  # a target that was asked for

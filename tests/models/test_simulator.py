@@ -355,7 +355,7 @@ def test_calibration_and_intervals_hold_in_repetition():
 
 
 def counts_with_noise(epsilon):
-    """A private generator: cells of two columns, counts with Laplace noise (one record in or out)."""
+    """A private generator: counts of cells with Laplace noise, for one record in or out."""
 
     def make(df, m, seed):
         rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from scipy.stats import t
 from bayes_risk._core.arrays import Array, Ints
 
 PENALTIES = 0.1, 0.01, 1e-3, 1e-4, 1e-5
-TEMPER = 0.0, 0.25, 0.5, 0.7, 0.85, 1.0
+TEMPER = 0.25, 0.5, 0.7, 0.85, 1.0
 FOLDS = 10
 NEWTON = 5  # steps of the whole fit
 STEPS = 2  # of fits without a fold, from the whole fit
@@ -106,8 +106,8 @@ def fitted(examples: Examples) -> RatioFit:
     gain = best[-1]
     error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
     if not gain.mean() > t.ppf(SURE, len(gain) - 1) * error:  # nothing is known to be told
-        nothing = np.zeros(F.shape[2])
-        best = 0.0, 0.0, nothing, np.zeros_like(best[3]), before, np.zeros(len(gain))
+        # what it would have been is its error
+        best = *best[:2], np.zeros(F.shape[2]), best[3], before, np.zeros(len(gain))
     _, factor, w, without, log_p, gain = best
     back = factor / np.where(scale > 1e-9, scale, np.inf)
     return RatioFit(weights=w * back, without=without * back, log_p=log_p, gain=gain)
