@@ -123,6 +123,6 @@ class Learnt:
             f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples); "
             f"in runs left out it gained {number(self.gain)}{error} of log score over the prior, "
             f"and where it was surest it said {said} and {happened} happened (that it says no more "
-            f"than happens: p = {number(self.p_value)}){self.remark}. The whole files tell at least "
-            "as much"
+            f"than happens: p = {number(self.p_value)}){self.remark}. "
+            "The whole files tell at least as much"
         )

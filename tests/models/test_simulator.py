@@ -344,14 +344,14 @@ def test_calibration_and_intervals_hold_in_repetition():
     make, df = generator(made.draw), frame(made.x, s)
     fit = br.models.Simulator(make, columns=["s"], runs=10).fit(df)
     release, p_values, found = fit.synthesize(1, random_seed=1), [], []
-    for seed in range(200):
+    for seed in range(60):
         risk = br.attribute_risk(fit, release, random_seed=seed)
         p_values.append(risk.learnt.p_value)
         found.append(risk.records[["probability", "low", "high"]].to_numpy())
     first, other = np.stack(found[::2]), np.stack(found[1::2])
     inside = (other[..., 0] >= first[..., 1]) & (other[..., 0] <= first[..., 2])
     assert 0.9 <= inside.mean() <= 0.995
-    assert np.mean(np.array(p_values) < 0.05) <= 0.12
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
 
 
 def counts_with_noise(epsilon):
