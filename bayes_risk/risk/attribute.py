@@ -329,7 +329,8 @@ def attribute_risk(
     evidence : str, optional
         How ``p(Z^(l) | y*, y_-i)`` is computed: ``"exact"``, in closed form; ``"predictive"``, by
         leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form but for what is
-        simulated; ``"simulated"``, learnt from runs of a generator; ``"refit"``, by m + 1 fits anew for every target; ``"importance"``, by the
+        simulated; ``"simulated"``, learnt from runs of a generator; ``"refit"``, by m + 1 fits anew
+        for every target; ``"importance"``, by the
         published sampler. By default the first of these that the fit offers, ``"importance"`` only
         if asked for. Who knows only some other records, with several releases: ``"imputed"`` in the
         sampler, or ``"independent-releases"``, as if these did not share them, which overrates what
