@@ -288,11 +288,13 @@ class SimulatorFit(Fitted):
                 if how is None:
                     linked = release.corresponds and shown.corresponds
                     how = Features.of(self.microdata, targets.columns, linked=linked)
-                    again = partial(seeds_remark, lambda s: job(0, s)(), shown, seed(0))
-                    remark = stage("seeds", again)
+                    first = shown
                 choosing = np.random.default_rng([seeds[2], r])
                 parts.append(plan.examples(how, drawn(r), shown.Z, choosing, r, most))
             assert how is not None
+            if len(parts) == runs:  # last, so that runs are kept as they come
+                again = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
+                remark = stage("seeds", again)
             examples = joined(parts)
             fit = fitted(examples)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
