@@ -387,6 +387,14 @@ def init(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The study file to write.")
     ] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            "--generator",
+            help="The command of any synthesiser, which is then audited by running it: 'Rscript "
+            "make.R {input} {output} {m} {seed}'.",
+        ),
+    ] = None,
 ) -> None:
     """Infer the type of each column and write a ready-to-run study file."""
     with _plain_errors():
@@ -394,7 +402,7 @@ def init(
 
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
-        found = study_of(data, path=there)
+        found = study_of(data, path=there, command=shlex.split(generator or ""))
         found.save(path)
         go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
         _print(*repr(found).split("\n"), f"Study: {path}", go)

@@ -28,6 +28,7 @@ from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
+from .learnt import Learnt
 from .products import Terms
 
 CELLS = 2**21  # numbers (m, G, U) of a factor that are kept data set by data set: 16 MiB
@@ -93,6 +94,7 @@ class Simulated:
     # shape (k, m, G, U): of a `Factored` fit with k > 1 factors: log p of each by itself; where
     # that is more than `CELLS` a factor (k, 1, G, U), summed over releases
     by_column: Array | None = None
+    learnt: Learnt | None = None  # of runs of a generator: what they showed
 
     @classmethod
     def exact(cls, log_p: Array, by_column: Array | None = None) -> "Simulated":
@@ -393,6 +395,29 @@ class Grown(Protocol):
         """Where trees and files disagree: a table by release and column."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """Log Bayes factors that records are in the data, from runs that leave some of them out.
+
+    Of the n records in the release, and what batches of runs move them by (K, n); of records in
+    and out of runs (N,), from fits that have not seen the run: whether they were in, run, record.
+    """
+
+    log_bayes_factor: Array
+    deviations: Array
+    held_out: Array
+    inside: Flags
+    run: Ints
+    record: Ints
+
+
+class Leaving(Protocol):
+    """A fit that can be run without some of the records."""
+
+    def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
+        """What runs without a random share of the records show of membership."""
+
+
 # Evidence that a model computes itself, as `ClosedForm.closed_form` without the method's name
 Compute = Callable[..., Simulated]
 # Methods that give the evidence, and what they call where the model does not compute it itself
@@ -400,6 +425,7 @@ EVIDENCE: Mapping[str, type | None] = {
     "exact": None,
     "monte-carlo": None,
     "weaker": None,  # of competing businesses
+    "simulated": None,  # from runs of the generator
     "predictive": Sampled,
     "refit": Sampled,
     "importance": Importance,
@@ -413,6 +439,7 @@ FURTHER: Mapping[str, type] = {
     "factors": Factored,  # which column gives most away
     "full-table": Tabulated,  # `full_table_risk` and `likeliest`
     "reweighting": Reweighted,  # other hyper-priors without a new fit
+    "left-out": Leaving,  # membership from runs without some records
     "trees": Grown,  # values that no leaf holds
 }
 
@@ -435,6 +462,8 @@ class Offer:
         How the chains of the method are sampled; None: as the engine does it.
     refusal : str
         Why the method is not offered: a whole message, with its cure.
+    workers : bool
+        Whether ``compute`` takes ``n_jobs``, ``target_mcse`` and ``max_doublings`` too.
     """
 
     name: str
@@ -444,6 +473,7 @@ class Offer:
     in_words: str | Callable[[EncodedRelease, Targets], str] = ""
     strategy: Strategy | None = None
     refusal: str = ""
+    workers: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in EVIDENCE and self.name not in FURTHER:

@@ -19,6 +19,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Importance, Posterior, Sampled, Simulated, Targets, rows_kept
 from .diagnostics import pareto_smoothed, weight_ess
+from .learnt import Learnt
 from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
 
@@ -43,12 +44,13 @@ class Evidence:
     # (k, m, G, U), or (k, 1, G, U) summed over releases: of each factor of a `Factored` fit, up to
     # a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
+    learnt: Learnt | None = None  # of runs of a generator: what they showed
     imputed: bool = False  # whether unknown records were, by chains of which each sweeps for long
 
     @property
     def few_chains(self) -> bool:
         """Whether errors are between a few chains that each have a say: with Student's t."""
-        return self.modes is not None or self.imputed
+        return self.modes is not None or self.imputed or self.learnt is not None
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -89,6 +91,7 @@ def known_evidence(found: Simulated, targets: Targets) -> Evidence:
         khat=np.zeros(len(targets)),
         ess=found.ess,
         by_column=found.by_column,
+        learnt=found.learnt,
     )
 
 

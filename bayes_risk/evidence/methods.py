@@ -51,7 +51,7 @@ class EvidenceMethod:
         """Evidence of every case."""
         compute = runner.offer.compute
         if compute is not None:
-            return runner.computed(compute, cases, kept=self.sample is None)
+            return runner.computed(compute, cases, budget, kept=self.sample is None)
         assert self.sample is not None
         return self.sample(runner, cases, budget)
 
@@ -111,6 +111,13 @@ METHODS = {
             usual=False,
         ),
         EvidenceMethod(
+            "simulated",
+            "learnt from runs of the generator on tables in which some records have other values: "
+            "at least this is told",
+            "give a target_mcse, or more runs",
+            by_release=False,
+        ),
+        EvidenceMethod(
             "weaker",
             "records that are not known integrated out by the model",
             "give a fit with more draws, or more classes where all are occupied",
@@ -119,7 +126,7 @@ METHODS = {
         ),
     )
 }
-RENAMED = {"product": "independent-releases", "reuse": "importance", "simulated": "monte-carlo"}
+RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
 NAMES = tuple(name for name in METHODS if name not in COMPETITORS)
 

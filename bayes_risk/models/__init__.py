@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .pmm.pmm import PMM as PMM
     from .pymc.pymc_model import PyMCModel as PyMCModel
     from .regression.regression import Regression as Regression
+    from .simulator.simulator import Simulator as Simulator
     from .trees.cart import CART as CART
     from .trees.forest import Forest as Forest
     from .trees.forest import search_orders as search_orders
@@ -36,6 +37,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "PoissonMixture": "bayes_risk.models.mixture.poisson_mixture:PoissonMixture",
     "PyMCModel": "bayes_risk.models.pymc.pymc_model:PyMCModel",
     "Regression": "bayes_risk.models.regression.regression:Regression",
+    "Simulator": "bayes_risk.models.simulator.simulator:Simulator",
 }
 PARTS = {  # of declarations
     "Binomial": "bayes_risk.models.regression.families:Binomial",

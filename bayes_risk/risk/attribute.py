@@ -59,7 +59,7 @@ OF_EVIDENCE = (
     *("index", "case", "disclosed", "seed_entropy"),
     *("exposure", "check", "before", "sample", "grid"),
 )
-OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains")
+OF_FOUND = ("log_evidence", "khat", "ess", "modes", "few_chains", "learnt")
 OF_POSTERIOR = ("deviations", "mcse", "mcse_by_release", "left_out")
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
@@ -277,6 +277,8 @@ class AttributeEvidence(Shown):
         excluded = int(np.isneginf(own)[self.case].sum())
         zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
         said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
+        if self.found.learnt is not None:
+            said["evidence"] = f"{said['evidence']}; {self.found.learnt.sentence()}"
         if self.found.modes is not None:
             said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
             said["synthesis"] += "; the mode of its chain, which the release shows, is known"
@@ -331,7 +333,8 @@ def attribute_risk(
     evidence : str, optional
         How ``p(Z^(l) | y*, y_-i)`` is computed: ``"exact"``, in closed form; ``"predictive"``, by
         leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form but for what is
-        simulated; ``"refit"``, by m + 1 fits anew for every target; ``"importance"``, by the
+        simulated; ``"simulated"``, learnt from runs of a generator; ``"refit"``, by m + 1 fits anew
+        for every target; ``"importance"``, by the
         published sampler. By default the first of these that the fit offers, ``"importance"`` only
         if asked for. Who knows only some other records, with several releases: ``"imputed"`` in the
         sampler, or ``"independent-releases"``, as if these did not share them, which overrates what

@@ -18,6 +18,7 @@ from bayes_risk.data.measures import COMPARED
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.balance import Balance
 from bayes_risk.evidence.by_column import Factors
+from bayes_risk.evidence.learnt import Learnt
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.evidence.problem import Sample
@@ -73,6 +74,9 @@ class AttributeRisk(GuessPosterior):
     disclosed, left_out : ndarray, shape (n_cases,)
         Whether the record was released unchanged, and so is known for certain; estimated share of
         the posterior outside the guesses that a search of a joint grid kept.
+    learnt : Learnt or None
+        What runs of a generator showed, where evidence is ``"simulated"``: its calibration by
+        level, and what was gained over the prior in runs left out.
     assumed, exposure, check : bool, Exposure or None, MechanismCheck or None
         Whether the files were made elsewhere, under a model that is assumed; what they show without
         a model, of all records; whether they look like files of the model.
@@ -112,6 +116,7 @@ class AttributeRisk(GuessPosterior):
     ess: Array
     disclosed: Flags
     left_out: Array
+    learnt: Learnt | None = None
     assumed: bool = False
     exposure: Exposure | None = None
     check: MechanismCheck | None = None

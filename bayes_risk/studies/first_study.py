@@ -168,7 +168,10 @@ class FirstStudy(Result):
 
 
 def study_of(
-    data: pd.DataFrame | str | PathLike[str], *, path: str | PathLike[str] | None = None
+    data: pd.DataFrame | str | PathLike[str],
+    *,
+    path: str | PathLike[str] | None = None,
+    command: Sequence[str] = (),
 ) -> FirstStudy:
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
 
@@ -183,6 +186,9 @@ def study_of(
         The confidential table, or its file (as `read_table` reads it).
     path : path, optional
         The value of ``[data] path``; by default the file, or ``data.csv`` for a DataFrame.
+    command : sequence of str
+        The command of any synthesiser, which is then the model (`Simulator`); empty: a model of
+        this package.
 
     Returns
     -------
@@ -215,7 +221,7 @@ def study_of(
                     df = read_table(file, na=na)
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
-    return _Draft(df, na, file, dialect).study(said)
+    return _Draft(df, na, file, dialect, command).study(said)
 
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
@@ -246,7 +252,15 @@ NO_ANSWER = frozenset(
 class _Draft:
     """The choices, and their text."""
 
-    def __init__(self, df: pd.DataFrame, na: list[str], file: Path, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        df: pd.DataFrame,
+        na: list[str],
+        file: Path,
+        dialect: Dialect,
+        command: Sequence[str] = (),
+    ) -> None:
+        self.command = list(command)
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
         for c, k in self.kinds.items():
             if k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
@@ -339,6 +353,8 @@ class _Draft:
         return [] if code is None else [code]
 
     def _model(self) -> str:
+        if self.command:
+            return "Simulator"
         if not self.numbers:
             return "DPMPM"
         made = [self.told[c] for c in self.made if c in self.told]
@@ -353,6 +369,7 @@ class _Draft:
         columns = pd.DataFrame.from_dict(rows, orient="index", columns=["role", "why"])
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
+        coded = self.model in ("CART", "Simulator")  # which take numbers for numbers
         families = {c: _family(self.told[c]) for c in mixed}
         whole = [c for c in mixed if self.kinds[c].missing and are_whole(self.told[c])]
         steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
@@ -368,7 +385,7 @@ class _Draft:
             said=said,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
-            codes=[c for c in self.used if trees and self.kinds[c].taken == "codes"],
+            codes=[c for c in self.used if coded and self.kinds[c].taken == "codes"],
             why=WHY[self.model],
             families={c: f'"{family}"' for c, family in families.items()},
             rounded={c: 1 for c in whole if families[c] != "count"},
@@ -407,6 +424,7 @@ AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of 
 WHY = {
     "DPMPM": "latent classes: all columns are categories",
     "Mixture": "latent classes of categories and numbers",
+    "Simulator": "any synthesiser, which is run",
     "CART": "trees: many records, or numbers of which many are equal",
 }
 

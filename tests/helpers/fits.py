@@ -50,6 +50,13 @@ def _ones_own() -> Any:
     return br.models.PyMCModel(build, columns=["pay"])
 
 
+def resampled_jobs(df: pd.DataFrame, m: int, seed: int) -> list[pd.DataFrame]:
+    """A generator: jobs of people of the same sex."""
+    rng = np.random.default_rng(seed)
+    jobs = {sex: part.to_numpy() for sex, part in df.groupby("sex")["job"]}
+    return [df.assign(job=[rng.choice(jobs[sex]) for sex in df["sex"]]) for _ in range(m)]
+
+
 @cache
 def example(name: str) -> Example:
     """What is fitted in the name of a model."""
@@ -84,6 +91,13 @@ def example(name: str) -> Example:
     elif name == "Forest":
         forest = br.models.Forest(["job"], n_trees=8)
         made = Example(forest, table[["sex", "area", "job"]], seed, None)
+    elif name == "Simulator":
+        made = Example(
+            br.models.Simulator(resampled_jobs, columns=["job"], runs=8, share=0.3),
+            table[["sex", "area", "job"]],
+            {},
+            None,
+        )
     elif name == "PMM":
         sizes = sorted(table["sex"].value_counts())
         matching = br.models.PMM(["pay"], identifying=["sex"], threshold=sizes[0])

@@ -137,7 +137,8 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
     if field.default is None:
         assert head.endswith(": not judged")
     else:
-        assert head == f"`{field.name}` = {field.default:g}"
+        usual = f"{field.default:g}" if field.default is not False else "false"
+        assert head == f"`{field.name}` = {usual}"
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,12 @@ def _from_folder(value: Any, info: ValidationInfo) -> Any:
     return info.context["folder"] / value
 
 
+def _word(value: Any, info: ValidationInfo) -> Any:
+    """A word of a command: of a file beside the study file its path."""
+    there = _from_folder(value, info)
+    return str(there) if isinstance(there, Path) and value and there.is_file() else value
+
+
 def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> FunctionName:
     if isinstance(value, FunctionName):
         return value
@@ -101,6 +107,7 @@ def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> 
 
 
 FilePath = Annotated[Path, BeforeValidator(_from_folder)]
+FileWord = Annotated[str, BeforeValidator(_word)]
 FileFunction = Annotated[str, Field(pattern=FUNCTION), WrapValidator(_function)]
 Functions = Annotated[
     list[FileFunction], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)

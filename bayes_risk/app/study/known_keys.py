@@ -57,7 +57,7 @@ sweep: priors knows_records knows_columns guesses classes parameters evidence m 
 thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_gain
     true_match_rate identical_records unique_values replicated_uniques linked_records
     certain_persons public share_unreliable rhat membership_auc membership_log_bayes_factor
-    utility
+    accept_simulated utility
 output: folder confidential release keep_labels redact min_count
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
 model.DPMPM: kind n_classes concentration_prior level_prior impossible draws tune chains thin
@@ -71,5 +71,6 @@ model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior ra
     covariates exposure level_prior draws tune chains thin splits
 model.PyMCModel: kind build columns draws tune chains nuts_sampler
 model.Regression: kind formulas families prior priors draws tune chains nuts_sampler
+model.Simulator: kind generator command columns runs share seconds missing_numbers
 """
 KEYS = {of.split(":")[0]: of.split(":")[1].split() for of in re.split(r"\n(?=\S)", TEXT.strip())}

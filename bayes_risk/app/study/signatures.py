@@ -42,6 +42,7 @@ from bayes_risk.release.alike import read_like
 from .keys import (
     FileFunction,
     FilePath,
+    FileWord,
     Float,
     FunctionName,
     Functions,
@@ -128,6 +129,8 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
     if origin is tuple:
         types, words = zip(*map(in_files, inner), strict=True)
         return tuple[types], f"[{', '.join(said.removeprefix('a ') for said in words)}]"  # type: ignore[valid-type]
+    if name == "command":
+        return list[FileWord], LISTS[str]
     if origin in (list, Sequence, Iterable):
         kind: Any = in_files(inner[0])
         if kind[0] is FileFunction:

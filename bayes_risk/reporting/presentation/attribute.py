@@ -31,12 +31,13 @@ def _(risk: AttributeRisk) -> str:
     table, rows = risk.records, risk.summary()["value"]
     worst = table.iloc[int(np.argmax(table["probability"]))]
     error, before = in_brackets(worst["mcse"], worst["probability"]), ""
+    least = "" if risk.learnt is None else "at least "  # others may see more in the same files
     if risk.before is not None:
         mean = number(float(risk.before[0, risk.case].mean()))
         before = f"; before any publication the model's predictive gave it {mean}"
     return (
         f"{risk.assumptions['records']} Choosing among {how_many(risk.guesses_each)} for each "
-        f"of {len(table):,} records, the intruder assigns the truth "
+        f"of {len(table):,} records, the intruder assigns the truth {least}"
         f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
         f"without the release{before}) and "
         f"{number(worst['probability'])}{error} in the worst case; the truth "
@@ -75,6 +76,7 @@ def _(risk: AttributeRisk) -> dict[str, Table]:
         "claims": _claims(risk),
         "groups": shown_groups(risk.shown.groups, "attribute_groups", _under(risk)),
         "modes": None if risk.modes is None else risk.modes.shown(risk.means_by_mode),
+        "calibration": None if risk.learnt is None else risk.learnt.shown(),
         "worst": _worst(risk),
         "explained": shown_explained(risk.shown, risk.shown.most_gained()),
         "by-column": shown_by_column(risk.by_column, risk.not_by_column),

@@ -73,6 +73,11 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         f"models = TRUE) keeps); {OWN_MODEL}"
     ),
     "mechanism": f"only the model that made the files settles these; {OWN_MODEL}",
+    "simulated": (
+        "nothing shows that a generator is safe; accept_simulated = true of [thresholds] takes "
+        "this intruder as the measure"
+    ),
+    "more runs": "more runs of Simulator",
     # what the columns show
     "not compared": (
         "the original's columns in every file, stored alike; or columns, the names of those that "

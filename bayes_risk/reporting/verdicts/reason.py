@@ -69,6 +69,9 @@ class Thresholds:
     # the release should not raise the log odds that a member is in the data by more than this;
     # None: not judged
     membership_log_bayes_factor: float | None = None
+    # whether evidence learnt from runs of a generator, which is at least what its files tell, can
+    # be within: for the intruder who looks at what it rests on
+    accept_simulated: bool = False
     # rows of ``Utility.summary()``: what they may be at most (overlap of intervals: at least);
     # None: not judged
     utility: Mapping[str, float] | None = None
@@ -76,6 +79,8 @@ class Thresholds:
     def __post_init__(self) -> None:
         limits = {f.name: getattr(self, f.name) for f in fields(self)}
         utility, public = limits.pop("utility") or {}, limits.pop("public") or {}
+        if not isinstance(accepted := limits.pop("accept_simulated"), bool):
+            raise InputError("accept_simulated", accepted, "is neither True nor False; give one")
         if not all(isinstance(why, str) and why.strip() for why in public.values()):
             raise InputError(
                 "public names a column without a reason; give the reason why it is public"

@@ -63,6 +63,7 @@ from .reason import (
 )
 
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
+SIMULATED = "simulated evidence"
 MATCHES = IDENTIFICATION["true_match_rate"].words
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
@@ -183,6 +184,23 @@ def _mechanism(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
         yield no_objection(measure, text)
     elif risk.assumed:
         yield doubt(measure, f"{text} Another model would give other results.", "mechanism")
+
+
+def _simulated(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
+    """Of evidence learnt from runs: it is at least what the files tell."""
+    if risk.learnt is None:
+        return
+    found = risk.learnt
+    text = f"The evidence was {found.sentence()}."
+    if found.overconfident:
+        yield doubt(SIMULATED, f"{text} Where it was surest it said too much.", "more runs")
+    elif case.limits.accept_simulated:
+        yield no_objection(
+            SIMULATED, f"{text} What this intruder learns is accepted as the measure."
+        )
+    else:
+        more = "An intruder with better features may learn more."
+        yield doubt(SIMULATED, f"{text} {more}", "simulated")
 
 
 def _balance(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
@@ -526,6 +544,7 @@ CLAUSES = (
     Clause(_unreliable, "attribute", ("unreliable records",), ("share_unreliable",), (MODEL,)),
     Clause(_grid, "attribute", ("guesses",)),
     Clause(_mechanism, "attribute", ("synthesis model",)),
+    Clause(_simulated, "attribute", (SIMULATED,), ("accept_simulated",)),
     Clause(_balance, "attribute", (BALANCE,)),
     Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
     Clause(on_matched_groups, "identification", (MATCHED_GROUPS,), ("group_gain",), (ROWS,)),

@@ -163,7 +163,12 @@ def judge(
 def _headline(outcome: Outcome, usefulness: Usefulness | None, case: Case) -> str:
     within, risk = outcome == WITHIN, case.attribute
     absent = _unmeasured(risk, case.identification)
-    parts = [begun(outcome), f"{absent} was not measured" * bool(within and absent), audited(risk)]
+    whose = " for this intruder" if within and risk is not None and risk.learnt else ""
+    parts = [
+        begun(outcome) + whose,
+        f"{absent} was not measured" * bool(within and absent),
+        audited(risk),
+    ]
     parts += [not_audited(risk)] if within and risk is not None and risk.sample else []
     said = "; ".join(filter(None, parts))
     if usefulness is None:

@@ -8,13 +8,14 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import beta
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array, Flags, Rng
+from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import in_range, positive, whole_number
 from bayes_risk.data.base_result import OfRecords, draw
-from bayes_risk.evidence.contract import Fit, drawn_in_words
+from bayes_risk.evidence.contract import Fit, Leaving, Progress, drawn_in_words
 from bayes_risk.evidence.methods import AuditQuestion, choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
@@ -33,6 +34,7 @@ from .computation import (
     Others,
     Standing,
     alternatives_of,
+    curve_measures,
     level,
     power,
 )
@@ -328,6 +330,8 @@ def membership(
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )
+    if (leaving := problem.capabilities.fit_for("left-out")) is not None:
+        return _of_runs(leaving, problem, others, prior_odds, sampling, n_jobs, progress)
     method = choose_method(problem, question=MEMBERS)
     # whole records are guessed, in the order of the table's columns
     whole, case = np.arange(len(fit.microdata.columns)), problem.case
@@ -387,3 +391,85 @@ def membership(
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
+
+
+RESAMPLES = 200  # of runs
+
+
+def _of_runs(
+    fit: Leaving,
+    problem: AuditProblem,
+    others: pd.DataFrame | None,
+    prior_odds: float,
+    rng: Rng,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Membership:
+    """Membership from runs of the generator in which a random share of the records is left out."""
+    if why := _refusal(problem):
+        raise InputError(why)
+    if others is not None:
+        raise InputError("others", "are the records that runs leave out here; leave it out")
+    if problem.intruder.knows_less:
+        raise InputError(
+            "knows_records",
+            problem.intruder.knows_records,
+            'is not offered for membership from runs; give "all-but-target"',
+        )
+    begin_work()
+    sampling, resampling = rng.spawn(2)
+    found = fit.left_out(problem.release, rng=sampling, n_jobs=n_jobs, progress=progress)
+    out = ~found.inside
+    measures = _against_left_out(found.held_out[found.inside], found.held_out[out])
+    again, runs = [], int(found.run.max()) + 1
+    for _ in range(RESAMPLES):
+        some = resampling.multinomial(runs, np.full(runs, 1 / runs))
+        held = np.repeat(found.held_out, some[found.run])
+        inside = np.repeat(found.inside, some[found.run])
+        again.append(_against_left_out(held[inside], held[~inside])[0])
+    rows, labels = problem.rows, problem.release.microdata.index
+    people, at = np.unique(found.record[out], return_inverse=True)
+    count = np.bincount(at)
+    theirs = np.bincount(at, found.held_out[out]) / count
+    spread = np.sqrt(np.bincount(at, (found.held_out[out] - theirs[at]) ** 2) / count**2)
+    mcse = np.append(standard_error(found.deviations[None][..., rows], led=False), spread)
+    own = found.log_bayes_factor[rows]
+    unknown = np.full(len(people), np.nan)
+    return Membership(
+        index=labels[rows].append(pd.Index([f"{label} (left out)" for label in labels[people]])),
+        member=np.arange(len(mcse)) < len(rows),
+        log_bayes_factor=np.append(own, theirs),
+        mcse=mcse,
+        khat=np.append(np.zeros(len(rows)), unknown),
+        ess=np.append(np.full(len(rows), np.inf), unknown),
+        reliable=mcse <= MAX_MCSE,
+        standing=_against_left_out(own, found.held_out[out])[1],
+        prior_odds=float(prior_odds),
+        measures=measures[0],
+        standard_error=np.std(again, axis=0, ddof=1),
+        mcse_of_measures=np.zeros(len(MEASURES)),
+        assumptions={
+            "records": problem.intruder.in_words(),
+            "question": "whether the candidate is in the data, or was left out of them",
+            "synthesis": problem.fit.mechanism(problem.release),
+            "alternatives": f"{len(people):,} records left out of {runs} runs of the generator; "
+            "the curve is of these runs, and what is found is the least that the files tell",
+            "releases": drawn_in_words(problem.fit, problem.release),
+        },
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
+
+
+def _against_left_out(inside: Array, outside: Array) -> tuple[Array, Standing]:
+    """`MEASURES` of members (U,) among people who were left out (K,), and where each stands."""
+    line = np.sort(outside)
+    below, upto = np.searchsorted(line, inside - TIE), np.searchsorted(line, inside + TIE, "right")
+    K = np.full(len(inside), float(len(line)))
+    at = Standing(
+        above=K - upto,
+        equal=(upto - below).astype(float),
+        compared=K,
+        gain=np.asarray((inside > TIE) - float((outside > TIE).mean()), dtype=float),
+        factor=np.full(len(inside), float(np.exp(outside).mean())),
+    )
+    return curve_measures(at, np.ones(len(inside))), at

@@ -1,0 +1,1 @@
+"""Any synthesiser: evidence learnt from runs of the generator itself."""

@@ -1,0 +1,336 @@
+"""What the released files show about a record and a guess: counts, links, leaves, densities.
+
+A feature is a number for each guess of a record. It rests on what the intruder has: the released
+files Z, every other record y_-i, the known values of the record, and the guess. Nothing here looks
+at the record's own guessed values.
+
+Counts are the backbone. For a set Q of columns, z and k are the rows of a released file and of
+y_-i that agree with the known values and the guess on Q. A generator that draws from frequencies
+with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``, so that features of this form
+at two values of a span most of what frequencies tell.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk.data.microdata import Codes, Microdata
+
+A = 0.3, 3.0  # added to counts: rare cells, and common ones
+BINS = 8  # of a number that stands in a context
+CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
+PAIRS = 6  # columns that are looked at one at a time
+LEAVES = 5, 20  # rows of Z in a leaf, at least
+WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
+WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
+TREES = 6  # guessed columns that trees are grown for, at most
+TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
+FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
+OWN_LEAF = 15  # rows in a leaf of a tree grown on y
+FOLDS = 3  # of records, each left out of a tree
+LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
+LEVELS = 20  # of a category that a regression looks at
+
+
+class Made(NamedTuple):
+    """Features (U, G, d), and the kind of each."""
+
+    features: Array
+    kinds: list[str]
+
+    @property
+    def sets(self) -> list[Ints]:
+        """Features that are tried together: few, more, all."""
+        found = [np.flatnonzero(np.isin(self.kinds, some)) for some in FEW]
+        every = np.arange(len(self.kinds))
+        return [*(some for some in found if 0 < len(some) < len(every)), every]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """How features are made in one audit; the same for its runs and for the real release.
+
+    ``guessed`` (q,): columns that are guessed. ``linked``: whether row i of Z is record i.
+    ``edges``: of each number, the edges of the bins that it has in a context. ``order``: of each
+    guessed column, the other columns, that which tells most of it first. ``spread``: of each
+    number, the distance between its 5 % and its 95 % quantile.
+    """
+
+    microdata: Microdata
+    guessed: Ints
+    linked: bool
+    own_trees: bool
+    edges: dict[int, Array]
+    order: dict[int, list[int]]
+    spread: dict[int, float]
+
+    @classmethod
+    def of(
+        cls, microdata: Microdata, guessed: Ints, *, linked: bool, own_trees: bool = True
+    ) -> "Features":
+        """Read off the confidential table, once."""
+        y, p = microdata.codes.astype(float), len(microdata.columns)
+        numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
+        quantiles = np.arange(1, BINS) / BINS
+        edges = {j: np.unique(np.quantile(y[:, j], quantiles)) for j in numbers}
+        ends = {j: np.quantile(y[:, j], [0.05, 0.95]) for j in numbers}
+        spread = {j: float(np.ptp(end)) or float(np.ptp(y[:, j])) or 1.0 for j, end in ends.items()}
+        bins = _binned(y, edges)
+        order = {int(j): _associated(bins, int(j)) for j in guessed}
+        return cls(
+            microdata=microdata,
+            guessed=guessed,
+            linked=linked,
+            own_trees=own_trees,
+            edges=edges,
+            order=order,
+            spread=spread,
+        )
+
+    def made(
+        self, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags | None = None
+    ) -> "Made":
+        """Features of guesses (G, U, q) for rows (U,) of y (n, p), given Z (m, N, p).
+
+        ``present`` (n,): which rows of y the table holds; all of them by default.
+        """
+        there = np.ones(len(y), dtype=bool) if present is None else present
+        look = _Look.of(self, y, Z, rows, guesses, there)
+        found: dict[tuple[str, Any], Array] = {}
+        for name, value in self._each(look):
+            found[name] = found[name] + value if name in found else value
+        kinds = [kind for kind, _ in found]
+        return Made(np.stack(list(found.values()), axis=-1), kinds)
+
+    def _each(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
+        """Parts of features by name; those of one name are added."""
+        for j in map(int, self.guessed):
+            others = self.order[j]
+            contexts: dict[str, list[tuple[int, ...]]] = {
+                "alone": [()],
+                "pair": [(k,) for k in others[:PAIRS]],
+            }
+            contexts |= {f"chain {t}": [tuple(others[:t])] for t in CHAIN if t < len(others)}
+            if len(others) > 1:
+                contexts["all"] = [tuple(others)]
+            for kind, several in contexts.items():
+                for columns in several:
+                    yield from self._counted(look, kind, j, look.of_columns(columns))
+            if j in [int(g) for g in self.guessed[:TREES]] and others:
+                for size in LEAVES:
+                    yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
+                if self.own_trees:
+                    yield from self._in_own_trees(look, j, others)
+            if j in self.spread and look.present.all():
+                yield ("regression", 0), look.regression(j, others, self)
+        if self.linked:
+            yield from self._own(look)
+
+    def _counted(
+        self, look: "_Look", kind: str, j: int, contexts: "_Split"
+    ) -> Iterator[tuple[tuple[str, Any], Array]]:
+        """Features of counts within contexts; of a number at several widths."""
+        widths = [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+        if kind in WHOLE and j in self.spread:
+            widths = [0.0, *widths]
+        for w, (z, k) in zip(widths, look.counts(j, contexts, widths), strict=True):
+            for a in A if w == 0.0 else A[1:]:
+                yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
+            if w == 0.0:
+                yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
+
+    def _in_own_trees(
+        self, look: "_Look", j: int, others: Sequence[int]
+    ) -> Iterator[tuple[tuple[str, Any], Array]]:
+        """The same in leaves of trees grown on y, none of which has seen the record."""
+        parts = list[dict[tuple[str, Any], Array]]()
+        order = list[Ints]()
+        for fold in range(FOLDS):
+            here = np.flatnonzero(look.rows % FOLDS == fold)
+            if len(here):
+                seen = look.y[np.arange(len(look.y)) % FOLDS != fold]
+                some = look.only(here)
+                leaves = some.leaves(j, others, OWN_LEAF, seen)
+                parts.append(dict(self._counted(some, "tree", j, leaves)))
+                order.append(here)
+        back = np.argsort(np.concatenate(order))
+        for name in parts[0]:
+            yield name, np.concatenate([part[name] for part in parts])[back]
+
+    def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
+        """What the record's own row of Z shows."""
+        every = np.ones((look.Z.shape[0], *look.W.shape[:2]), dtype=bool)
+        for j in map(int, self.guessed):
+            apart = np.abs(look.Z[:, look.rows, j][:, :, None] - look.W[None, :, :, j])
+            same = apart == 0
+            every &= same
+            yield ("own", 0), same.sum(axis=0).astype(float)
+            if j in self.spread:
+                scaled = apart / self.spread[j]
+                yield ("own distance", 0), -np.minimum(scaled, 3.0).sum(axis=0)
+                for width in WIDTHS:
+                    yield ("own", width), (scaled <= width).sum(axis=0).astype(float)
+        if len(self.guessed) > 1:
+            yield ("own", "all"), every.sum(axis=0).astype(float)
+
+
+class _Split(NamedTuple):
+    """Numbers of the context that each row is in: of Z (m, N), of y (n,), of guesses (U, G)."""
+
+    Z: Ints
+    y: Ints
+    W: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Look:
+    """Tables at hand: y (n, p), Z (m, N, p), rows with guesses in place W (U, G, p); and bins."""
+
+    y: Array
+    Z: Array
+    W: Array
+    rows: Ints
+    present: Flags  # (n,): which rows of y the table holds
+    bins: _Split  # of all columns, with a last axis p
+
+    @classmethod
+    def of(
+        cls, how: Features, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags
+    ) -> "_Look":
+        W = np.repeat(y[rows].astype(float)[:, None], len(guesses), axis=1)
+        W[:, :, how.guessed] = guesses.swapaxes(0, 1)
+        each = [np.asarray(a, dtype=float) for a in (y, Z, W)]
+        bins = [_binned(a, how.edges) for a in each]
+        return cls(each[0], each[1], each[2], rows, present, _Split(bins[1], bins[0], bins[2]))
+
+    def of_columns(self, columns: Sequence[int]) -> _Split:
+        """Contexts: combinations of values, or of bins, of columns."""
+        found = _Split(*(np.zeros(bins.shape[:-1], dtype=np.int64) for bins in self.bins))
+        size = 1
+        for j in columns:
+            levels = 1 + max(int(bins[..., j].max(initial=0)) for bins in self.bins)
+            if size * levels > LARGEST:
+                found, size = _renumbered(found)
+            found = _Split(
+                *(of * levels + bins[..., j] for of, bins in zip(found, self.bins, strict=True))
+            )
+            size *= levels
+        return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
+
+    def only(self, which: Ints) -> "_Look":
+        """The same of some of the rows that are asked about."""
+        bins = self.bins._replace(W=self.bins.W[which])
+        return _Look(self.y, self.Z, self.W[which], self.rows[which], self.present, bins)
+
+    def leaves(self, j: int, others: Sequence[int], size: int, seen: Array | None = None) -> _Split:
+        """Leaves of a tree which says column j from the others, grown on Z, or what was seen."""
+        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+        grows = DecisionTreeRegressor if self._is_number(j) else DecisionTreeClassifier
+        seen = self.Z.reshape(-1, self.Z.shape[2]) if seen is None else seen
+        some = seen[:: 1 + len(seen) // TREE_ROWS]
+        tree = grows(min_samples_leaf=size, random_state=0).fit(some[:, others], some[:, j])
+
+        def at(table: Array) -> Ints:
+            rows = table[..., others].astype(np.float32)
+            return np.asarray(tree.apply(rows.reshape(-1, len(others)))).reshape(table.shape[:-1])
+
+        return _Split(at(self.Z), at(self.y), at(self.W))
+
+    def _is_number(self, j: int) -> bool:
+        return bool((self.bins.Z[..., j] != self.Z[..., j]).any())
+
+    def counts(
+        self, j: int, contexts: _Split, widths: Sequence[float]
+    ) -> Iterator[tuple[Array, Array]]:
+        """Rows of each file (m, U, G) and of y_-i (U, G) near a guess, within its context."""
+        y, Z, W = (table[..., j] for table in (self.y, self.Z, self.W))
+        line = np.unique(np.concatenate([y, Z.ravel()]))
+        M = len(line) + 1
+        of_y = contexts.y * M + np.searchsorted(line, y)
+        sorted_y, own = np.sort(of_y[self.present]), of_y[self.rows][:, None]
+        there = self.present[self.rows][:, None]
+        sorted_Z = np.sort(contexts.Z * M + np.searchsorted(line, Z), axis=1)
+        for width in widths:
+            low = contexts.W * M + np.searchsorted(line, W - width, "left")
+            high = contexts.W * M + np.searchsorted(line, W + width, "right")  # the first beyond
+            k = _between(sorted_y, low, high) - (there & (own >= low) & (own < high))
+            yield np.stack([_between(one, low, high) for one in sorted_Z]), k.astype(float)
+
+    def regression(self, j: int, others: Sequence[int], how: Features) -> Array:
+        """What a normal regression on Z says of a guess less what one on y_-i does, (U, G)."""
+        levels = how.microdata.n_levels
+
+        def design(table: Array) -> Array:
+            flat, columns = table.reshape(-1, table.shape[-1]), [np.ones(table[..., 0].size)]
+            for k in others:
+                if levels[k] == 0:
+                    columns.append(flat[:, k] / how.spread[k])
+                else:
+                    columns += [flat[:, k] == v for v in range(1, min(int(levels[k]), LEVELS))]
+            return np.column_stack(columns).astype(float)
+
+        def fitted(table: Array) -> tuple[Any, ...]:
+            X, v = design(table), table[..., j].ravel()
+            inverse = np.linalg.pinv(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]))
+            beta = inverse @ (X.T @ v)
+            return X, inverse, beta, v - X @ beta
+
+        _, _, beta_Z, rest_Z = fitted(self.Z)
+        X, inverse, beta, rest = fitted(self.y)
+        own, e = X[self.rows], rest[self.rows]
+        push = own @ inverse  # (U, columns)
+        free = 1.0 - np.einsum("ud,ud->u", push, own)
+        shift = e / np.maximum(free, 1e-6)
+        smallest = (1e-6 * how.spread[j]) ** 2
+        variance = np.maximum((rest @ rest - e * shift) / max(len(X) - 1, 1), smallest)
+        variance_Z = max(float(rest_Z @ rest_Z) / len(rest_Z), smallest)
+        seen = design(self.W).reshape(*self.W.shape[:2], -1)
+        mean = seen @ beta - np.einsum("ugd,ud->ug", seen, push) * shift[:, None]
+        v = self.W[..., j]
+        of_Z = -0.5 * (v - seen @ beta_Z) ** 2 / variance_Z - 0.5 * np.log(variance_Z)
+        of_y = -0.5 * (v - mean) ** 2 / variance[:, None] - 0.5 * np.log(variance)[:, None]
+        return np.asarray(np.clip(of_Z - of_y, -10.0, 10.0))
+
+
+def _between(line: Ints, low: Ints, high: Ints) -> Array:
+    """How many of a sorted line lie from low up to, but not at, high."""
+    return (np.searchsorted(line, high) - np.searchsorted(line, low)).astype(float)
+
+
+def _renumbered(contexts: _Split) -> tuple[_Split, int]:
+    """The same contexts numbered from 0, and how many there are."""
+    flat = np.concatenate([one.ravel() for one in contexts])
+    names, at = np.unique(flat, return_inverse=True)
+    ends = np.cumsum([one.size for one in contexts])
+    parts = np.split(at, ends[:-1])
+    shaped = (part.reshape(one.shape) for part, one in zip(parts, contexts, strict=True))
+    return _Split(*shaped), len(names)
+
+
+def _binned(table: Array, edges: dict[int, Array]) -> npt.NDArray[np.int64]:
+    """Codes of categories, bins of numbers, of a table (..., p)."""
+    out = np.zeros(table.shape, dtype=np.int64)
+    for j in range(table.shape[-1]):
+        if j in edges:
+            out[..., j] = np.searchsorted(edges[j], table[..., j])
+        else:
+            out[..., j] = table[..., j].astype(np.int64)
+    return out
+
+
+def _associated(bins: Ints, j: int) -> list[int]:
+    """Other columns by what they tell of column j: mutual information, less its bias."""
+    n, told = len(bins), dict[int, float]()
+    for k in range(bins.shape[1]):
+        if k != j:
+            pairs = np.unique(bins[:, [j, k]], axis=0, return_counts=True)[1]
+            own, other = (np.unique(bins[:, c], return_counts=True)[1] for c in (j, k))
+            entropy = [-(c / n * np.log(c / n)).sum() for c in (own, other, pairs)]
+            bias = (len(pairs) - len(own) - len(other) + 1) / (2 * n)
+            told[k] = float(entropy[0] + entropy[1] - entropy[2] - bias)
+    return sorted(told, key=lambda k: -told[k])

@@ -1,0 +1,106 @@
+"""Membership under any generator: runs in which a random share of the records is left out.
+
+What the files show of a record that was left out is compared with what they show of one that was
+not: a logistic regression on counts of rows that agree with the whole record, on sets of columns,
+in Z and in the records known. Its log odds less those of the shares is a log Bayes factor.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Progress
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import LeftOut
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .features import Features
+from .generator import Generator, seed_from
+from .ratio import Examples, fitted, joined
+from .runs import FEWEST, MOST, RunFiles, Runs, run_of
+
+HALF = np.log(0.5)
+
+
+def without(
+    generator: Generator, release: Release, data: Microdata, present: Flags, seed: int
+) -> RunFiles:
+    """One run: the generator on the records that are present."""
+    part = replace(data, codes=data.codes[present], index=data.index[present])
+    return run_of(generator, release, part, part.codes, seed)
+
+
+def left_out(
+    generator: Generator,
+    release: EncodedRelease,
+    *,
+    runs: int,
+    share: float,
+    rng: Rng,
+    n_jobs: int,
+    progress: Progress | None,
+) -> LeftOut:
+    """Log Bayes factors of all records in the release, and of those in and out of each run."""
+    data, n = release.microdata, len(release.microdata.codes)
+    each = max(1, round(share * n))
+    if each * runs < FEWEST or each >= n - 1:
+        raise InputError(
+            "share",
+            share,
+            f"of {n:,} records in {runs} runs gives {each * runs:,} that are left out, and at "
+            f"least {FEWEST} are needed; give more runs, or a larger share below 1",
+        )
+    seeds = [int(child.integers(2**62)) for child in rng.spawn(3)]
+    how = Features.of(data, np.arange(len(data.columns)), linked=False, own_trees=False)
+
+    def chosen(r: int) -> tuple[Ints, Ints]:
+        order = np.random.default_rng([seeds[0], r]).permutation(n)
+        most = min(each, n - each, max(1, MOST // (2 * runs)))
+        return order[:each], np.concatenate([order[:most], order[each : each + most]])
+
+    def present(r: int) -> Flags:
+        there = np.ones(n, dtype=bool)
+        there[chosen(r)[0]] = False
+        return there
+
+    def job(r: int) -> Callable[[], RunFiles]:
+        seed = seed_from(np.random.default_rng([seeds[1], r]))
+        return partial(without, generator, release.source, data, present(r), seed)
+
+    def shown(Z: Any, rows: Ints, there: Flags) -> Array:
+        made = how.made(data.codes, Z, rows, data.codes[rows][None], there)
+        return made.features[:, 0]
+
+    parts, centre = list[Examples](), np.zeros(0)
+    records = list[Ints]()
+    for r, files in enumerate(Runs(job, n_jobs, progress).first(0, runs)):
+        rows, there = chosen(r)[1], present(r)
+        found = shown(files.Z, rows, there)
+        centre = found.mean(axis=0) if not r else centre
+        half = np.full((len(rows), 2), HALF)
+        drawn = there[rows].astype(int)
+        parts.append(Examples(_against(found - centre), half, drawn, np.full(len(rows), r)))
+        records.append(rows)
+    examples = joined(parts)
+    fit = fitted(examples)
+    every = shown(release.codes, np.arange(n), np.ones(n, dtype=bool))
+    log_bf, moved = fit.log_evidence(_against(every - centre))
+    return LeftOut(
+        log_bayes_factor=log_bf[:, 1] - log_bf[:, 0],
+        deviations=moved[:, :, 1] - moved[:, :, 0],
+        held_out=fit.log_p[:, 1] - fit.log_p[:, 0],
+        inside=examples.drawn == 1,
+        run=examples.run,
+        record=np.concatenate(records),
+    )
+
+
+def _against(found: Array) -> Array:
+    """Features (N, 2, d + 1) of a record that was not there, all 0, and of one that was."""
+    one = np.concatenate([found, np.ones((len(found), 1))], axis=1)
+    return np.stack([np.zeros_like(one), one], axis=1)

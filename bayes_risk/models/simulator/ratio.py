@@ -1,0 +1,221 @@
+"""One conditional model over guesses, shared by all records and runs, and how far to trust it.
+
+Given what Z shows about a record and each guess, ``phi(g)``, the posterior of the intruder is
+
+    p(g | phi) = r(g) exp(w' phi(g)) / sum_h r(h) exp(w' phi(h)),
+
+``r`` the shares from which the guesses of the runs were drawn. ``w' phi(g)`` is then the log
+evidence of a guess up to a constant, which any prior may follow. This is contrastive neural ratio
+estimation (Miller, Weniger & Forre 2022) with a linear network.
+
+It must not be overconfident. The features, the penalty of w, and a factor from 0 to 1 on all of it
+are those with the largest gain in log score over the prior in runs that were left out of the fit,
+*less a standard error of that gain*; and unless that gain is above 0 (Student's t over runs, 99 %)
+the prior is left as it is. So a generator that tells nothing leaves the prior.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t
+
+from bayes_risk._core.arrays import Array, Ints
+
+PENALTIES = 0.1, 0.01, 1e-3, 1e-4, 1e-5
+TEMPER = 0.25, 0.5, 0.7, 0.85, 1.0
+FOLDS = 10
+NEWTON = 5  # steps of the whole fit
+STEPS = 2  # of fits without a fold, from the whole fit
+CAUTION = 1.0  # standard errors of the gain
+SURE = 0.99  # of a gain above 0
+
+
+class Examples(NamedTuple):
+    """What runs showed of N records whose values were drawn.
+
+    ``features`` (N, G, d); ``log_share`` (N, G): log r, minus infinity where a guess is none;
+    ``drawn`` (N,): which guess it was; ``run`` (N,).
+    """
+
+    features: Array
+    log_share: Array
+    drawn: Ints
+    run: Ints
+    sets: Sequence[Ints] = ()  # of features, tried one by one; by default all together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RatioFit:
+    """A fitted model, fits without each fold of runs, and what these said of the runs left out.
+
+    ``weights`` (d,), ``without`` (K, d), of the features as they are; ``log_p`` (N, G) of the
+    examples, from the fit without their fold; ``gain`` by run.
+    """
+
+    weights: Array
+    without: Array
+    log_p: Array
+    gain: Array
+
+    def log_evidence(self, features: Array) -> tuple[Array, Array]:
+        """Log evidence (U, G) up to a constant, and deviations (K, U, G) of a jackknife.
+
+        The fit without fold k moves the estimate by ``d_k``; the jackknife's variance
+        ``(K - 1) / K sum d_k^2`` is that of a mean of K deviations ``(K - 1) d_k``.
+        """
+        K = len(self.without)
+        every = features @ self.weights
+        left = np.stack([features @ w for w in self.without])
+        return every, (K - 1) * (left - left.mean(axis=0))
+
+
+def folds_of(run: Ints) -> Ints:
+    """Fold of each run: an even number of folds, at most ten, of as many runs each as can be."""
+    runs = int(run.max()) + 1
+    K = min(FOLDS, runs - runs % 2)
+    return np.arange(runs) % K
+
+
+def fitted(examples: Examples) -> RatioFit:
+    """Fit to all runs and without each fold; choose penalty and factor by the runs left out."""
+    phi, counted = examples.features, np.isfinite(examples.log_share)
+    with np.errstate(invalid="ignore"):
+        inside = np.where(counted[..., None], phi, 0.0)
+    n_of = counted.sum(axis=1)[:, None, None]
+    F = np.where(counted[..., None], phi - inside.sum(axis=1, keepdims=True) / n_of, 0.0)
+    scale = np.sqrt((F**2).sum(axis=(0, 1)) / counted.sum())
+    F /= np.where(scale > 1e-9, scale, np.inf)
+    fold = folds_of(examples.run)[examples.run]
+    before = _normalised(examples.log_share)
+    at = np.arange(len(fold)), examples.drawn
+    best: tuple[float, float, Array, Array, Array, Array] | None = None
+    for some, (w, without) in _fits(F, examples, fold):
+        scores = np.empty(F.shape[:2])
+        for k, one in enumerate(without):
+            scores[fold == k] = F[fold == k][..., some] @ one[some]
+        for factor in TEMPER:
+            log_p = _normalised(factor * scores + examples.log_share)
+            gain = _by_run(log_p[at] - before[at], examples.run)
+            error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
+            worth = float(gain.mean()) - CAUTION * error
+            if best is None or worth > best[0] + 1e-12:
+                best = worth, factor, w, without, log_p, gain
+    assert best is not None
+    gain = best[-1]
+    error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
+    if not gain.mean() > t.ppf(SURE, len(gain) - 1) * error:  # nothing is known to be told
+        # what it would have been is its error
+        best = *best[:2], np.zeros(F.shape[2]), best[3], before, np.zeros(len(gain))
+    _, factor, w, without, log_p, gain = best
+    back = factor / np.where(scale > 1e-9, scale, np.inf)
+    return RatioFit(weights=w * back, without=without * back, log_p=log_p, gain=gain)
+
+
+def _fits(F: Array, examples: Examples, fold: Ints) -> Iterator[tuple[Ints, tuple[Array, Array]]]:
+    """Each set of features and penalty: weights of all (d,), and without each fold (K, d)."""
+    d = F.shape[2]
+    for some in examples.sets or [np.arange(d)]:
+        sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
+        start = np.zeros(len(some))
+        for penalty in PENALTIES:
+            start, left_out = sums.fits(start, penalty)
+            w, without = np.zeros(d), np.zeros((len(left_out), d))
+            w[some], without[:, some] = start, left_out
+            yield some, (w, without)
+
+
+class _Sums:
+    """Sums over examples that Newton's method takes, fold by fold; F (N, G, d) is centred."""
+
+    def __init__(self, F: Array, log_share: Array, drawn: Ints, fold: Ints) -> None:
+        order = np.argsort(fold, kind="stable")
+        self.F, self.log_share, self.drawn = F[order], log_share[order], drawn[order]
+        sizes = np.bincount(fold)
+        ends = np.append(0, np.cumsum(sizes))
+        self.parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        chosen = self.F[np.arange(len(order)), self.drawn]
+        self.chosen = np.stack([chosen[part].sum(axis=0) for part in self.parts])  # (K, d)
+        self.sizes = sizes
+
+    def gradients(self, w: Array) -> Array:
+        """Sums of the gradient of minus the log score, by fold (K, d)."""
+        p = np.exp(_normalised(self.F @ w + self.log_share))
+        G, d = self.F.shape[1:]
+        flat, each = self.F.reshape(-1, d), p.reshape(-1)
+        cut = [slice(part.start * G, part.stop * G) for part in self.parts]
+        sums: Array = np.stack([each[c] @ flat[c] for c in cut]) - self.chosen
+        return sums
+
+    def hessians(self, w: Array) -> Array:
+        """Sums of the second derivatives, by fold (K, d, d)."""
+        p = np.exp(_normalised(self.F @ w + self.log_share))
+        mean = np.einsum("ng,ngd->nd", p, self.F)
+        out = []
+        for part in self.parts:
+            X = (self.F[part] - mean[part][:, None]) * np.sqrt(p[part])[..., None]
+            flat = X.reshape(-1, X.shape[2])
+            out.append(flat.T @ flat)
+        return np.stack(out)
+
+    def score(self, w: Array) -> float:
+        """Minus the sum of the log score."""
+        log_p = _normalised(self.F @ w + self.log_share)
+        return -float(log_p[np.arange(len(log_p)), self.drawn].sum())
+
+    def fits(self, w: Array, penalty: float) -> tuple[Array, Array]:
+        """The fit to all (d,), from a start, and the fits without each fold (K, d)."""
+        N, ridge = float(self.sizes.sum()), np.eye(len(w)) * penalty
+
+        def loss(w: Array) -> float:
+            return self.score(w) / N + 0.5 * penalty * float(w @ w)
+
+        value = loss(w)
+        for _ in range(NEWTON):
+            gradient = self.gradients(w).sum(axis=0) / N + penalty * w
+            step = np.linalg.solve(self.hessians(w).sum(axis=0) / N + ridge, gradient)
+            if float(gradient @ step) < 1e-8:
+                break
+            size = 1.0
+            while (found := loss(w - size * step)) > value and size > 1e-3:
+                size /= 2
+            w, value = w - size * step, min(found, value)
+        H, without = self.hessians(w), []
+        for k in range(len(self.parts)):
+            n = N - self.sizes[k]
+            curve = np.linalg.inv((H.sum(axis=0) - H[k]) / n + ridge)
+            at = w
+            for _ in range(STEPS):
+                each = self.gradients(at)
+                at = at - curve @ ((each.sum(axis=0) - each[k]) / n + penalty * at)
+            without.append(at)
+        return w, np.stack(without)
+
+
+def _normalised(log_p: Array) -> Array:
+    """Log probabilities over the last axis."""
+    log_p = log_p - log_p.max(axis=-1, keepdims=True)
+    return np.asarray(log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True)))
+
+
+def _by_run(values: Array, run: Ints) -> Array:
+    """Mean of the examples of each run."""
+    return np.bincount(run, values) / np.maximum(np.bincount(run), 1)
+
+
+def joined(parts: Sequence[Examples]) -> Examples:
+    """Examples of several runs, with as many guesses each as those that have most."""
+    G = max(part.features.shape[1] for part in parts)
+
+    def wide(array: Array, fill: float) -> Array:
+        lack = [(0, 0), (0, G - array.shape[1])] + [(0, 0)] * (array.ndim - 2)
+        return np.pad(array, lack, constant_values=fill)
+
+    return Examples(
+        np.concatenate([wide(part.features, 0.0) for part in parts]),
+        np.concatenate([wide(part.log_share, -np.inf) for part in parts]),
+        np.concatenate([part.drawn for part in parts]),
+        np.concatenate([part.run for part in parts]),
+        parts[0].sets,
+    )

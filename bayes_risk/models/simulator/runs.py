@@ -1,0 +1,187 @@
+"""Runs of a generator on tables in which some records have other values, and what they show."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from bayes_risk._core.arrays import Flags, Ints, Rng
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.parallel import in_order
+from bayes_risk._core.progress import Progress
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .features import Features
+from .generator import Generator, tables_of
+from .ratio import Examples
+
+ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
+MOST = 12_000  # examples that a model is fitted to, about
+FEWEST = 60  # examples: of fewer nothing can be learnt
+
+
+class RunFiles(NamedTuple):
+    """Released files of a run: codes (m, N, p), and whether row i is record i."""
+
+    Z: Codes
+    corresponds: bool
+
+
+class Redrawn(NamedTuple):
+    """A table y (n, p) with values drawn, the places in the pool whose they are, which guess."""
+
+    y: Codes
+    places: Ints
+    chosen: Ints
+
+
+def run_of(
+    generator: Generator, release: Release, microdata: Microdata, y: Codes, seed: int
+) -> RunFiles:
+    """One run: the generator on a table y (n, p) of the records, read as the release is."""
+    data = replace(microdata, codes=y)
+    tables = tables_of(generator, data.decode(y), release.m, seed)
+    names = [str(c) for c in release.synthesized]
+    for table in tables:
+        if lacking := [c for c in names if c not in table.columns]:
+            raise InputError(
+                "generator", f"returned a table without column {lacking[0]!r}; the release has it"
+            )
+    given = replace(release, datasets=tables, draw_index=None, groups=None, seed_entropy="run")
+    try:
+        found = EncodedRelease.of(given, data)
+    except InputError as error:
+        raise InputError(
+            "generator", f"returned tables that are no release of the table it was given: {error}"
+        ) from None
+    return RunFiles(found.codes, found.corresponds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RedrawPlan:
+    """Whose values are drawn in the runs of an audit, and from which guesses.
+
+    ``pool`` (P,): records that may be drawn, and ``of`` (P,): the target whose guesses they have;
+    ``codes`` (G, U, q), ``counted`` (G, U): guesses; ``per_run``: how many are drawn in a run.
+    """
+
+    columns: Ints
+    pool: Ints
+    of: Ints
+    codes: Codes
+    counted: Flags
+    per_run: int
+
+    @classmethod
+    def made(
+        cls, release: EncodedRelease, targets: Targets, share: float, runs: int
+    ) -> "RedrawPlan":
+        """Targets with their guesses, all others with those of the target that is most like them.
+
+        Where values can be impossible together, the targets alone.
+        """
+        codes, counted = targets.guesses.codes, targets.guesses.counted
+        of = np.full(len(release.replaced), -1)
+        of[targets.record] = np.arange(len(targets))
+        others = np.flatnonzero(of < 0)
+        if release.microdata.impossible is None and len(others):
+            values = release.microdata.codes[:, targets.columns].astype(float)
+            values = values / np.maximum(values.std(axis=0), 1e-12)
+            of[others] = cKDTree(values[targets.record]).query(values[others])[1]
+        pool = np.flatnonzero(release.replaced & (of >= 0))
+        pool = pool[counted.sum(axis=0)[of[pool]] > 1]
+        per_run = max(1, round(share * len(pool)))
+        if per_run * runs < FEWEST or per_run >= len(pool):
+            raise InputError(
+                "runs",
+                runs,
+                f"with share = {share:g} give {per_run * runs:,} examples ({per_run:,} of "
+                f"{len(pool):,} records in each run), and at least {FEWEST} of some records are "
+                "needed; give more runs, or a larger share below 1",
+            )
+        how: Any = {"columns": targets.columns, "pool": pool, "of": of[pool], "per_run": per_run}
+        return cls(codes=codes, counted=counted, **how)
+
+    def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
+        """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""
+        return self.codes[:, self.of[places]], self.counted[:, self.of[places]]
+
+    def drawn(self, y: Codes, rng: Rng) -> Redrawn:
+        """A table with values drawn."""
+        places = np.sort(rng.choice(len(self.pool), self.per_run, replace=False))
+        codes, counted = self.guesses_of(places)
+        chosen = (rng.random(counted.shape) * counted).argmax(axis=0)
+        out = y.copy()
+        out[np.ix_(self.pool[places], self.columns)] = codes[chosen, np.arange(len(places))]
+        return Redrawn(out, places, chosen)
+
+    def examples(
+        self, how: Features, table: Redrawn, Z: Codes, rng: Rng, run: int, most: int
+    ) -> Examples:
+        """What a run shows of at most so many records drawn, and some of their guesses."""
+        y, places, chosen = table
+        if len(places) > most:
+            some = np.sort(rng.choice(len(places), most, replace=False))
+            places, chosen = places[some], chosen[some]
+        codes, counted = self.guesses_of(places)
+        at = np.arange(len(places))
+        keys = np.where(counted, rng.random(counted.shape), 2.0)
+        keys[chosen, at] = -1.0  # first
+        kept = np.sort(np.argsort(keys, axis=0)[:ALTERNATIVES], axis=0)
+        codes, counted = codes[kept, at], counted[kept, at]
+        made = how.made(y, Z, self.pool[places], codes)
+        log_share = np.where(counted.T, 0.0, -np.inf)
+        drawn = (kept == chosen).argmax(axis=0)
+        return Examples(made.features, log_share, drawn, np.full(len(at), run), made.sets)
+
+
+class Runs:
+    """Runs as they are asked for, worked on ahead, each kept as a step of its own."""
+
+    def __init__(
+        self,
+        job: Callable[[int], Callable[[], RunFiles]],
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> None:
+        self.job, self.n_jobs, self.progress = job, n_jobs, progress
+
+    def first(self, begin: int, end: int) -> Iterator[RunFiles]:
+        """Runs ``begin .. end - 1``."""
+        ahead: Iterator[RunFiles] | None = None
+        at = begin
+
+        def computed(r: int) -> dict[str, Any]:
+            nonlocal ahead, at
+            if ahead is None:
+                jobs = [self.job(k) for k in range(r, end)]
+                ahead, at = in_order(jobs, n_jobs=self.n_jobs, what="runs"), r
+            found = next(ahead)
+            while at < r:  # kept ones in between
+                found, at = next(ahead), at + 1
+            at += 1
+            return found._asdict()
+
+        for r in range(begin, end):
+            yield RunFiles(**stage(f"run {r + 1}", partial(computed, r)))
+            if self.progress is not None:
+                self.progress("runs", r + 1, end)
+
+
+def seeds_remark(run: Callable[[int], RunFiles], first: RunFiles, seed: int) -> str:
+    """Whether a generator heeds its seed, in words; nothing: it does.
+
+    ``run``: the first run again, with a seed.
+    """
+    again, other = run(seed), run(seed ^ 1)
+    if not np.array_equal(again.Z, first.Z, equal_nan=True):
+        return "; the generator ignores its seed: the same seed gave other files"
+    if np.array_equal(other.Z, first.Z, equal_nan=True):
+        return "; the generator ignores its seed: another seed gave the same files"
+    return ""

@@ -1,0 +1,336 @@
+"""Any synthesiser: what an intruder learns from its files, found by running it.
+
+In each run a random share of the records has its guessed values drawn afresh, and the generator
+makes files of that table as it made the released ones. What was drawn is known, and so is what the
+files show: examples from which one model over guesses learns to say what the intruder may believe.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.arrays import Array, Ints, Rng
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.progress import Progress
+from bayes_risk._core.validate import (
+    in_range,
+    is_sequence,
+    known_columns,
+    positive,
+    whole_number,
+)
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.record_weights import no_weights
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    How,
+    LeftOut,
+    Offer,
+    Simulated,
+    Targets,
+    drawn_in_words,
+)
+from bayes_risk.evidence.learnt import Learnt
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
+from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
+
+from .expected import log_margins
+from .features import Features
+from .generator import Command, Generator, seed_from, tables_of
+from .membership import left_out
+from .ratio import Examples, fitted, joined
+from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
+
+FEWEST_RUNS = 8  # of fewer chance may look like something that was told
+BLOCK = 2**18  # numbers of features, for each of d, at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Simulator(Declaration):
+    """Declaration of a synthesiser that is known by its runs alone.
+
+    ``log p(phi | y*, y_-i)`` of features phi of the released files is learnt by contrastive neural
+    ratio estimation with a linear network, from runs of the generator on tables in which a share of
+    the records has other values.
+
+    Parameters
+    ----------
+    generator : function
+        ``generator(df, m, seed)`` returns m synthetic tables (of m = 1 perhaps the table itself):
+        the columns of ``df`` that it replaces, and what it keeps as it was. ``df`` is like the
+        original, with some values changed.
+    command : list of str
+        In place of a function: a program and its arguments, without a shell. ``{input}`` is a CSV
+        of the table (no record labels), ``{output}`` an empty folder for m CSV files, ``{m}`` and
+        ``{seed}`` are whole numbers.
+    columns : list of str, optional
+        Columns that the generator replaces; all of them by default.
+    runs : int
+        Runs of the generator, at least 8; two more tell whether it heeds its seed.
+    share : float
+        Share of the records whose values are drawn in each run, above 0 and below 1.
+    seconds : float
+        How long a command may take, in seconds.
+
+    Raises
+    ------
+    InputError
+        Neither a function nor a command, or both; a command that is no program here, or lacks
+        ``{input}`` or ``{output}``; numbers out of range.
+
+    Notes
+    -----
+    The evidence is that of an intruder who looks at these features: in expectation at most what the
+    whole files tell. The generator need not be private, random or fast. Cost: ``runs + 2`` calls of
+    the generator for each audit, and about a tenth of a millisecond for each record and run.
+
+    References
+    ----------
+    Miller, Weniger & Forre (2022), Contrastive neural ratio estimation, NeurIPS 35. Delaunoy et al.
+    (2022), Towards reliable simulation-based inference with balanced neural ratio estimation,
+    NeurIPS 35. Houssiau et al. (2022), TAPAS: a toolbox for adversarial privacy auditing of
+    synthetic data.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> def make(df, m, seed):
+    ...     return [df.sample(frac=1, replace=True, random_state=seed + l) for l in range(m)]
+    >>> Simulator(make, runs=20).runs
+    20
+    """
+
+    generator: Callable[..., Any] | None = None
+    command: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    runs: int = 30
+    share: float = 0.1
+    seconds: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if (self.generator is None) == (self.command is None):
+            raise InputError("give exactly one of generator, a function, and command, a list")
+        if self.generator is not None and not callable(self.generator):
+            cure = "give a list of texts as command" if is_sequence(self.generator) else "give one"
+            raise InputError("generator", f"is no function of (df, m, seed); {cure}")
+        whole_number("runs", self.runs, FEWEST_RUNS)
+        if in_range("share", self.share) <= 0:
+            raise InputError("share", self.share, "must be above 0; give 0.1")
+        positive("seconds", self.seconds)
+        if self.command is not None:
+            Command.of(self.command, self.seconds)
+        if self.columns is not None and (isinstance(self.columns, str) or not self.columns):
+            raise InputError("columns", self.columns, "; give a list of at least one column name")
+
+    @property
+    def calls(self) -> Generator:
+        """What is called as ``generator(df, m, seed)``."""
+        if self.command is not None:
+            return Command.of(self.command, self.seconds)
+        assert self.generator is not None
+        return self.generator
+
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that the generator replaces, of a table with these."""
+        if self.columns is None:
+            return list(columns)
+        return known_columns("columns", list(self.columns), list(columns))
+
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        *,
+        weights: None = None,
+        missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        sample: bool = True,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> "SimulatorFit":
+        """Read the table; the generator is run by audits, and by ``synthesize``.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table; see `Microdata.from_frame` for ``missing``,
+            ``missing_numbers``, ``levels`` and ``releases``, and for what it refuses.
+        weights : None
+            A generator takes no record weights.
+        sample : bool
+            False: a fit that never runs the generator, whose releases are the table itself; studies
+            look at it before they begin.
+        random_seed : int, Generator or None
+            Taken for uniformity; nothing is sampled.
+        """
+        no_weights(weights, "Simulator", "a generator knows of none")
+        if not isinstance(df, Microdata):
+            how: Any = {"levels": levels, "releases": releases, "missing": missing}
+            df = microdata(df, None, missing_numbers=missing_numbers, near=True, **how)
+        self.synthesizes(df.columns)
+        return SimulatorFit(model=self, microdata=df, runs=sample)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SimulatorFit(Fitted):
+    """A table, and the generator that is run on tables like it; ``runs``: whether it ever is."""
+
+    model: Simulator
+    microdata: Microdata
+    runs: bool = True
+    weights: ClassVar[None] = None
+    n_draws: ClassVar[int] = 0
+    parameters: ClassVar[tuple[str, ...]] = (
+        "independent",
+        *sorted({*PARAMETERS} - {"independent"}),
+    )
+    records_differ: ClassVar[bool] = True  # row i of a release may be record i
+    diagnostics: ClassVar[Mapping[str, Any]] = {}
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        kind = "a function of Python" if self.model.command is None else "a command"
+        said = "a record is expected as the margins of the others have it"
+        return f"{kind}, known by its runs alone; {said}; {drawn_in_words(self, release)}"
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """Simulated evidence, of any rows, for who knows every other record."""
+        known_columns("synthesized", release.synthesized, self.microdata.columns)
+        if release.groups is not None:
+            why = "groups= of totals are not offered by Simulator; give the release without them"
+            return Capabilities([Offer("simulated", refusal=why)])
+        offer = Offer("simulated", compute=self.log_evidence, workers=True)
+        further = [Offer(name, self) for name in ("log-prior", "left-out")]
+        return Capabilities([offer, *further], any_rows=True)
+
+    def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
+        return left_out(
+            self.model.calls, release, runs=self.model.runs, share=self.model.share, **how
+        )
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """Margins of the other records, a column by itself: the generator has no predictive."""
+        return log_margins(self.microdata.codes, self.microdata.n_levels, targets)
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        n: int | None = None,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        m = whole_number("m", m)
+        if records is not None or n is not None:
+            raise InputError("records and n are the generator's to choose; leave them out")
+        if parameters not in (None, *self.parameters):
+            raise InputError("parameters", parameters, f"; give one of {list(self.parameters)}")
+        made_columns = self.model.synthesizes(self.microdata.columns)
+        if columns is not None and set(columns) != set(made_columns):
+            raise InputError(
+                "columns",
+                list(columns),
+                f"are not those that the generator replaces, {made_columns}; name these in "
+                "Simulator(columns=...)",
+            )
+        rng = np.random.default_rng(random_seed)
+        table = self.microdata.decode(self.microdata.codes)
+        seed = seed_from(rng)
+        return Release(
+            datasets=tables_of(self.model.calls, table, m, seed) if self.runs else [table] * m,
+            synthesized=made_columns,
+            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+            parameters=parameters,
+        )
+
+    def log_evidence(
+        self,
+        release: EncodedRelease,
+        targets: Targets,
+        *,
+        rng: Rng,
+        progress: Progress | None,
+        n_jobs: int = 1,
+        target_mcse: float | None = None,
+        max_doublings: int = 0,
+    ) -> Simulated:
+        """Log evidence (1, G, U) of what the features show, learnt from runs.
+
+        ``n_jobs`` runs at a time; twice as many runs, and again, until ``target_mcse`` is met by 95
+        % of (record, guess) pairs, or ``max_doublings`` is spent.
+        """
+        runs = self.model.runs
+        plan = RedrawPlan.made(release, targets, self.model.share, runs)
+        seeds = [_whole(child) for child in rng.spawn(3)]
+
+        def drawn(r: int) -> Redrawn:
+            return plan.drawn(self.microdata.codes, np.random.default_rng([seeds[0], r]))
+
+        def seed(r: int) -> int:
+            return seed_from(np.random.default_rng([seeds[1], r]))
+
+        def job(r: int, other: int | None = None) -> Callable[[], RunFiles]:
+            given = self.model.calls, release.source, self.microdata, drawn(r).y
+            return partial(run_of, *given, seed(r) if other is None else other)
+
+        runner, most = Runs(job, n_jobs, progress), max(1, MOST // runs)
+        how, parts, remark = None, list[Examples](), ""
+        while True:
+            more = runner.first(len(parts), max(runs, 2 * len(parts)))
+            for r, shown in enumerate(more, start=len(parts)):
+                if how is None:
+                    linked = release.corresponds and shown.corresponds
+                    how = Features.of(self.microdata, targets.columns, linked=linked)
+                    first = shown
+                choosing = np.random.default_rng([seeds[2], r])
+                parts.append(plan.examples(how, drawn(r), shown.Z, choosing, r, most))
+            assert how is not None
+            if len(parts) == runs:  # last, so that runs are kept as they come
+                again = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
+                remark = stage("seeds", again)
+            examples = joined(parts)
+            fit = fitted(examples)
+            of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
+            learnt = Learnt.of(fit.log_p, examples.drawn, fit.gain, **of)
+            found = _evidence(fit, how, release, targets, learnt)
+            error = _error(found.deviations, targets.guesses.truth)
+            if error <= (target_mcse or np.inf) or len(parts) >= runs * 2**max_doublings:
+                return found
+
+
+def _whole(rng: Rng) -> int:
+    """A whole number that names a generator of which nothing has been drawn."""
+    seed: Any = rng.bit_generator.seed_seq
+    return int(seed.generate_state(1, np.uint64)[0])
+
+
+def _evidence(
+    fit: Any, how: Features, release: EncodedRelease, targets: Targets, learnt: Learnt
+) -> Simulated:
+    """Evidence of the release itself, block by block."""
+    codes = targets.guesses.codes
+    G, U, _ = codes.shape
+    K, step = len(fit.without), max(1, BLOCK // max(G, 1))
+    log_p, deviations = np.empty((1, G, U)), np.empty((K, G, U))
+    for begin in range(0, U, step):
+        part = slice(begin, min(begin + step, U))
+        of = release.microdata.codes, release.codes, targets.record[part], codes[:, part]
+        features = how.made(*of).features
+        every, moved = fit.log_evidence(features)  # (block, G), (K, block, G)
+        log_p[0, :, part], deviations[:, :, part] = every.T, moved.swapaxes(1, 2)
+    return replace(Simulated.exact(log_p), deviations=deviations, learnt=learnt)
+
+
+def _error(deviations: Array, truth: Ints) -> float:
+    """The 95 % quantile of the errors of the log evidence relative to the truth's."""
+    own = deviations[:, truth, np.arange(len(truth))][:, None]
+    K = len(deviations)
+    variance = ((deviations - own) ** 2).sum(axis=0) / (K * (K - 1))
+    return float(np.quantile(np.sqrt(variance), 0.95))

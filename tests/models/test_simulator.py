@@ -1,0 +1,409 @@
+"""Any synthesiser: learnt evidence against exact evidence, enumeration, limits and leaks."""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.models.simulator.ratio import Examples, fitted
+from bayes_risk.reporting.verdicts.reason import Thresholds
+from bayes_risk.reporting.verdicts.verdict import judge
+from tests.oracles.generator_exact import Cells, copying, posterior, tiny
+
+LEVELS = list("abcde")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:column 'x'"),  # many levels
+    pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning"),  # few runs
+]
+
+
+def frame(x, s):
+    """A known cell and a sensitive level, all levels declared."""
+    return pd.DataFrame(
+        {
+            "x": pd.Categorical.from_codes(x, [f"x{k}" for k in range(int(x.max()) + 1)]),
+            "s": pd.Categorical.from_codes(s, LEVELS),
+        }
+    )
+
+
+def generator(draw):
+    """A generator of tables from a draw of codes."""
+
+    def make(df, m, seed):
+        rng, s = np.random.default_rng(seed), df["s"].cat.codes.to_numpy()
+        drawn = (draw(s, rng) for _ in range(m))
+        return [df.assign(s=pd.Categorical.from_codes(z, LEVELS)) for z in drawn]
+
+    return make
+
+
+@cache
+def cells(n=2000, groups=150):
+    """The prototype's table: cells of very different sizes."""
+    rng = np.random.default_rng(1)
+    x = rng.choice(groups, n, p=rng.dirichlet(np.full(groups, 0.5)))
+    shares = rng.dirichlet(np.full(len(LEVELS), 0.4), groups)
+    s = np.array([rng.choice(len(LEVELS), p=shares[k]) for k in x])
+    return Cells(x, len(LEVELS), 0.5), s
+
+
+def half_copied(s, rng):
+    return np.where(rng.random(len(s)) < 0.5, s, rng.choice(s, len(s)))
+
+
+def codes_of(release):
+    return release.datasets[0]["s"].cat.codes.to_numpy()
+
+
+def audit(make, df, *, runs=10, m=1, seed=2, release_seed=1, **how):
+    fit = br.models.Simulator(make, columns=["s"], runs=runs).fit(df)
+    release = fit.synthesize(m, random_seed=release_seed)
+    return release, br.attribute_risk(fit, release, random_seed=seed, **how)
+
+
+@pytest.mark.parametrize(
+    ("runs", "most"), [(10, 0.02), pytest.param(100, 0.012, marks=pytest.mark.check)]
+)
+def test_it_finds_the_exact_posterior_of_a_known_mechanism(runs, most):
+    made, s = cells()
+    release, risk = audit(generator(made.draw), frame(made.x, s), runs=runs)
+    exact = posterior(made.log_evidence(s, codes_of(release)))[np.arange(len(s)), s]
+    off = risk.records["probability"] - exact
+    assert np.sqrt((off**2).mean()) <= most
+    assert np.corrcoef(risk.records["probability"], exact)[0, 1] > 0.97
+    assert abs(off.mean()) <= 4 * risk.summary().loc["mean_probability", "mcse"] + 0.002
+
+
+@pytest.mark.parametrize("runs", [8, 10, 30])
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_generator_that_tells_nothing_leaves_the_prior(runs, m):
+    made, s = cells(500, 20)
+    nothing = generator(lambda s, rng: rng.integers(0, len(LEVELS), len(s)))
+    _, risk = audit(nothing, frame(made.x, s), runs=runs, m=m)
+    off = (risk.records["probability"] - 0.2).abs()
+    assert (off <= 4 * risk.records["mcse"] + 0.02).all()
+    assert not risk.learnt.overconfident
+
+
+def test_planted_copies_are_found_as_far_as_they_can_be():
+    made, s = cells(500, 20)
+
+    def draw(s, rng):
+        return np.where(rng.random(len(s)) < 0.3, s, rng.choice(s, len(s)))
+
+    release, risk = audit(generator(draw), frame(made.x, s), runs=30)
+    z = codes_of(release)
+    exact = copying(s, len(LEVELS), 0.3)(z)[np.arange(len(s)), s]
+    off = risk.records["probability"] - exact
+    assert abs(off.mean()) < 0.03 and np.sqrt((off**2).mean()) < 0.06
+    assert risk.learnt.gain > 4 * risk.learnt.gain_error
+
+
+def test_a_generator_that_copies_all_is_found_with_certainty():
+    made, s = cells(500, 20)
+    _, risk = audit(generator(lambda s, rng: s.copy()), frame(made.x, s))
+    assert risk.records["probability"].min() > 0.95 and risk.records["reliable"].mean() > 0.98
+    verdict = judge(risk, None)
+    assert verdict.outcome == "above your thresholds"
+
+
+@pytest.mark.check
+def test_a_forest_that_memorises_is_found():
+    from sklearn.ensemble import RandomForestClassifier
+
+    made, s = cells(500, 20)
+
+    other = np.arange(len(s)) % 17
+
+    def draw(s, rng):
+        X = np.column_stack([made.x, other])
+        forest = RandomForestClassifier(20, random_state=int(rng.integers(2**31)))
+        p = forest.fit(X, s).predict_proba(X)
+        full = np.zeros((len(s), len(LEVELS)))
+        full[:, forest.classes_] = p
+        return (full.cumsum(axis=1) < rng.random((len(s), 1))).sum(axis=1).clip(0, 4)
+
+    df = frame(made.x, s).assign(other=pd.Categorical(other))
+    _, risk = audit(generator(draw), df, runs=20)
+    assert risk.records["probability"].mean() > 0.4
+    assert not risk.learnt.overconfident
+
+
+@pytest.mark.parametrize("sizes", [(400, 4000, 40000)])
+def test_it_converges_to_the_enumerated_posterior_given_what_it_looks_at(sizes):
+    """n = 5 records of two levels; the statistic: own value, and how many others show a 1."""
+    n, keep = 5, 0.6
+
+    def p_of_z(y, z):
+        rest = np.bincount(y, minlength=2) / n
+        own = [keep * (z[i] == y[i]) + (1 - keep) * rest[z[i]] for i in range(n)]
+        return float(np.prod(own))
+
+    exact = tiny(2, n, p_of_z, lambda z: (z[0], sum(z[1:])))
+    rng, off = np.random.default_rng(3), []
+    for size in sizes:
+        g = rng.integers(0, 2, size)
+        y = np.zeros((size, n), dtype=int)
+        y[:, 0] = g
+        rest = rng.random((size, n)) < g[:, None] / n  # from the frequencies: level 1 has g of n
+        z = np.where(rng.random((size, n)) < keep, y, rest).astype(int)
+        others = z[:, 1:].sum(axis=1)
+        kinds = sorted(exact)
+        shown = np.array(
+            [kinds.index((int(a), int(b))) for a, b in zip(z[:, 0], others, strict=True)]
+        )
+        features = np.zeros((size, 2, len(kinds)))
+        features[np.arange(size), 1, shown] = 1.0  # one weight for each value of the statistic
+        half = np.full((size, 2), np.log(0.5))
+        fit = fitted(Examples(features, half, g, np.arange(size) % 20))
+        weights = np.array([sum(p_of_z((0,) * n, z) + p_of_z((1, *[0] * (n - 1)), z) for z in zs)
+                            for zs in _releases(kinds, n)])  # fmt: skip
+        p = 1 / (1 + np.exp(-fit.weights))
+        error = p - np.array([exact[kind][1] for kind in kinds])
+        off.append(np.sqrt((weights * error**2).sum() / weights.sum()))
+    assert off[-1] < 0.01 and off[0] > off[-1]
+    assert np.log(off[0] / off[-1]) / np.log(sizes[-1] / sizes[0]) > 0.3
+
+
+def _releases(kinds, n):
+    from itertools import product
+
+    for kind in kinds:
+        yield [z for z in product(range(2), repeat=n) if (z[0], sum(z[1:])) == kind]
+
+
+def test_equal_seeds_give_equal_bytes_for_any_number_of_workers():
+    made, s = cells(300, 10)
+    make, df = generator(half_copied), frame(made.x, s)
+    one, two, other = (
+        audit(make, df, runs=8, n_jobs=jobs, seed=seed)[1].records
+        for jobs, seed in ((1, 2), (2, 2), (1, 3))
+    )
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    assert not one["probability"].equals(other["probability"])
+
+
+def test_numbers_missing_values_and_labels():
+    rng, n = np.random.default_rng(3), 300
+    pay = rng.lognormal(3, 0.6, n).round(1)
+    job = pd.Series(rng.choice(list("pq"), n)).where(rng.random(n) < 0.9)
+    df = pd.DataFrame({"job": job.to_numpy(), "pay": pay}, index=[f"r{k}" for k in range(n)])
+
+    def make(df, m, seed):
+        rng = np.random.default_rng(seed)
+        keep = rng.random((m, len(df))) < 0.4
+        return [df.assign(pay=np.where(k, df["pay"], rng.choice(df["pay"], len(df)))) for k in keep]
+
+    fit = br.models.Simulator(make, columns=["pay"], runs=10).fit(df, missing="level")
+    release = fit.synthesize(2, random_seed=1)
+    grid = {"pay": br.Grid(percent=10, n=11)}
+    risk = br.attribute_risk(fit, release, guesses=grid, random_seed=2)
+    copied = np.any([t["pay"] == df["pay"] for t in release.datasets], axis=0)
+    p = risk.records["probability"]
+    assert p[copied].mean() > 0.6 > p[~copied].mean()
+    placed = br.attribute_risk(fit, release, guesses={"pay": "predictive"}, random_seed=2)
+    assert list(placed.priors) == ["predictive"]
+
+
+def test_rows_that_are_nobodys_in_any_number():
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({c: rng.choice(list("pqr"), 200) for c in "ab"})
+
+    def make(df, m, seed):
+        rows = np.random.default_rng(seed).choice(len(df), (m, 150))
+        return [df.iloc[some].reset_index(drop=True) for some in rows]
+
+    fit = br.models.Simulator(make, runs=8).fit(df)
+    risk = br.attribute_risk(fit, fit.synthesize(5, random_seed=1), random_seed=2)
+    assert len(risk.records) == 200 and risk.records["probability"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda df, m, seed: df.drop(columns="s"), "without column 's'"),
+        (lambda df, m, seed: None, "returned a NoneType"),
+        (lambda df, m, seed: [df, df], "returned 2 tables for m = 1"),
+        (lambda df, m, seed: df.no_such_thing, "failed with AttributeError"),
+        (lambda df, m, seed: df.assign(x=df["x"].iloc[::-1].to_numpy()), "column 'x'"),
+    ],
+)
+def test_a_generator_that_fails_is_told_without_values(make, said):
+    made, s = cells(300, 10)
+    df = frame(made.x, s)
+    release = br.Release(datasets=[df], synthesized=["s"])
+    fit = br.models.Simulator(make, columns=["s"]).fit(df)
+    with pytest.raises(br.InputError, match=f"generator.*{said}"):
+        br.attribute_risk(fit, release, random_seed=1)
+
+
+@pytest.mark.parametrize("way", ["the same seed gave other files", "another seed gave the same"])
+def test_a_generator_that_ignores_its_seed_is_found(way):
+    made, s = cells(300, 10)
+    rng = np.random.default_rng(0)
+    draw = (lambda s, _: rng.permutation(s)) if "other" in way.split("gave")[1] else np.sort
+    make = generator(lambda s, own: draw(s, own) if draw is not np.sort else np.sort(s))
+    _, risk = audit(make, frame(made.x, s), runs=8)
+    assert way in risk.assumptions["evidence"]
+
+
+def test_it_says_at_least_and_is_never_within_unless_accepted():
+    made, s = cells(300, 10)
+    nothing = generator(lambda s, rng: rng.integers(0, len(LEVELS), len(s)))
+    _, risk = audit(nothing, frame(made.x, s), runs=8)
+    assert "the truth at least 0.2" in risk.sentence()
+    found = judge(risk, None)
+    assert found.outcome == "inconclusive"
+    assert "An intruder with better features may learn more." in found.sentence()
+    limits = Thresholds(accept_simulated=True, linked_records=1.0, identical_records=1.0)
+    accepted = judge(risk, None, limits)
+    assert accepted.headline.startswith("Within your thresholds for this intruder")
+    with pytest.raises(br.InputError, match="accept_simulated"):
+        Thresholds(accept_simulated=1)
+
+
+def test_what_it_does_not_take_is_told():
+    made, s = cells(300, 10)
+    fit = br.models.Simulator(generator(made.draw), columns=["s"]).fit(frame(made.x, s))
+    release = fit.synthesize(1, random_seed=1)
+    with pytest.raises(br.InputError, match="give exactly one of generator"):
+        br.models.Simulator()
+    with pytest.raises(br.InputError, match="runs=3 is too small"):
+        br.models.Simulator(print, runs=3)
+    with pytest.raises(br.InputError, match="share=0 must be above 0"):
+        br.models.Simulator(print, share=0)
+    with pytest.raises(br.InputError, match="lacks {output}"):
+        br.models.Simulator(command=[sys.executable, "{input}"])
+    with pytest.raises(br.InputError, match="no program here"):
+        br.models.Simulator(command=["no-such-program", "{input}", "{output}"])
+    with pytest.raises(br.InputError, match="Simulator offers no evidence for that"):
+        br.attribute_risk(fit, release, intruder=br.Intruder("none"))
+    two = frame(made.x[:30], s[:30])
+    few = br.models.Simulator(generator(lambda s, rng: s), columns=["s"], runs=8).fit(two)
+    with pytest.raises(br.InputError, match="runs=8 with share = 0.1 give 24 examples"):
+        br.attribute_risk(few, few.synthesize(1), random_seed=1)
+
+
+SCRIPT = """
+import sys
+source, out, m, seed = sys.argv[1:]
+rows = open(source).read().split("\\n")
+for l in range(int(m)):
+    with open(f"{out}/synthetic-{l + 1}.csv", "w") as file:
+        file.write("\\n".join([rows[0], *rows[1:]]))
+"""
+
+
+def command(tmp_path, text):
+    (tmp_path / "make.py").write_text(text)
+    places = ["{input}", "{output}", "{m}", "{seed}"]
+    return [sys.executable, str(tmp_path / "make.py"), *places]
+
+
+@pytest.mark.check
+def test_a_command_is_a_generator_like_any_other(tmp_path):
+    made, s = cells(300, 10)
+    df = frame(made.x, s)
+    words = command(tmp_path, SCRIPT)
+    copies = br.models.Simulator(command=words, columns=["s"], runs=8).fit(df)
+    release = copies.synthesize(2, random_seed=1)
+    pd.testing.assert_frame_equal(release.datasets[1], df)
+    risk = br.attribute_risk(copies, release, random_seed=1)
+    assert risk.records["probability"].min() > 0.9
+    assert "another seed gave the same" in risk.assumptions["evidence"]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("print('secret'); raise SystemExit(3)", "ended with exit code 3"),
+        ("import time; print('secret', flush=True); time.sleep(60)", "seconds=2 have passed"),
+        ("print('secret')", "left 0 files"),
+    ],
+)
+def test_a_command_that_fails_is_told_and_its_log_kept(tmp_path, text, said):
+    made, s = cells(300, 10)
+    words = command(tmp_path, text)
+    fit = br.models.Simulator(command=words, columns=["s"], seconds=2).fit(frame(made.x, s))
+    with pytest.raises(br.InputError, match=said) as caught:
+        fit.synthesize(1, random_seed=1)
+    log = str(caught.value).split("'")[1]
+    assert "secret" not in str(caught.value) and Path(log).read_text() == "secret\n"
+
+
+@pytest.mark.slow
+def test_calibration_and_intervals_hold_in_repetition():
+    """What is said happens; another audit's estimate lies within ``low`` and ``high``."""
+    made, s = cells(500, 20)
+    make, df = generator(made.draw), frame(made.x, s)
+    fit = br.models.Simulator(make, columns=["s"], runs=10).fit(df)
+    release, p_values, found = fit.synthesize(1, random_seed=1), [], []
+    for seed in range(60):
+        risk = br.attribute_risk(fit, release, random_seed=seed)
+        p_values.append(risk.learnt.p_value)
+        found.append(risk.records[["probability", "low", "high"]].to_numpy())
+    first, other = np.stack(found[::2]), np.stack(found[1::2])
+    inside = (other[..., 0] >= first[..., 1]) & (other[..., 0] <= first[..., 2])
+    assert 0.9 <= inside.mean() <= 0.995
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
+
+
+def counts_with_noise(epsilon):
+    """A private generator: counts of cells with Laplace noise, for one record in or out."""
+
+    def make(df, m, seed):
+        rng = np.random.default_rng(seed)
+        levels = [f"{a}{b}" for a in "pqrs" for b in "pqrs"]
+        held = (df["a"].astype(str) + df["b"].astype(str)).value_counts().reindex(levels)
+        noisy = np.maximum(held.fillna(0).to_numpy() + rng.laplace(0, 1 / epsilon, len(levels)), 0)
+        drawn = rng.choice(levels, len(df), p=noisy / noisy.sum())
+        return pd.DataFrame({"a": [v[0] for v in drawn], "b": [v[1] for v in drawn]})
+
+    return make
+
+
+def pairs():
+    rng = np.random.default_rng(3)
+    return pd.DataFrame({c: rng.choice(list("pqrs"), 300) for c in "ab"})
+
+
+def test_a_private_generator_keeps_its_epsilon():
+    fit = br.models.Simulator(counts_with_noise(1.0), runs=10).fit(pairs())
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    assert (found.empirical_epsilon()["low"] <= 1.0).all()
+    assert len(found.records) > 300 and found.records["member"].sum() == 300
+
+
+def test_members_of_a_generator_that_publishes_records_are_found():
+    """Each record is published with probability 0.6: AUC of at most 0.8, of rows that are alone."""
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({c: rng.choice(list("pqrst"), 400) for c in "abcd"})
+
+    def make(df, m, seed):
+        return df.sample(frac=0.6, random_state=seed).reset_index(drop=True)
+
+    fit = br.models.Simulator(make, runs=10).fit(df)
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    auc = found.summary().loc["auc"]
+    assert 0.65 < auc["value"] < 0.8 + 4 * auc["standard_error"]
+    assert found.empirical_epsilon()["low"].min() > 1
+
+
+def test_members_of_a_generator_that_tells_nothing_are_not_found():
+    def make(df, m, seed):
+        rng = np.random.default_rng(seed)
+        return pd.DataFrame({c: rng.choice(list("pqrs"), len(df)) for c in "ab"})
+
+    fit = br.models.Simulator(make, runs=10).fit(pairs())
+    found = br.membership(fit, fit.synthesize(1, random_seed=1), random_seed=2)
+    auc = found.summary().loc["auc"]
+    assert abs(auc["value"] - 0.5) <= 4 * auc["standard_error"] + 0.01
+    assert (found.empirical_epsilon()["low"] == 0).all()
+    with pytest.raises(br.InputError, match="others"):
+        br.membership(fit, fit.synthesize(1, random_seed=1), others=pairs())
