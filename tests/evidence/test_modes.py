@@ -408,7 +408,7 @@ def test_strays_are_told_from_the_mode_that_the_release_favours():
     assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
     assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
     assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
-    assert found.sentence().startswith("3 of 4 starts") and "1 strayed" in found.sentence()
+    assert found.sentence().startswith("3 of 4 chains") and "1 discarded" in found.sentence()
 
 
 def test_starts_that_say_the_same_are_of_two_modes_if_the_release_says_so():
