@@ -347,7 +347,7 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     for basin in ("first", "last"):
         evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
         both.append(evidence[0] / evidence.sum())
-    assert len(risk.modes.kept) == 2 and "does not choose" in risk.assumptions["evidence"]
+    assert len(risk.modes.kept) == 2 and "does not distinguish" in risk.assumptions["evidence"]
     assert low <= min(both) and max(both) <= high
     assert np.abs(np.sort(risk.by_mode[:, 0]) - np.sort(both)).max() < 0.01
     assert risk.reliable.tolist() == [np.ptp(both) <= 0.05]
