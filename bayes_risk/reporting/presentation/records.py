@@ -110,7 +110,7 @@ def _(found: PrivacyLoss) -> str:
         median = found.summary()["value"]["median_privacy_loss"]
         moved = (
             "This release changes the odds between two guesses for a record by at most the "
-            "factor {factor(top['odds_factor'])}: a largest privacy loss of "
+            f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
             f"{number(top['privacy_loss'])}{error}, and "
             f"{number(median)} for the median record (0 "
             "without the release)."
