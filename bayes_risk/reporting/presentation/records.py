@@ -83,7 +83,7 @@ def _(found: Membership) -> str:
             "Of a member and a person outside the data, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
             "without the release). At a false positive rate of 5 %, the intruder finds "
-            "{number(100 * found.measures[2], 1)} of 100 members (5 without "
+            f"{number(100 * found.measures[2], 1)} of 100 members (5 without "
             "the release). "
         )
     with np.errstate(over="ignore"):
