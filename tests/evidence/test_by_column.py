@@ -226,7 +226,7 @@ TABLE = pd.DataFrame(
 def test_it_is_said_in_a_sentence_on_the_screen_in_the_report_and_in_the_summary(tmp_path):
     risk = dataclasses.replace(attribute(), by_column=TABLE)
     sentence = (
-        "Of the synthesised columns, income gives most away: without its evidence the mean "
+        "income is the most disclosive synthesised column: without its evidence the mean "
         "probability is 0.120 instead of 0.650."
     )
     assert risk.tables()["by-column"].note == sentence
@@ -235,7 +235,7 @@ def test_it_is_said_in_a_sentence_on_the_screen_in_the_report_and_in_the_summary
     assert "attribute-by-column" in page
     assert list(risk.to_dict()["by_column"].index) == ["income", "spend"]
     shown = screen(study_result(risk=risk), 80)
-    line = "Gives most away: income (mean 0.650, without its evidence 0.120)"
+    line = "Most disclosive column: income (mean 0.650, without its evidence 0.120)"
     assert line in [found.rstrip() for found in shown]
 
 

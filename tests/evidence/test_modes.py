@@ -347,7 +347,7 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     for basin in ("first", "last"):
         evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
         both.append(evidence[0] / evidence.sum())
-    assert len(risk.modes.kept) == 2 and "does not choose" in risk.assumptions["evidence"]
+    assert len(risk.modes.kept) == 2 and "does not distinguish" in risk.assumptions["evidence"]
     assert low <= min(both) and max(both) <= high
     assert np.abs(np.sort(risk.by_mode[:, 0]) - np.sort(both)).max() < 0.01
     assert risk.reliable.tolist() == [np.ptp(both) <= 0.05]
@@ -408,7 +408,7 @@ def test_strays_are_told_from_the_mode_that_the_release_favours():
     assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
     assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
     assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
-    assert found.sentence().startswith("3 of 4 starts") and "1 strayed" in found.sentence()
+    assert found.sentence().startswith("3 of 4 chains") and "1 discarded" in found.sentence()
 
 
 def test_starts_that_say_the_same_are_of_two_modes_if_the_release_says_so():

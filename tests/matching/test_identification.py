@@ -345,7 +345,7 @@ def test_the_sentence_says_who_knows_what_and_what_it_is_worth() -> None:
     assert "An intruder who searches for the true values of b in" in nobody.sentence()
     assert nobody.sentence().endswith("No record has a unique match.")
     known = risk_of(ORIGINAL, FIRST, known=["a"], synthesized=[])
-    assert "An intruder who knows a (not synthesised) of everyone would be" in known.sentence()
+    assert "An intruder who knows a (not synthesised) of everyone is" in known.sentence()
 
 
 def test_the_repr_fits_one_screen() -> None:

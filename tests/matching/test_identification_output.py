@@ -92,7 +92,7 @@ def test_where_the_release_led_the_chains_the_r_hat_of_the_fit_is_not_shown() ->
         used=np.array([0, 1]),
     )
     said = _trust(replace(result, attribute=replace(result.attribute, modes=modes)))
-    assert "2 of 3 chains started from the release found the same mode; 1 strayed" in said
+    assert "2 of 3 chains started from the release found the same mode; 1 discarded" in said
     assert "R-hat" not in said
 
 

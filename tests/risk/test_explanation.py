@@ -218,7 +218,7 @@ def test_joint_models_are_told_by_data_set_alone():
     risk = br.attribute_risk(fit_of("DPMPM"), release_of("DPMPM"), targets=3, random_seed=1)
     found = risk.explain(risk.index[0])
     assert list(found.contributions) == ["all columns"]
-    assert "Not told by column: this evidence has no factor" in found.sentence()
+    assert "Not by column: this evidence has no factor" in found.sentence()
     parts = found.contributions["all columns"]
     assert parts.iloc[:-1].sum() == pytest.approx(parts["all"], abs=ROUNDING)
     assert (found.mcse > 0).all()

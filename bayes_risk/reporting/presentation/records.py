@@ -83,7 +83,7 @@ def _(found: Membership) -> str:
             "Of a member and a person outside the data, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
             "without the release). At a false positive rate of 5 %, the intruder finds "
-            "{number(100 * found.measures[2], 1)} of 100 members (5 without "
+            f"{number(100 * found.measures[2], 1)} of 100 members (5 without "
             "the release). "
         )
     with np.errstate(over="ignore"):
@@ -110,7 +110,7 @@ def _(found: PrivacyLoss) -> str:
         median = found.summary()["value"]["median_privacy_loss"]
         moved = (
             "This release changes the odds between two guesses for a record by at most the "
-            "factor {factor(top['odds_factor'])}: a largest privacy loss of "
+            f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
             f"{number(top['privacy_loss'])}{error}, and "
             f"{number(median)} for the median record (0 "
             "without the release)."
