@@ -280,7 +280,7 @@ def _check_rows(
     columns = [name for name in original.columns if name in table.columns]
     empty, own = (rows.isna().all(axis=1).to_numpy() for rows in (table, original[columns]))
     empty = empty & ~(own if len(own) == len(empty) else own.any())
-    share = original[columns].isna().mean().prod()  # of records without any value, by chance
+    share = max(original[columns].isna().mean().prod(), own.mean())  # of records without any value
     count = int(empty.sum())
     if table.shape[1] > 1 and count and bdtrc(count - 1, len(empty), share) < CHANCE:
         raise InputError(

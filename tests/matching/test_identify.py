@@ -105,6 +105,16 @@ def test_rows_without_a_value_are_refused():
         identification_risk(DF, [DF, DF.assign(age=np.nan)], known=["sex"], synthesized=["age"])
 
 
+def test_rows_without_a_value_are_records_where_the_original_has_such():
+    """In other rows, of a file whose values are missing together as the original's are."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)})
+    other = table.sample(frac=1, random_state=2).reset_index(drop=True)
+    table.loc[:19], other.loc[180:] = np.nan, np.nan
+    found = identification_risk(table, [other], known=[], synthesized=["a", "b"])
+    assert found.summary().loc["pooled", "expected_match_risk"] > 0
+
+
 def test_rows_that_are_empty_in_the_original_too_are_records():
     original = DF.astype(object).drop(columns="one")
     original.loc[3] = None
