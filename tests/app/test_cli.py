@@ -22,7 +22,7 @@ from bayes_risk.app import cli
 from bayes_risk.app import output as output_study
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import runner as run
-from bayes_risk.app.study.study import parse_study
+from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting import terminal
 from bayes_risk.reporting.terminal import Bars, print_result
@@ -543,12 +543,15 @@ def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):
         'kind = "CART"\norder = ["job"]\nmin_leaf = 0.5\n[attribute]\n'
     )
     said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
-    assert "line 2: [data] has no key 'misssing'" in said
-    assert "line 7: [model] min_leaf = 0.5 does not fit" in said
-    text = (tmp_path / "s.toml").read_text().replace("0.5", "0").replace(", misssing", ", columns")
-    (tmp_path / "s.toml").write_text(text.replace('"level"', '["age", "job"]'))
-    said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
-    assert "line 7: [model] min_leaf = 0 does not fit" in said
+    assert "line 2: [data] has no key 'misssing'" in said  # before anything else is looked at
+    with pytest.raises(bayes_risk.InputError, match=r"(?s)misssing.*line 7: \[model\] min_leaf = 0.5"):
+        read_study(tmp_path / "s.toml")
+    text = (tmp_path / "s.toml").read_text().replace(", misssing", ", columns")
+    for given in ("0.5", "0"):
+        whole = text.replace('"level"', '["age", "job"]').replace("0.5", given)
+        (tmp_path / "s.toml").write_text(whole)
+        said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
+        assert f"line 7: [model] min_leaf = {given} does not fit" in said
 
 
 def test_an_interruption_while_text_is_executed_ends_with_130(tmp_path):

@@ -58,7 +58,7 @@ def test_the_examples_are_the_demo_studies(file, demo):
 def test_defaults_are_those_of_the_library(section, function):
     ours = {k: f.default for k, f in section.model_fields.items() if not f.is_required()}
     theirs = {
-        k: p.default
+        k: [] if p.default == () else p.default
         for k, p in inspect.signature(function).parameters.items()
         if p.default is not inspect.Parameter.empty
     }

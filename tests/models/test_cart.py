@@ -174,7 +174,7 @@ def test_risk_is_one_exactly_where_the_release_shows_what_only_the_target_holds(
         assert risk.certain().iloc[i].any() == alone
         certain += alone
     assert 0 < certain < N
-    assert f"Values of {certain} records are given away for certain" in risk.sentence()
+    assert f"Values of {certain} records are disclosed with certainty" in risk.sentence()
     assert (risk.records["probability"] == 1).sum() <= certain
 
 
