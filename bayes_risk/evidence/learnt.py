@@ -21,7 +21,7 @@ LEAST = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Learnt:
-    """Runs of a generator, and what their intruder said of records whose values were drawn.
+    """Runs of a generator, and what their intruder predicted for records whose values were drawn.
 
     Attributes
     ----------
@@ -31,11 +31,11 @@ class Learnt:
         Share of the records that were drawn in each run.
     gain, gain_error : float
         Mean log score over that of the prior, in runs that were left out; its standard error.
-    said, happened : ndarray, shape (levels,)
+    predicted, observed : ndarray, shape (levels,)
         Mean probability of the likeliest guess, and how often it was the true one; examples by
-        what was said, the surest last.
+        what was predicted, in order of certainty.
     variance, count : ndarray, shape (levels,)
-        Variance of ``happened`` if what was said holds, and number of examples.
+        Variance of ``observed`` if the predictions hold, and number of examples.
     remark : str
         What else the runs showed: a generator that ignores its seed.
     """
@@ -45,8 +45,8 @@ class Learnt:
     share: float
     gain: float
     gain_error: float
-    said: Array
-    happened: Array
+    predicted: Array
+    observed: Array
     variance: Array
     count: Ints
     remark: str = ""
@@ -66,8 +66,8 @@ class Learnt:
             share=share,
             gain=float(gain.mean()),
             gain_error=float(gain.std(ddof=1) / np.sqrt(len(gain))),
-            said=np.array([top[part].mean() for part in parts]),
-            happened=np.array([right[part].mean() for part in parts]),
+            predicted=np.array([top[part].mean() for part in parts]),
+            observed=np.array([right[part].mean() for part in parts]),
             variance=np.array([(top[p] * (1 - top[p])).sum() / len(p) ** 2 for p in parts]),
             count=np.array([len(part) for part in parts]),
             remark=remark,
@@ -75,8 +75,8 @@ class Learnt:
 
     @property
     def p_value(self) -> float:
-        """Of the test that at no level more was said than happens (chi-bar-squared)."""
-        over = (self.said - self.happened) / np.sqrt(np.maximum(self.variance, LEAST))
+        """Of the test that no level is overconfident (chi-bar-squared)."""
+        over = (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
         statistic, levels = float((np.maximum(over, 0.0) ** 2).sum()), len(over)
         if not statistic:
             return 1.0
@@ -85,31 +85,32 @@ class Learnt:
 
     @property
     def calibration(self) -> pd.DataFrame:
-        """One row a level: ``said``, ``happened``, its standard error if it holds, ``examples``."""
+        """One row a level: ``predicted``, ``observed``, its standard error, ``examples``."""
         error = np.sqrt(self.variance)
-        columns = {"said": self.said, "happened": self.happened, "standard_error": error}
+        columns = {"predicted": self.predicted, "observed": self.observed, "standard_error": error}
         return pd.DataFrame({**columns, "examples": self.count})
 
     @property
     def overconfident(self) -> bool:
-        """Whether less happened than was said where it was surest, by three standard errors."""
-        over = (self.said - self.happened) / np.sqrt(np.maximum(self.variance, LEAST))
+        """Whether some level is overconfident by three standard errors."""
+        over = (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
         return bool((over > 3.0).any())
 
     def shown(self) -> Table:
         """`calibration` for people."""
         return Table(
-            title="Said and happened",
+            title="Calibration",
             caption=(
-                "Runs that were left out: records whose values were drawn, the surest last. Said: "
-                "probability of the likeliest guess. Happened: how often it was the one drawn."
+                "Records whose values were drawn, in runs that were left out, by certainty. "
+                "Predicted: probability of the likeliest guess. Observed: share of records for "
+                "which it was the value drawn."
             ),
-            frame=self.calibration.set_axis(np.arange(1, len(self.said) + 1)),
+            frame=self.calibration.set_axis(np.arange(1, len(self.predicted) + 1)),
             head="Level",
             columns=[
                 ("Examples", count("examples")),
-                ("Said", value("said")),
-                ("Happened", value("happened")),
+                ("Predicted", value("predicted")),
+                ("Observed", value("observed")),
                 ("Standard error", value("standard_error")),
             ],
         )
@@ -117,12 +118,12 @@ class Learnt:
     def sentence(self) -> str:
         """What was learnt, and whether it can be relied on."""
         error = f" +- {number(2 * self.gain_error)}" if self.gain_error else ""
-        said, happened = number(float(self.said[-1])), number(float(self.happened[-1]))
+        predicted, observed = (number(float(x[-1])) for x in (self.predicted, self.observed))
         return (
             f"learnt from {self.runs} runs of the generator, in each of which the values of "
-            f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples); "
-            f"in runs left out it gained {number(self.gain)}{error} of log score over the prior, "
-            f"and where it was surest it said {said} and {happened} happened (that it says no more "
-            f"than happens: p = {number(self.p_value)}){self.remark}. "
-            "The whole files tell at least as much"
+            f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples). "
+            f"In runs left out the log score exceeds the prior's by {number(self.gain)}{error}; at "
+            f"the highest certainty the predicted probability is {predicted}, the observed share "
+            f"{observed} (test against overconfidence: p = {number(self.p_value)}){self.remark}. "
+            "The whole files disclose at least as much"
         )

@@ -113,7 +113,7 @@ METHODS = {
         EvidenceMethod(
             "simulated",
             "learnt from runs of the generator on tables in which some records have other values: "
-            "at least this is told",
+            "a lower bound",
             "give a target_mcse, or more runs",
             by_release=False,
         ),

@@ -544,7 +544,9 @@ def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):
     )
     said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
     assert "line 2: [data] has no key 'misssing'" in said  # before anything else is looked at
-    with pytest.raises(bayes_risk.InputError, match=r"(?s)misssing.*line 7: \[model\] min_leaf = 0.5"):
+    with pytest.raises(
+        bayes_risk.InputError, match=r"(?s)misssing.*line 7: \[model\] min_leaf = 0.5"
+    ):
         read_study(tmp_path / "s.toml")
     text = (tmp_path / "s.toml").read_text().replace(", misssing", ", columns")
     for given in ("0.5", "0"):

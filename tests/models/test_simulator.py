@@ -279,7 +279,7 @@ def test_what_it_does_not_take_is_told():
         br.models.Simulator(print, share=0)
     with pytest.raises(br.InputError, match="lacks {output}"):
         br.models.Simulator(command=[sys.executable, "{input}"])
-    with pytest.raises(br.InputError, match="no program here"):
+    with pytest.raises(br.InputError, match="not a program here"):
         br.models.Simulator(command=["no-such-program", "{input}", "{output}"])
     with pytest.raises(br.InputError, match="Simulator offers no evidence for that"):
         br.attribute_risk(fit, release, intruder=br.Intruder("none"))

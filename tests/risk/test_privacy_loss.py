@@ -179,7 +179,10 @@ def test_what_is_shown():
     table = simulate(30, (4, 3), seed=7)
     found = br.privacy_loss(evidence_of(table, 1))
     said = repr(found)
-    assert "not a guarantee of differential privacy" in " ".join(said.split()) and "0 without the release" in said
+    assert (
+        "not a guarantee of differential privacy" in " ".join(said.split())
+        and "0 without the release" in said
+    )
     assert found.summary().loc["max_privacy_loss", "baseline"] == 0
     assert found.summary().dtypes.eq(float).all()
     assert found.dataset["privacy_loss"].sizes == {"record": 30}

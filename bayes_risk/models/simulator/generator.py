@@ -45,8 +45,8 @@ class Command:
         """Checked; words that name a file are taken from where Python was started."""
         if not is_sequence(words) or not all(isinstance(w, str) and w for w in words):
             raise InputError(
-                "command", 'is no command; give a list of texts: ["Rscript", "make.R", "{input}", '
-                '"{output}", "{m}", "{seed}"]'
+                "command", 'is not a command; give a list of texts: ["Rscript", "make.R", '
+                '"{input}", "{output}", "{m}", "{seed}"]'
             )  # fmt: skip
         for place in NEEDED:
             if not any(f"{{{place}}}" in word for word in words):
@@ -59,7 +59,7 @@ class Command:
         made = cls(tuple(found), seconds)
         if shutil.which(made.words[0]) is None:
             raise InputError(
-                "command", f"starts with {words[0]!r}, which is no program here; install it, or "
+                "command", f"starts with {words[0]!r}, which is not a program here; install it, or "
                 "give its path"
             )  # fmt: skip
         return made
@@ -98,7 +98,7 @@ class Command:
                 _end(process)
                 raise
         if code:
-            raise InputError("command", f"ended with exit code {code}; mend it{_kept(log)}")
+            raise InputError("command", f"ended with exit code {code}; correct it{_kept(log)}")
 
     def _read(self, folder: Path, df: pd.DataFrame, m: int, log: Path) -> list[pd.DataFrame]:
         files = sorted(folder.glob("*.csv"), key=lambda file: (len(file.name), file.name))
@@ -151,7 +151,7 @@ def tables_of(generator: Generator, df: pd.DataFrame, m: int, seed: int) -> list
         raise InputError(
             "generator",
             f"failed with {type(error).__name__}; it is called as generator(df, m, seed) with "
-            f"m={m}, on tables like the original with some values changed: mend it",
+            f"m={m}, on tables like the original with some values changed: correct it",
         ) from error
     tables = [found] if isinstance(found, pd.DataFrame) else found
     if not isinstance(tables, list | tuple) or not all(

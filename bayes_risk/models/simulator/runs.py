@@ -58,7 +58,7 @@ def run_of(
         found = EncodedRelease.of(given, data)
     except InputError as error:
         raise InputError(
-            "generator", f"returned tables that are no release of the table it was given: {error}"
+            "generator", f"returned tables that do not fit the table it was given: {error}"
         ) from None
     return RunFiles(found.codes, found.corresponds)
 

@@ -72,7 +72,7 @@ class Simulator(Declaration):
     columns : list of str, optional
         Columns that the generator replaces; all of them by default.
     runs : int
-        Runs of the generator, at least 8; two more tell whether it heeds its seed.
+        Runs of the generator, at least 8; two more show whether it uses its seed.
     share : float
         Share of the records whose values are drawn in each run, above 0 and below 1.
     seconds : float
@@ -81,14 +81,14 @@ class Simulator(Declaration):
     Raises
     ------
     InputError
-        Neither a function nor a command, or both; a command that is no program here, or lacks
+        Neither a function nor a command, or both; a command that is not installed, or lacks
         ``{input}`` or ``{output}``; numbers out of range.
 
     Notes
     -----
     The evidence is that of an intruder who looks at these features: in expectation at most what the
-    whole files tell. The generator need not be private, random or fast. Cost: ``runs + 2`` calls of
-    the generator for each audit, and about a tenth of a millisecond for each record and run.
+    whole files disclose. The generator need not be private, random or fast. Cost: ``runs + 2``
+    calls of the generator for each audit, and about .1 milliseconds for each record and run.
 
     References
     ----------
@@ -118,7 +118,7 @@ class Simulator(Declaration):
             raise InputError("give exactly one of generator, a function, and command, a list")
         if self.generator is not None and not callable(self.generator):
             cure = "give a list of texts as command" if is_sequence(self.generator) else "give one"
-            raise InputError("generator", f"is no function of (df, m, seed); {cure}")
+            raise InputError("generator", f"is not a function of (df, m, seed); {cure}")
         whole_number("runs", self.runs, FEWEST_RUNS)
         if in_range("share", self.share) <= 0:
             raise InputError("share", self.share, "must be above 0; give 0.1")
@@ -167,7 +167,7 @@ class Simulator(Declaration):
             False: a fit that never runs the generator, whose releases are the table itself; studies
             look at it before they begin.
         random_seed : int, Generator or None
-            Taken for uniformity; nothing is sampled.
+            Accepted for uniformity; nothing is sampled.
         """
         no_weights(weights, "Simulator", "a generator knows of none")
         if not isinstance(df, Microdata):

@@ -193,7 +193,7 @@ def _simulated(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     found = risk.learnt
     text = f"The evidence was {found.sentence()}."
     if found.overconfident:
-        yield doubt(SIMULATED, f"{text} Where it was surest it said too much.", "more runs")
+        yield doubt(SIMULATED, f"{text} At the highest certainty it is overconfident.", "more runs")
     elif case.limits.accept_simulated:
         yield no_objection(
             SIMULATED, f"{text} What this intruder learns is accepted as the measure."

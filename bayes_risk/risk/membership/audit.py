@@ -453,7 +453,7 @@ def _of_runs(
             "question": "whether the candidate is in the data, or was left out of them",
             "synthesis": problem.fit.mechanism(problem.release),
             "alternatives": f"{len(people):,} records left out of {runs} runs of the generator; "
-            "the curve is of these runs, and what is found is the least that the files tell",
+            "the curve is of these runs, and the result is a lower bound",
             "releases": drawn_in_words(problem.fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
