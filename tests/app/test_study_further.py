@@ -227,7 +227,7 @@ def test_a_run_asks_who_is_in_the_data(line, tmp_path, source):
     said = "largest" if source == "nobody" else "how often the release points to the member"
     assert "Membership: " in text and said in text
     report = (tmp_path / "out" / "report.html").read_text()
-    assert '<h2 id="membership">' in report and "Members asked about" in report
+    assert '<h2 id="membership">' in report and "Members examined" in report
 
 
 @pytest.mark.check

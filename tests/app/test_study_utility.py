@@ -130,7 +130,7 @@ def test_report_screen_and_repr_tell_it(result):
     text = render_study(result)
     page = Page(text)
     assert "utility" in page.ids and "pay: sex[T.m]" in text
-    assert "worst kept pair" in result.utility.line()
+    assert "worst pair" in result.utility.line()
     assert "S_pMSE" in repr(result) or "ratio_cart" in repr(result)
 
 

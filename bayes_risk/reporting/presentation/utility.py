@@ -102,11 +102,11 @@ def _long(utility: Utility) -> pd.DataFrame:
 def _(utility: Utility) -> str:
     """How well a tree tells the files apart, and the worst pair."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
-    text = f"a tree distinguishes the files {ratio} times as well as by chance"
+    text = f"a tree distinguishes the files {ratio} times as well as chance"
     if not len(utility.pairs):
         return text
     (a, b), worst = utility.pairs.index[0], float(utility.pairs["ratio"].iloc[0])
-    return f"{text}; worst kept pair {a}, {b} ({number(worst)})"
+    return f"{text}; worst pair {a}, {b} ({number(worst)})"
 
 
 @doubt.register
