@@ -254,6 +254,9 @@ def _best_known(ways: Sequence[Respelled], original: Values) -> Respelled | None
 def _as_days(original: Values, file: Values) -> Respelled | None:
     """Days since 1970, as `days` makes them of dates, if the original's numbers can be these."""
     days, known = file.held / UNITS["day"], original.known.astype(float)
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return None
     near = np.ptp(known) + 366
     if days.min() < known.min() - near or days.max() > known.max() + near:
         return None

@@ -14,6 +14,7 @@ from bayes_risk.app.cli import app
 from bayes_risk.data.equality import coded
 from bayes_risk.matching.file_risk import identification_risk_of_files
 from bayes_risk.matching.risk import MatchingOptions
+from bayes_risk.release.alike import read_like
 from bayes_risk.reporting.verdicts.verdict import judge
 
 n = 400
@@ -314,3 +315,11 @@ def test_numbers_of_more_digits_than_a_number_has_are_text():
     other = frame.assign(a=["1", "9" * 400, "3"])
     with pytest.raises(br.InputError):
         br.identification_risk(frame, [other], known=["b"], synthesized=["a"])
+
+
+@pytest.mark.parametrize("own", [[-np.inf] * 3, [np.inf, np.inf, np.nan]])
+def test_dates_beside_numbers_that_are_infinite_are_no_days(tmp_path, own):
+    (tmp_path / "z.csv").write_text("x,s\n2020-01-02,a\n2021-03-04,b\n2020-05-06,a\n")
+    original = pd.DataFrame({"x": own, "s": list("aba")})
+    found = read_like(tmp_path / "z.csv", original)
+    assert found["x"].tolist() == ["2020-01-02", "2021-03-04", "2020-05-06"]

@@ -254,7 +254,9 @@ def _damage(choices: Choices, work: Path, others: list[Path]) -> str:
     if how == "bytes" and path.is_file():
         path.write_bytes(damaged(choices, path.read_bytes()))
     elif how == "other":  # the content of another step, or of another stop
-        every = sorted(p for w in (work, *others) for p in w.rglob("*.npz"))
+        every = sorted(
+            p for w in (work, *others) for p in w.rglob("*.npz") if path not in (p, *p.parents)
+        )
         _remove(path)
         shutil.copy(pick(choices, every), path)
     else:
