@@ -74,9 +74,14 @@ class Learnt:
         )
 
     @property
+    def _over(self) -> Array:
+        """Predicted less observed in standard errors, as if examples of a run were independent."""
+        return (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
+
+    @property
     def p_value(self) -> float:
         """Of the test that no level is overconfident (chi-bar-squared)."""
-        over = (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
+        over = self._over
         statistic, levels = float((np.maximum(over, 0.0) ** 2).sum()), len(over)
         if not statistic:
             return 1.0
@@ -93,8 +98,7 @@ class Learnt:
     @property
     def overconfident(self) -> bool:
         """Whether some level is overconfident by three standard errors."""
-        over = (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
-        return bool((over > 3.0).any())
+        return bool((self._over > 3.0).any())
 
     def shown(self) -> Table:
         """`calibration` for people."""

@@ -13,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from bayes_risk import models
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import BOUNDS
 from bayes_risk.app.study import known_keys
 from bayes_risk.app.study.keys import Section
@@ -128,3 +129,14 @@ def test_numbers_are_strict_and_whole_ones_have_a_bound(section):
         assert values or all(s.get("strict") for s in types), name
         counts = [s for s in types if s["type"] == "int" and "ge" in s]
         assert name in BOUNDS or not counts, name
+
+
+def test_many_unknown_keys_are_read_once_and_counted(tmp_path, monkeypatch):
+    """Work in proportion to the file: its lines are read once, ten keys are named."""
+    path, read = tmp_path / "s.toml", []
+    path.write_text("[data]\n" + "".join(f"q{k} = 1\n" for k in range(20_000)))
+    lines_of = known_keys.lines_of
+    monkeypatch.setattr(known_keys, "lines_of", lambda p: read.append(p) or lines_of(p))
+    with pytest.raises(InputError, match="line 11: .*; and 19,990 more$") as caught:
+        known_keys.check_keys(path)
+    assert len(read) == 1 and len(str(caught.value)) < 10_000

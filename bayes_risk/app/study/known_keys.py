@@ -15,15 +15,15 @@ from .keys import MOST_PROBLEMS, lines_of, placed, read_toml, unknown
 
 def check_keys(path: Path) -> None:
     """Refuse a study file with unknown keys in its sections; the rest is checked by `Study`."""
-    content = read_toml(path)
-    found = [
-        placed(unknown(key, KEYS[of]), at, "", lines_of(path))
-        for at, of, key in _keys(content)
-        if key not in KEYS[of]
-    ]
-    if found:
-        more = f"; and {len(found) - MOST_PROBLEMS:,} more" if len(found) > MOST_PROBLEMS else ""
-        raise InputError(f"{path}: {'; '.join(map(str, found[:MOST_PROBLEMS]))}{more}")
+    faults = [one for one in _keys(read_toml(path)) if one[2] not in KEYS[one[1]]]
+    if faults:
+        lines, more = lines_of(path), len(faults) - MOST_PROBLEMS
+        found = [
+            str(placed(unknown(key, KEYS[of]), at, "", lines))
+            for at, of, key in faults[:MOST_PROBLEMS]
+        ]
+        rest = f"; and {more:,} more" if more > 0 else ""
+        raise InputError(f"{path}: {'; '.join(found)}{rest}")
 
 
 def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
