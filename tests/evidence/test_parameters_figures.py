@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import bayes_risk as br
+from bayes_risk.demo import fair
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "evidence.md").read_text()
 N, CELLS, M, GUESSES, RECORDS, SETS = 10_000, 2_000, 5, 36, 250, 40
@@ -112,5 +113,12 @@ def test_variance_of_a_combined_estimate_and_coverage_of_its_interval(way, times
     np.testing.assert_allclose(told, [times, said, 100 * exact], atol=0.051)
 
 
-def test_the_example_runs():
-    exec(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)[0], {})
+def test_files_from_one_draw_of_the_parameters_have_one_evidence():
+    table = fair()[["religious", "occupation", "rate_marriage"]].head(500)
+    model = br.models.CART(["occupation", "rate_marriage"], min_leaf=30)
+    fit = model.fit(table, random_seed=1)
+    release = fit.synthesize(3, parameters="shared", random_seed=2)
+    assert release.parameters == "shared"
+    risk = br.attribute_risk(fit, release, targets=20, random_seed=3)
+    assert risk.assumptions["releases"] == "m = 3, all from one draw of the parameters"
+    assert len(risk.log_evidence) == 1

@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 
+ROUNDING = 1e-9  # of the largest score of a level
 BAYESIAN, PLAIN = 0, 1  # how values are drawn from the records of a leaf
 
 
@@ -169,7 +170,11 @@ def without_advice() -> Iterator[None]:
 def level_orders(
     data: Microdata, column: int, predictors: Ints, weights: Array | None = None
 ) -> dict[int, Array]:
-    """Place of every level of each nominal predictor, ordered by the outcome in ``data``."""
+    """Place of every level of each nominal predictor, ordered by the outcome in ``data``.
+
+    Equal scores are ordered by the number of records, then by which level occurs first. So the
+    order of the levels in a declaration decides nothing. Levels that no record has come last.
+    """
     once = np.ones(len(data.codes)) if weights is None else weights
     y, d_y = data.codes[:, column], data.variables[column].n_levels
     out = {}
@@ -178,9 +183,10 @@ def level_orders(
         ordered = d in (0, 2) or getattr(variable.dtype, "ordered", False)
         if isinstance(variable, Variable) and not ordered:
             level = data.codes[:, j].astype(np.int64)
-            held = np.bincount(level, minlength=d)  # levels that nobody holds come last
+            held = np.bincount(level, minlength=d)
             score = np.where(held > 0, _scores(level, y, d_y, d, once), np.inf)
-            out[j] = np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float)
+            order = np.lexsort((_first(level, d), held, _unequal(score)))
+            out[j] = np.argsort(order).astype(float)
     return out
 
 
@@ -204,9 +210,30 @@ def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> 
     shares = table / held[:, None]
     weight = table.sum(axis=1) / table.sum()
     centred = (shares - weight @ shares) * np.sqrt(weight)[:, None]
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    axis = axes[0] * np.sign(axes[0][np.argmax(np.abs(axes[0]))])
-    return np.asarray(shares @ axis)
+    _, size, axes = np.linalg.svd(centred, full_matrices=False)
+    plane = axes[size >= size[0] * (1 - ROUNDING)]  # one axis, or several that separate equally
+    onto = plane.T @ plane  # of the outcome levels, the one nearest to it gives it its direction
+    most = -_unequal(np.diag(onto))
+    nearest = np.lexsort((_first(y.astype(np.int64), d_y), table.sum(axis=0), most))[0]
+    return np.asarray(shares @ onto[nearest])
+
+
+def _first(level: Ints, d: int) -> Ints:
+    """The first row with each level, shape (d,)."""
+    first = np.full(d, len(level))
+    np.minimum.at(first, level, np.arange(len(level)))
+    return first
+
+
+def _unequal(x: Array) -> Ints:
+    """Places of numbers in their order; those that rounding alone tells apart share one."""
+    order = np.argsort(x)
+    least = ROUNDING * np.abs(x[np.isfinite(x)]).max(initial=0.0)
+    with np.errstate(invalid="ignore"):
+        step = np.diff(x[order]) > least  # infinity less infinity: equal
+    out = np.zeros(len(x), dtype=np.int64)
+    out[order[1:]] = np.cumsum(step)
+    return out
 
 
 def _from_sklearn(
