@@ -118,6 +118,7 @@ def widths(values: Array, filled: Flags) -> Array:
 
 Columns = dict[str, npt.NDArray[Any]]
 BLOCK = 4_000_000  # guesses of cases at a time
+KEPT = 1_000_000  # the most guesses of cases whose marginals are kept
 SHARES = ("mode_is_truth", "truth_in_region")
 ROUNDING = 1e-9  # relative, of the length of an interval
 
@@ -364,8 +365,31 @@ def by_record(
     G, U = risk.log_prior.shape
     size = max(1, BLOCK // G)
     some = [np.arange(start, min(start + size, U)) for start in range(0, U, size)]
-    blocks = [measure(_marginal(risk, variables, u)) for u in some]
+    blocks = [measure(_of_block(risk, variables, u, U)) for u in some]
     return risk.by_target({k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]})
+
+
+# Of the results that were looked at last: their arrays, and the marginals by variables. A verdict
+# and a page need each some ten times.
+_last: list[tuple[tuple[Any, ...], dict[tuple[int, ...], Marginal]]] = []
+
+
+def _of_block(
+    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer], U: int
+) -> Marginal:
+    """`_marginal`, kept for small results of a single block."""
+    if len(u) < U or risk.log_prior.size > KEPT:
+        return _marginal(risk, variables, u)
+    arrays = risk.guesses, risk.log_prior, risk.log_probability, risk.mcse_log_evidence
+    places = tuple(variables)
+    same = (f for of, f in _last if all(a is b for a, b in zip(of, arrays, strict=True)))
+    found = next(same, None)
+    if found is None:
+        found = {}
+        _last[:] = [(arrays, found), *_last[:1]]
+    if places not in found:
+        found[places] = _marginal(risk, variables, u)
+    return found[places]
 
 
 def number_among(risk: "GuessPosterior", variable: str) -> int:

@@ -382,3 +382,19 @@ def test_a_number_that_nobody_has_has_no_distance_and_no_picture():
     assert risk.closeness_summary().loc["income", "records"] == 0 and risk.closest().empty
     assert "Expected distance" not in str(risk.tables()["closeness-1"].rows)
     assert "distance" not in str(risk.screen().rows)
+
+
+def test_results_looked_at_in_turn_give_what_each_gives_alone():
+    """What is kept of one result serves no other, and not the same one with another prior."""
+    p, q = [[0.3], [0.2], [0.5]], [[0.6], [0.3], [0.1]]
+    risks = [numeric([[9], [10], [13]], one, q, truth=1) for one in (p, q)]
+    risks.append(replace(risks[0], log_prior=risks[1].log_probability))
+
+    def table(risk):
+        return risk.marginal_probability()["LogIncome"][["prior", "probability"]].loc[0].tolist()
+
+    for _ in range(2):
+        for risk, right in zip(risks, ([0.3, 0.2], [0.3, 0.3], [0.3, 0.2]), strict=True):
+            assert table(risk) == pytest.approx(right)
+    rooms._last.clear()
+    assert table(risks[2]) == pytest.approx([0.3, 0.2])

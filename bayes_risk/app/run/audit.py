@@ -188,7 +188,7 @@ def result_of(
     loop = ready.reweighting
     own |= {"study": one.study, "diagnostics": diagnostics_of(ready.fit)}
     if what == "audit":
-        found = audits(study, ready, clock, seeds[2:], how)
+        found = judged(study, ready, audits(study, ready, clock, seeds[2:], how))
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
     again: dict[str, Any] = {} if loop is None else {"weights": loop.rounds[-1].weights}
@@ -208,12 +208,17 @@ def result_of(
 def audits(
     study: Study, ready: Prepared, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
-    """Every audit that the study asks for, by name of its section, and the verdict."""
+    """Every audit that the study asks for, by name of its section."""
     found: dict[str, Any] = {}
     for name, audit in AUDITS.items():
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
+    return found
+
+
+def judged(study: Study, ready: Prepared, found: dict[str, Any]) -> dict[str, Any]:
+    """The results of the audits, and the verdict over them."""
     person, shown = study.data.person, None
     if person is not None and found.get("identification") is None:
         shown = br.exposure(ready.df, ready.release, person=person)

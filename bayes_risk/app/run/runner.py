@@ -48,8 +48,9 @@ from .audit import Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
-SMALL = ((600, 20), (1_800, 60))  # records and draws of the small runs
-START = 3  # CPU seconds until there is something to run
+SMALL = ((200, 20), (600, 60))  # records and draws of the small runs
+WARM = 60  # records of a first one, which loads what the others need
+START, REPORT = 4, 5  # CPU seconds until there is something to run, verdict included; of a page
 BY_DRAW = ("fit", "attribute risk", "reweighting", "membership", "full table")
 LARGEST = 5  # records of a count's largest values
 
@@ -208,7 +209,7 @@ class Cost:
             )
 
     def __str__(self) -> str:
-        seconds = START + sum(self.seconds.values())
+        seconds = START + REPORT * ("report" in self.stages) + sum(self.seconds.values())
         return (
             f"stages: {', '.join(self.stages)}\nmemory: up to {in_words(self.peak)}\n"
             f"CPU time: about {seconds:,.0f} s, within a factor of two or so"
@@ -322,7 +323,7 @@ def _seconds(study: Study, df: pd.DataFrame, cases: int, said: Any, tell: Progre
     least = study.m if whole[1] > 1 else 1  # draws of a chain, one for each data set
     sizes = [(min(n, whole[0]), min(max(d, least), whole[1])) for n, d in SMALL]
     tells = [in_part(tell, words) for words in said]
-    _one(study, df, sizes[0], 0, tells[0])  # compiles, and loads what was: with few targets
+    _one(study, df, (min(WARM, whole[0]), sizes[0][1]), 0, tells[0])  # with few targets
     few = _one(study, df, sizes[0], cases, tells[0])
     tell(said[0], 1, 1)
     many = _one(study, df, sizes[1], cases, tells[1])
