@@ -59,7 +59,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"bayes_risk.{name} is now bayes_risk.{_RENAMED[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name], __package__), name)
+    module = import_module(_MODULE_OF[name], __package__)
+    value = import_module("._core.arguments", __package__).public(getattr(module, name))
+    setattr(module, name, value)
     globals()[name] = value
     return value
 

@@ -14,7 +14,9 @@ Argument = str | tuple[str, Any]  # a name; of a table its name and the key in i
 
 
 def shown(value: Any) -> str:
-    """A value as Python writes it."""
+    """A value as Python writes it; of a table or an array its type, for it may hold data."""
+    if getattr(value, "ndim", 0):
+        return f"a {type(value).__name__}"
     try:
         return repr(value)
     except (ValueError, RecursionError):  # a number of too many digits, lists in lists

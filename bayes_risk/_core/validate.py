@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, S
 from numbers import Real
 from typing import Any, NamedTuple
 
-from .errors import Argument, InputError
+from .errors import Argument, InputError, shown
 
 # The least and most that a whole number of this name may be: as an argument, as the key of a study
 # file, on its page. Above it nothing could be finished, or counted to tell how long it takes.
@@ -71,7 +71,8 @@ def is_number(value: Any) -> bool:
 
 def is_sequence(value: Any) -> bool:
     """Whether it has entries in an order: a list, array or column; no text, mapping or set."""
-    ordered = isinstance(value, Collection) and not isinstance(value, str | Mapping | Set)
+    ordered = isinstance(value, Collection) and not isinstance(value, str | bytes)
+    ordered = ordered and not isinstance(value, Mapping | Set)
     return ordered and getattr(value, "ndim", 1) > 0
 
 
@@ -145,6 +146,8 @@ def known_columns(
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
         raise InputError(name, wanted, "is a single string; give a list of column names")
+    if hasattr(wanted, "iloc"):
+        raise InputError(name, wanted, "holds data; give a list of column names")
     columns, held = list(wanted), set(present)
     if len(columns) < least:
         raise InputError(name, "is empty; name at least one column")
@@ -152,7 +155,8 @@ def known_columns(
         if not isinstance(column, Hashable) or column not in held:
             raise InputError(
                 name,
-                f"names column {column!r}, which {source} does not have; it has {list(present)}",
+                f"names column {shown(column)}, which {source} does not have; it has "
+                f"{list(present)}",
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:

@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core import handed
+from bayes_risk._core.arguments import public
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
@@ -181,6 +182,10 @@ class Result(Shown, ABC):
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 1000  # that are printed
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        super().__init_subclass__(**how)
+        public(cls)
 
     @abstractmethod
     def summary(self) -> pd.DataFrame:

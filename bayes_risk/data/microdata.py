@@ -198,13 +198,19 @@ def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
     """Rows that a mask selects (a Series by its labels), or labels in their order; one at least."""
     if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):
         given = by_label(given, index, name)
+    listed = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    if not listed:
+        raise InputError(name, f"cannot be a {type(given).__name__}; give labels, or a mask")
     labels = pd.Index(np.ravel(given) if hasattr(given, "dtype") else list(given))
     if pd.api.types.is_bool_dtype(labels) and index.dtype != bool:
         if len(labels) != len(index):
             raise InputError(name, f"has {len(labels)} entries; the table has {len(index)} records")
         rows = np.flatnonzero(labels)
     else:
-        rows = index.get_indexer(labels)
+        try:
+            rows = index.get_indexer(labels)
+        except TypeError:
+            raise InputError(name, "holds lists; give one list of labels") from None
         if (rows < 0).any():
             kind = "text" if len(index) and isinstance(index[0], str) else "numbers"
             raise InputError(

@@ -24,7 +24,7 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
     given = by_label(weights, index, "weights") if hasattr(weights, "reindex") else weights
     try:
         alpha = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("weights are not numbers; give one number in (0, 1] a record") from None
     n = len(index)
     if alpha.shape != (n,):

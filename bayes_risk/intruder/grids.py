@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, shown
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk._core.validate import is_number, one_of, positive, whole_number
+from bayes_risk._core.validate import is_number, is_sequence, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
@@ -190,11 +190,11 @@ class Grid:
         if given[0] in ("percent", "additive"):
             positive(given[0], listed)
             return
-        numbers = np.iterable(listed) and all(map(is_number, listed))
+        numbers = is_sequence(listed) and all(map(is_number, listed))
         points = np.asarray(listed if numbers else [np.nan], dtype=float)
         if not np.isfinite(points).all() or len(np.unique(points)) < 2:
             raise InputError(
-                f"the values {listed!r} make no grid; give at least 2 different finite numbers"
+                f"the values {shown(listed)} make no grid; give at least 2 different finite numbers"
             )
         if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
             raise InputError("bounds", self.bounds, "; give (low, high) with low < high")

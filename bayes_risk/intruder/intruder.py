@@ -108,7 +108,7 @@ class Intruder(Shown):
         _, needs, allows = _KINDS[self.kind]
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)
-            said = value is not unsaid and value != unsaid
+            said = type(value) is not type(unsaid) or value != unsaid
             if name in needs and not said:
                 raise InputError(
                     "knows_records", self.knows_records, f"needs {name}: give {_CURES[name]}"

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, shown
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
 from bayes_risk.data.precision import SAME
@@ -33,7 +33,7 @@ class Radius(Protocol):
 
 def _checked(name: str, value: Any, what: str) -> None:
     if not is_number(value) or not 0 <= float(value) < float("inf"):
-        raise InputError(f"{name}({value!r}) is not a {what}; give a finite number >= 0")
+        raise InputError(f"{name}({shown(value)}) is not a {what}; give a finite number >= 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class SD:
         _checked("SD", self.k, "multiple of the standard deviation")
         whole = isinstance(self.groups, Integral) and not isinstance(self.groups, bool)
         if not whole or self.groups < 1:
-            raise InputError(f"SD(groups={self.groups!r}); give a whole number >= 1")
+            raise InputError(f"SD(groups={shown(self.groups)}); give a whole number >= 1")
         object.__setattr__(self, "groups", int(self.groups))
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
@@ -170,7 +170,7 @@ class Quantile:
     def __post_init__(self) -> None:
         _checked("Quantile", self.q, "share")
         if self.q > 1:
-            raise InputError(f"Quantile({self.q!r}) is not a share; give a number from 0 to 1")
+            raise InputError(f"Quantile({shown(self.q)}) is not a share; give a number from 0 to 1")
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         ordered = np.sort(column)

@@ -76,6 +76,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no model {name!r}")
     module, _, attribute = places[name].partition(":")
     model = getattr(import_module(module), attribute)
+    if module.startswith("bayes_risk."):
+        model = import_module("bayes_risk._core.arguments").public(model)
     globals()[name] = model
     return model
 

@@ -400,7 +400,7 @@ def attribute_evidence(
     release: Release,
     *,
     intruder: Intruder | None = None,
-    guesses: Any = None,
+    guesses: Guesses | Grid | str | Mapping[str, Grid | Levels | str] | None = None,
     search_prior: priors.Prior = "uniform",
     targets: Any = None,
     evidence: str | None = None,

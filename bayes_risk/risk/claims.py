@@ -16,6 +16,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import in_range
 
 from .closeness import TIE, Columns, GuessPosterior, Marginal, by_record, expected
@@ -77,6 +78,8 @@ def claims(risk: GuessPosterior, confidence: Sequence[float] = CONFIDENCES) -> p
         none), ``right_low``, ``right_high``: 95 % interval of it (Jeffreys), records taken as
         independent; ``claims_without``, ``right_without``: of the prior alone.
     """
+    if not len(confidence):
+        raise InputError("confidence", "is empty; give at least one number")
     for one in confidence:
         in_range("confidence", one)
     rows: dict[tuple[str, float], dict[str, float]] = {}

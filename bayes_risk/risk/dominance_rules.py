@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, shown
 from bayes_risk._core.validate import known_columns, positive, whole_number
 from bayes_risk.data.microdata import checked_table, require_columns
 
@@ -83,12 +83,12 @@ def dominance(
     try:
         x = pd.Series(df[column].to_numpy(dtype=float, na_value=np.nan), df.index, name=column)
     except (TypeError, ValueError):
-        raise InputError(f"column {column!r} holds no numbers; give contributions") from None
+        raise InputError(f"column {shown(column)} holds no numbers; give contributions") from None
     for what, bad in (("missing or infinite", ~np.isfinite(x)), ("negative", x < 0)):
         if bad.any():
             raise InputError(
-                f"column {column!r} is {what} for {int(bad.sum())} of {len(x)} records; the rules "
-                "need contributions of 0 or more: drop or correct those records"
+                f"column {shown(column)} is {what} for {int(bad.sum())} of {len(x)} records; the "
+                "rules need contributions of 0 or more: drop or correct those records"
             )
     if not len(x):
         raise InputError("the table has no records; give at least one")

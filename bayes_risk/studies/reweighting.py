@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arguments import check_options
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
@@ -337,6 +338,8 @@ def reweight(
     for name, options in {"fit": fit, "synthesis": synthesis, "audit": audit}.items():
         if ours := sorted({"random_seed", "progress", "weights"} & set(options or {})):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
+    check_options("fit", fit, model.fit)
+    check_options("audit", audit, attribute_risk)
     rng = np.random.default_rng(random_seed)
     audit_seed = int(rng.integers(2**31))  # the same targets in every round
     done: list[Round] = []
@@ -347,6 +350,7 @@ def reweight(
         with within("round"):
             own = {"weights": weights, "random_seed": fit_rng, "progress": tell}
             fitted = model.fit(df, **own, **(fit or {}))
+            check_options("synthesis", synthesis, fitted.synthesize)
             release = fitted.synthesize(random_seed=release_rng, **(synthesis or {}))
             how = {"random_seed": audit_seed, "progress": tell, **(audit or {})}
             risk = attribute_risk(fitted, release, **how)
@@ -378,6 +382,8 @@ def reweight(
 
 def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any) -> Rule:
     """How weights follow from an audit, and whether all can go on."""
+    if not hasattr(model, "fit"):
+        raise InputError("model", f"cannot be a {type(model).__name__}; give a model of br.models")
     if "weights" not in inspect.signature(model.fit).parameters:
         raise InputError(
             f"{type(model).__name__} takes no record weights; give a model whose fit does: "

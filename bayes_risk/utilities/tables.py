@@ -141,7 +141,7 @@ def _made(wanted: list[str], release: Any, synthesized: Sequence[str] | None) ->
         if synthesized is not None and set(synthesized) != set(release.synthesized):
             raise InputError(
                 "synthesized",
-                list(synthesized),
+                synthesized,
                 f"and the release states {list(release.synthesized)}; leave synthesized out",
             )
         synthesized = release.synthesized

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arguments import public
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
@@ -69,7 +70,7 @@ def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[
     """Names of at least one column, none twice."""
     if isinstance(given, str) or not len(given):
         raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
-    return tuple(known_columns(name, list(given), list(given)))
+    return tuple(known_columns(name, given, list(given)))
 
 
 def check_outcome(
@@ -123,6 +124,7 @@ class Fitted(Shown):
         for name, member in vars(cls).items():
             if callable(member) or isinstance(member, property):
                 member.__doc__ = member.__doc__ or WORDS.get(name)
+        public(cls)
 
 
 class Synthesis(Fitted, ABC):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaln, expit, gammaln
 
 from bayes_risk._core.arrays import Array, Flags, Rng
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, shown
 from bayes_risk._core.validate import number, one_of, positive, whole_number
 from bayes_risk.models.fits.synthesis import power_scaled_gamma
 
@@ -62,7 +62,7 @@ class RegressionPrior:
                 positive(name, getattr(self, name))
         if len(self.nu) != 2 or len(self.sigma2) != 2:
             raise InputError(
-                "nu", self.nu, f", sigma2={self.sigma2!r}; give shape and rate of each"
+                "nu", self.nu, f", sigma2={shown(self.sigma2)}; give shape and rate of each"
             )
         for value in self.nu:
             positive("nu", value)

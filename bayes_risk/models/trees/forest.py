@@ -328,7 +328,7 @@ chain='all-others')
     chain: str = "all-others"
 
     def __post_init__(self) -> None:
-        if self.order != "amount":
+        if not isinstance(self.order, str) or self.order != "amount":
             order = column_order("order", self.order, ', or order="amount"')
             object.__setattr__(self, "order", order)
         whole_number("n_trees", self.n_trees)
