@@ -173,5 +173,5 @@ def _why(certain: pd.Series, df: pd.DataFrame, release: Release, label: Any) -> 
         elif name in certain.index and certain[name]:
             alone.append(name)
     if alone:
-        parts.append(f"the release leaves only its true {' and '.join(alone)} possible")
+        parts.append(f"the release leaves only its true {', '.join(alone)} possible")
     return f"; {'; '.join(parts)}" if parts else ""
