@@ -382,14 +382,13 @@ def test_lines_for_the_screen_are_short(audited):
     _, _, _, matched = audited
     unique = matched.exposure.summary()["most"]["replicated_uniques"]
     assert matched.exposure.line() == (
-        f"The files show at most: {int(matched.exposure.files['identical'].max())} records "
-        f"identical to the original, {int(unique)} of 40 unique records replicated, 40 values that "
-        "occur once in the original"
+        f"The files show at most: {int(matched.exposure.files['identical'].max())} identical "
+        f"records, {int(unique)} of 40 uniques, 40 unique values of the original"
     )
     original = br.exposure(ORIGINAL, ORIGINAL)
     assert original.line() == (
-        "The file shows: the original itself, 6 records identical to the original, 4 of 4 unique "
-        "records replicated, 3 values that occur once in the original"
+        "The file shows: the original itself, 6 identical records, 4 of 4 uniques, 3 unique values "
+        "of the original"
     )
 
 

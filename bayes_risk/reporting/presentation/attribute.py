@@ -141,7 +141,7 @@ def _(risk: AttributeRisk) -> Table:
         ("value", "+- 2 s.e.", "without release"),
         short=True,
         head=f"Attribute risk ({len(risk.index):,} records)",
-        caption=f"  ({more} more)" if more > 0 else "",
+        caption=f"  ({counted(more, 'more number')})" if more > 0 else "",
     )
 
 

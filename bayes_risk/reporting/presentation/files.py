@@ -55,14 +55,15 @@ def _(exposure: Exposure) -> str:
     """Identical records, replicated uniques and unique values of the file that shows most."""
     most = {name: f"{int(n):,}" for name, n in exposure.most().items() if n == n}
     said = [
-        f"{most['identical_records']} records identical to the original",
-        f"{most['replicated_uniques']} of {int(exposure.unique.sum()):,} unique records replicated",
+        f"{most['identical_records']} identical records",
+        f"{most['replicated_uniques']} of {int(exposure.unique.sum()):,} uniques",
     ]
     if "genuine_unique_values" in most:
-        said.append(f"{most['genuine_unique_values']} values that occur once in the original")
+        said.append(f"{most['genuine_unique_values']} unique values")
     if exposure.same_as_original.any():
         said.insert(0, "the original itself")
-    return f"The file{'s show at most' if exposure.m > 1 else ' shows'}: {', '.join(said)}"
+    file = "The files show at most" if exposure.m > 1 else "The file shows"
+    return f"{file}: {', '.join(said)} of the original"
 
 
 @sentence.register
