@@ -29,6 +29,7 @@ MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, 
 
 
 ROW_NUMBERS, BY_NAME = "it numbers the rows", "an identifier by its name"
+EACH_ITS_OWN = "a different value for each record"
 BY_RUNS = "an identifier: rows in runs of equal numbers"
 
 
@@ -43,9 +44,9 @@ def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
         return ""
     distinct = column.nunique()
     if distinct == n and not whole:
-        return "" if are_dates(column) else "another value for each record"
+        return "" if are_dates(column) else EACH_ITS_OWN
     if distinct == n and (named or int(column.max()) - int(column.min()) == n - 1):
-        return "another value for each record"
+        return EACH_ITS_OWN
     if named and whole and distinct > max(FEW, n // 20):
         return f"{BY_NAME} ({distinct:,} values)"
     return ""

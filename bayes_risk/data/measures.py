@@ -167,14 +167,14 @@ EXPOSURE = _named(  # ``of``: the column of `Exposure.files` that it is a share 
     Measure("identical_synthesized", "", "count", of="records"),
     Measure("identical_synthesized_any_row", "", "count", of="records"),
     Measure(
-        *("identical_alone", "records without a double in the original, found", "count", ""),
+        *("identical_alone", "unique records of the original that a file has", "count", ""),
         "original_alone",
     ),
     Measure("replicated_uniques", "replicated uniques", "count", of="uniques"),
 )
 _ONCE = "values of {} that occur once in the original"
 EXPOSURE_OF_VALUES = _named(  # of a synthesised number, whose name stands for ``{}``
-    Measure("genuine_values", "values of {} that are genuine", "count", of="genuine"),
+    Measure("genuine_values", "values of {} that occur in the original", "count", of="genuine"),
     Measure("genuine_unique_values", _ONCE, "count", of="unique"),
 )
 

@@ -67,15 +67,15 @@ def read_table(
     index : str, optional
         Column with the record labels; by default rows are numbered 0, 1, 2, ...
     levels : mapping of column to values, or to a word, optional
-        The values that exist, whether or not a record has them; where all of them are text, a CSV's
-        column stays text. ``"held"``: the values that are held. ``"codes"`` takes the stored values
-        and leaves the labels out; ``"labels"`` makes values without a label levels too, named by
-        their codes. Of a CSV ``"text"`` keeps fields as they are written, and ``"numbers"`` makes
-        numbers of codes such as ``01``.
+        The possible values, whether or not a record has them; if all are text, a CSV's column stays
+        text. ``"held"``: the values that occur. ``"codes"``: the stored values, without labels.
+        ``"labels"``: values without a label are levels too, named by their codes. For a CSV,
+        ``"text"`` keeps fields as they are written, and ``"numbers"`` reads codes such as ``01`` as
+        numbers.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
-        What becomes of codes that a Stata, SAS or SPSS file declares as missing (refused, not
-        applicable): an error if anybody holds one; levels of their own, after all others; or plain
-        missing values.
+        Treatment of codes that a Stata, SAS or SPSS file declares as missing (refused, not
+        applicable): an error if a record has one; levels of their own, after all others; or
+        ordinary missing values.
     na : collection of str
         Texts of a CSV field without quotes that mean a missing value, besides the empty field:
         ``["NA"]`` for files that R wrote.
@@ -84,8 +84,8 @@ def read_table(
         day stands beside the date, in UTC. Text may be 2020-01-31, 20200131, 31.1.2020, 31/1/2020
         or 1/31/2020, of years 1 to 9999.
     separator, decimal, encoding : str, optional
-        How a CSV is written: ``";"``, ``","``, ``"cp1252"``. What is not given is detected from the
-        file, with a warning unless it is comma, point, UTF-8.
+        How a CSV is written: ``";"``, ``","``, ``"cp1252"``. A setting that is not given is
+        detected from the file, with a warning unless it is comma, point or UTF-8.
 
     Returns
     -------

@@ -91,11 +91,9 @@ def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:
         title=title,
         note=note,
         caption=(
-            "Probability of the truth without the evidence from how the column's values "
-            "came about; they still condition the columns drawn after it. A fall is against "
-            "the figure with all columns. Falls do not add up: columns with the same "
-            "information each "
-            "fall little."
+            "Probability of the truth without the evidence of one column; its values still predict "
+            "the columns drawn after it. Fall: the difference from the figure with all columns. "
+            "Falls do not add up: of two columns with the same information, each has a small fall."
         ),
         frame=table,
         head="Column left out",

@@ -86,7 +86,8 @@ class Modes:
         S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
         text = "found the same mode"
         if kept > 1:
-            text = f"found {kept} modes that the release does not distinguish; intervals span these"
+            text = f"found {kept} modes that the release does not distinguish, and intervals "
+            text += "span these"
         if not self.settled:
             text = f"found {kept} modes, the best of them once: better ones may be left, and "
             text += "intervals span these (to resolve: audit with the fit that made the release)"
@@ -94,7 +95,7 @@ class Modes:
             text += f"; considered alone, data set {', '.join(map(str, others))} chooses another"
         text += f"; {strays} discarded" * bool(strays)
         times = f"{self.put_back} times" if self.put_back > 1 else "once"
-        text += f"; chains restarted after leaving it: {times}" * bool(self.put_back)
+        text += f"; chains that left their mode were restarted {times}" * bool(self.put_back)
         return f"{S - strays} of {S} chains started from the release {text}"
 
     def shown(self, means: Sequence[float] = ()) -> Table:

@@ -125,16 +125,16 @@ class Grid:
     Parameters
     ----------
     percent : float, optional
-        From the truth less so many percent of its size to the truth plus as many.
+        From the truth minus this percentage of its size to the truth plus the same.
     additive : float, optional
-        From the truth less this much to the truth plus this much.
+        From the truth minus this number to the truth plus this number.
     bounds : tuple of two floats, optional
-        From the first to the second, the same for every target, wherever the truth is; of a number
-        that may be missing, "missing" too.
+        From the first to the second, the same for every target. If the number may be missing,
+        "missing" is one more guess.
     values : sequence of float, optional
         These, the same for every target.
     predictive : bool
-        At quantiles of what the model expects of each record, given all that the intruder knows:
+        At quantiles of the model's prediction for each record, given all that the intruder knows:
         the ends of the central 99.9 %, and ``n - 2`` quantiles at equal steps between. The truth
         takes the place of the nearest. No bounds need to be chosen.
     n : int
@@ -297,7 +297,8 @@ def _can_be(grid: Array, number: Number) -> Flags:
 class Levels:
     """Every level of a categorical variable, or every value that the data hold of a number.
 
-    Of trees, whose releases show values that the data hold, these are the guesses of a number.
+    For numbers synthesised by trees these are the right guesses, because such releases show only
+    values of the data.
 
     Examples
     --------

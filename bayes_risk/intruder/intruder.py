@@ -57,7 +57,7 @@ class Intruder(Shown):
         Columns of the target that the intruder knows beyond the unsynthesised ones. Guesses leave
         them at their true values.
     largest : str, optional
-        The column of which the target is known to hold the largest value: guesses below the known
+        The column in which the target is known to have the largest value. Guesses below the known
         values are impossible. Only this column is guessed.
     other : hashable, optional
         Label of the second record that is not known (``"all-but-two"``).
@@ -65,12 +65,12 @@ class Intruder(Shown):
         Whether the confidential total of a guessed column is known; a mapping gives it, and is
         checked. Of ``"all-but-two"`` it must be True: the sum of the two then follows.
     groups : {"known", "inferred"}
-        Releases dealt by totals: whether the intruder knows which synthetic records share a total
-        (the worst case), or infers it from the release.
+        For releases that keep totals: whether the intruder knows which synthetic records share a
+        total (the worst case), or infers it from the release.
     others : frozen distribution of SciPy, optional
-        What the intruder believes of every other value above the threshold, where a release has
-        collapsed a tail; a power law of unknown exponent, from the threshold to the second largest,
-        by default.
+        The intruder's belief about every other value above the threshold, if a release has
+        collapsed a tail. The default is a power law of unknown exponent, from the threshold to the
+        second largest value.
 
     Raises
     ------

@@ -123,13 +123,11 @@ def replicates(
     release : Release
         All columns of the model in each file.
     model : declaration or Fit
-        The model that made it, which he fits to each released file (S: the model is known); or the
-        fit itself: he knows all parameters as well as the agency does (S: everything is known), and
-        draws from that.
+        The model that made the release: the intruder knows the model (S) and fits it to each
+        released file. Or the agency's fit: the intruder knows all parameters too.
     n_tables : int
-        Number of drawn tables in all, at least m. If m does not divide it, the first releases get
-        one table more than the others, and count as much more; take a multiple of m for equal
-        weights.
+        Number of drawn tables in all, at least m. A multiple of m gives all releases equal weight;
+        otherwise the first ones have one table more, and count more.
     random_seed : int, Generator or None
     **fit_options
         Arguments of ``model.fit``, such as ``columns``, ``draws`` and ``tune`` of the sampler.

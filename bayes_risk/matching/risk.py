@@ -300,11 +300,11 @@ def identification_risk(
         out columns that were not synthesised. `Replicates` are the m tables that an intruder who
         knows the model draws; errors are then those between the releases they came from.
     known : list of str
-        Unsynthesised columns that the intruder knows: he matches the target's values against the
+        Unsynthesised columns that the intruder knows. The target's values are matched against the
         released ones, which must be the original's. May be empty.
     synthesized : list of str
-        Changed columns whose genuine value the intruder knows of the target: it is matched against
-        released values. May be empty, but not both.
+        Changed columns. The intruder knows the target's true values, which are matched against
+        released ones. May be empty, but not both.
     targets : list of labels, mask of n values, or DataFrame, optional
         Whom he looks for: all records (None), some of them, or the rows of a table with all keys:
         those whose index label is one of the original's are in the file, the others are not (rows
@@ -346,11 +346,11 @@ def identification_risk(
         Whether row i of a release is record i; by default where there are as many. Rows that are
         without correspondence, fresh draws of every column, may be of any number and order.
     person : str, optional
-        The column that names persons of several records, in a table of targets too where some are
-        in no file. All records of the target's person are right: of the c_i candidates any of
-        theirs is a hit, T/c is their share, K states that all are theirs, F that all are another
-        person's, and the baseline is their share of the N_us. Who has a record that is matched
-        uniquely and correctly is matched. Not offered with a population, which counts people.
+        The column that names persons with several records (in a table of targets too). Any record
+        of the target's person is a correct match. T/c is the share of the person's records among
+        the c_i candidates; K states that all are the person's, F that all are one other person's;
+        the baseline is the share among the N_us. A person is matched if one of the person's
+        records is matched uniquely and correctly. Not offered with a population.
     by : list of str, or mapping of column to list of numbers
         Columns by which risk is stated group by group, in ``risk.groups``: see
         `IdentificationRisk.by_group`.
@@ -375,7 +375,7 @@ def identification_risk(
 
     Notes
     -----
-    *Two definitions are published, and they differ much.* Hornby & Hu (2021) compute c, T, K, F in
+    *Two published definitions differ much.* Hornby & Hu (2021) compute c, T, K, F in
     each release and average over releases (row ``mean``): an intruder who uses one release. Reiter
     & Mitra (2009) pool the probabilities over releases first (row ``pooled``): one who uses all.
     Both are reported; for m = 1 they agree.

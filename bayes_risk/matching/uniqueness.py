@@ -1,7 +1,26 @@
 """Sample uniques, k-anonymity, and who else in the population carries a record's key.
 
-Letters: ``f`` sample count and ``F`` population count of a cell. Derivations:
+Letters: ``f`` sample count and ``F`` population count of a cell. See also
 ``docs/population.md``.
+
+For sample uniques, with r = r_t,
+
+    Pr(F = 1|f = 1) = Pr(Poisson(r) = 0) = exp(-r)
+    E(1/F | f = 1)    = sum_x e^-r r^x / (x! (1+x)) = (1 - exp(-r))/r
+
+and tau_1, tau_2 are their sums. For any f, with 1/(f+x) = int_0^1 t^(f+x-1) dt,
+
+    E(1/F | f) = int_0^1 t^(f-1) e^(-r (1-t)) dt = 1F1(1; f+1; -r)/f,
+
+whose sum over all records is expected_matches.
+
+*Weights.* mu-Argus models F | f as negative binomial, Pr(F = h) = C(h-1, f-1) p^f (1-p)^(h-f), p =
+f / (sum of weights). With w = p s/(1 - (1-p) s),
+
+    E(1/F | f) = int_0^1 w^(f-1) p / (p + (1-p) w) dw = (p/f) 2F1(1, 1; f+1; 1-p),
+
+(Euler's transformation of the published form). For f = 1 it is p/(1-p) log(1/p), and Pr(F = 1|f =
+1) = p.
 """
 
 from collections.abc import Sequence

@@ -305,9 +305,9 @@ def exposure(
 ) -> Exposure:
     r"""Count what released files show of the original without any model.
 
-    For each file: records identical to the original's; values of numeric columns that are genuine,
-    and unique ones among them; and replicated uniques, with :math:`d_q` and :math:`s_q` records of
-    the original and the file that carry key q (Raab, Nowok & Dibben 2024),
+    For each file: records identical to the original's; values of numeric columns that occur in the
+    original, and that occur there once; and replicated uniques, with :math:`d_q` and :math:`s_q`
+    records of the original and the file that carry key q (Raab, Nowok & Dibben 2024),
 
     .. math:: \#\{q: d_q = 1, s_q = 1\}.
 

@@ -1,7 +1,19 @@
 """What files show of single persons beyond chance: nearest pairs and own rows.
 
 Both tests ask one question, whether a file knows persons of the original, and answer it without a
-model. ``docs/reading-the-numbers.md`` derives them.
+model. What is judged: ``docs/reading-the-numbers.md``.
+
+*Nearest pairs.* Pool the n original and N released records, with densities a and b around a point.
+If the file was drawn without knowledge of the persons, two records that are each other's nearest
+are one of each with probability 2ab/(a + b)^2 <= 1/2, *whatever the densities* (among n and N
+records with equal kept values 2nN/((n + N)(n + N - 1)), if larger). K pairs of which F are mixed
+show about 2F - K persons.
+
+*Own rows.* If rows with equal kept values could stand in any order, the row nearest to a record is
+its own once per cell, with variance at most 1.
+
+*Single persons.* Among equal amounts that one person of either table has, as many agree in other
+columns as among nearly equal amounts (Fisher's test).
 """
 
 from collections.abc import Sequence

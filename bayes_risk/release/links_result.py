@@ -150,18 +150,20 @@ class Links(Result):
             named = f"all {len(self.made)} synthesised columns{f' but {but[0]}' if but else ''}"
         file = "the mean of all files" if not link.file else f"file {link.file}"
         file = "the file" if self.m == 1 else file
-        joins = f"join an original person and a record of {file}"
+        if not link.of:
+            return f"there are no {WORDS[link.test]} ({named}) in {file}"
+        joins, would = f"join an original person and a record of {file}", "would"
         by = f"at most {number(link.by_chance, 1)}"
         if link.test in (OWN, ALIKE):
-            joins = f"are nearest to their own row in {file}"
+            joins, would = f"are nearest to their own row in {file}", "would be"
             by = ("about " if link.test == ALIKE else "") + number(link.by_chance, 1)
         text = (
             f"{number(link.found, 0 if link.found == int(link.found) else 1)} of the {link.of:,} "
-            f"{WORDS[link.test]} ({named}) {joins}, by chance {by}"
+            f"{WORDS[link.test]} ({named}) {joins}; by chance {by} {would}"
         )
         if not link.seen:
-            return f"{text}: explained by chance"
+            return f"{text}. Chance explains this"
         return (
-            f"{text}: about {link.persons:,.0f} of {self.n:,} persons "
-            f"({percent(link.persons / self.n)}) are shown beyond chance, at least {link.low:,.0f}"
+            f"{text}. This shows about {link.persons:,.0f} of {self.n:,} persons "
+            f"({percent(link.persons / self.n)}) beyond chance, at least {link.low:,.0f}"
         )

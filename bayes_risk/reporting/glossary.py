@@ -27,7 +27,10 @@ ATTRIBUTE = {
         "The candidate values of a number. A grid centred on the truth gives a hint of the truth; "
         "a grid at quantiles of the model's prediction does not."
     ),
-    "Prior": "The probability of each guess before the release.",
+    "Prior": (
+        "The probability of each guess before the release. Flat: all guesses are equally probable. "
+        "Predictive: the model's probability, given what the intruder knows."
+    ),
     "Random guess": "One divided by the number of guesses.",
     "Rank": "1 if no guess is more probable than the true values. Equal guesses share ranks.",
     "Log Bayes factor": (

@@ -98,10 +98,10 @@ class Redacted(Result):
 
 
 def redact(*results: Any, min_count: int = 10) -> Redacted:
-    """The number of some results that may leave the place where the data are kept.
+    """State the one number of some results that may leave the agency.
 
-    It is that of the first result that has one, given as a range of at least `min_count` numbers.
-    All else stays: two ranges of functions of the same records can together fix both.
+    The first result that has such a number gives it, as a range of at least `min_count` numbers.
+    Nothing else is stated, because two ranges that rest on the same records can together show both.
 
     Parameters
     ----------

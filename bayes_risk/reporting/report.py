@@ -42,15 +42,14 @@ def report(
 ) -> Path:
     """Write results as one HTML file: verdict first, then numbers, plots, diagnostics, glossary.
 
-    Whatever was computed is shown, and what was not is left out. The file shows record labels and
-    risks, no confidential value. It loads nothing from anywhere, reads on screens light and dark,
-    and prints.
+    The page shows every given result. It contains record labels and risks, but no confidential
+    value. It loads nothing from outside, and suits light and dark screens and paper.
 
     Parameters
     ----------
     *parts : results
-        One or more of the package, in any order, one of each kind; Exposure is that of the risks if
-        it is not given. A path may stand last instead of ``path=``.
+        One or more results of the package, in any order, at most one of each kind. If no Exposure
+        is given, that of the risks is shown. A path may stand last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str
@@ -60,23 +59,23 @@ def report(
     diagnostics : mapping, optional
         ``fit.diagnostics``, to be shown with the rest; chains that disagree widen errors.
     command : str
-        How to do it again, such as the name of the script; shown beside seeds and versions.
+        The command that repeats the work, such as the name of a script; shown beside seeds and
+        versions.
     provenance : Provenance, optional
-        Files that were read, with their hashes, and what the data hold: ``provenance`` of the
-        result of a study.
+        Files that were read, with their hashes, and a description of the data: ``provenance`` of
+        the result of a study.
 
     Returns
     -------
     pathlib.Path
-        Where the report lies.
+        The file written.
 
     Notes
     -----
-    The verdict rests on attribute and identification risk (else MatchCounts, or
-    FileRisk), and on membership and utility where ``thresholds`` has something for them;
-    of one of the two risks that is not among the parts nothing is stated, and the verdict names it.
-    Results of many audits by themselves (Sensitivity, IdentificationSweep, Comparison) have no
-    verdict: no release is judged.
+    The verdict rests on attribute and identification risk (or MatchCounts, FileRisk), and on
+    membership and utility if ``thresholds`` has limits for them. If one of the two risks is absent,
+    the verdict names it. A page of only Sensitivity, IdentificationSweep or Comparison has no
+    verdict, because it judges no release.
 
     Examples
     --------

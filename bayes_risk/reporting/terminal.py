@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk._core.formats import number
+from bayes_risk._core.formats import counted, number
 from bayes_risk._core.progress import in_notebook
 from bayes_risk._core.shown import escape, visible
 from bayes_risk.data import base_result
@@ -208,9 +208,10 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
             console.print(printed(f"  {reason.advice}: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
-        console.print(printed(f"  ({more} more)", style="dim"))
+        console.print(printed(f"  ({counted(more, 'more reason')})", style="dim"))
     if verdict.steps:
-        also = f" ({len(verdict.steps) - 1} more)" if len(verdict.steps) > 1 else ""
+        more = len(verdict.steps) - 1
+        also = f" ({counted(more, 'more step')})" * bool(more)
         console.print(printed(f"Next: {verdict.steps[0].setting()}{also}"))
     console.print(printed(verdict.assumptions, style="dim"))
 

@@ -334,10 +334,10 @@ def compare(
     Parameters
     ----------
     candidates : dict of name to candidate
-        A declaration of a model, fitted and synthesised anew for every replicate; a fit, which
-        makes them all; a `Candidate`, which gives m, columns and further options; ``(fit,
-        release)`` as they are, one replicate; a `Release` or list of DataFrames made elsewhere, one
-        replicate, or a list of such `Release`, a replicate each.
+        A model, fitted and synthesised for every replicate; a fit, synthesised for every replicate;
+        a `Candidate`, with m, columns and further options; ``(fit, release)``, one replicate; a
+        `Release` or list of DataFrames made elsewhere, one replicate; or a list of such `Release`,
+        one replicate each.
     original : DataFrame of n records
         The confidential file. Never changed.
     attribute : dict, optional
@@ -354,8 +354,8 @@ def compare(
         Measure the releases at the ends of the scale too (`release_bounds`), of all columns that
         any candidate synthesises; a dict gives arguments: ``{"patterns": ["sex", "age"]}``.
     thresholds : Thresholds, optional
-        What each release of a model is judged by, in `Comparison.verdicts`. Releases that were
-        made elsewhere are not judged here: ``bayes-risk identify`` looks at their rows too.
+        Thresholds for each release of a model, in `Comparison.verdicts`. Releases made elsewhere
+        are not judged here; ``bayes-risk identify`` judges them.
     random_seed : int, optional
         Same seed, same numbers, for any ``n_jobs``. Those of a candidate depend on its name, and
         not on what it is compared with.

@@ -175,10 +175,10 @@ def study_of(
 ) -> FirstStudy:
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
 
-    It is a beginning that runs to a verdict in about a minute, not advice: columns are judged by
-    their values, and by names in several languages; amounts, dates and survey weights are
-    synthesised or left out, never kept; most columns of a wide table are left out, few targets
-    audited.
+    The study is a first draft, not advice; it usually runs to a verdict in about a minute. The role
+    of a column follows from its values, and from its name in several languages. Amounts, dates and
+    survey weights are synthesised or left out, never released unchanged. Most columns of a wide
+    table are left out, and few targets are audited.
 
     Parameters
     ----------
@@ -288,6 +288,7 @@ class _Draft:
         self.missing = any(kinds[c].missing for c in self.used)
         self.coarser = dict[str, str]()
         self.notes = [*self._uniques(df)]
+        self.notes += ["Missing: [data] na names the fields that are read as missing."] * bool(na)
         self.notes += [
             f"Groups: {name} names groups of records. Members of a group are treated as "
             "independent (docs/limits.md)."
@@ -335,8 +336,8 @@ class _Draft:
             return
         yield (
             f"Keys: {alone:.1%} of the records are unique in {', '.join(self.keys)}, which are "
-            f"released unchanged; a match of {MATCHED:.0%} is allowed. What would do, one after "
-            "another:"
+            f"released unchanged; a match of {MATCHED:.0%} is allowed. Changes that suffice, "
+            "one after another:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):

@@ -1,8 +1,32 @@
 """Synthesis weighted by risk: fit, synthesise, audit, weigh records at risk down, again.
 
 Each record's likelihood is raised to a power alpha_i in (0, 1] that falls with its risk (Hu,
-Savitsky & Williams 2022); the audit itself gives the weights. Derivations and what the weights
-assume: `docs/sensitivity.md`.
+Savitsky & Williams 2022); the audit itself gives the weights. What the weights assume:
+`docs/sensitivity.md`.
+
+*Latent classes, collapsed*, with w = alpha_i and G the gamma function:
+
+    E[g_i(y)] = sum_k E[pi_k^w] prod_j E[phi_kj(y_j)^w],
+    E[phi_kj(c)^w] = G(x+w) G(T) / (G(x) G(T+w)),       x = a + M_kj(c), T the total,
+    E[pi_k^w]      = E[V_k^w] prod_{l<k} E[(1-V_l)^w],    b_k = alpha + n_{>k},
+    E[V_k^w]       = G(1+n_k+w) G(1+n_k+b_k) / (G(1+n_k) G(1+n_k+b_k+w)),
+    E[(1-V_l)^w]   = G(b_l+w) G(1+n_l+b_l) / (G(b_l) G(1+n_l+b_l+w)),
+    E[Poisson(x; e r)^w] = NegBin(w x; A, B, w e)  G(w x + 1) / (G(x+1)^w w^(w x))
+                           for r ~ Gamma(A, B).
+
+*Trees.* With A', A'_v without the target, adding value v to a node changes log p by
+
+    log G(A'+w) G(A'+R) / (G(A') G(A'+w+R))  +  log G(A'_v+w+r_v) G(A'_v) / (G(A'_v+w) G(A'_v+r_v)),
+    plainly drawn  R log A' / (A'+w)  +  r_v log (A'_v+w) / A'_v.
+
+*Normal regressions.* With posterior V, m, a, b, h = x'Vx, e = y_i - x'm, leaving out weight w gives
+
+    V_- = V + w V x x'V / (1 - w h),   m_- = m - w V x e / (1 - w h),
+    a_- = a - w/2,   b_- = b - w e^2 / 2 (1 - w h),
+    E[N(y* | x*'b, s^2)^w] = G(a_- + w/2) / (G(a_-) (2 pi b_-)^(w/2) u^(1/2))
+                             · (1 + w e*^2 / (2 b_- u))^-(a_- + w/2),
+
+u = 1 + w x*'V_- x*, e* = y* - x*'m_-.
 """
 
 import inspect

@@ -204,18 +204,18 @@ def sensitivity(
         - ``"hyper"``: dict of hyper-parameter of the model's declaration to values, or ``"power"``
           of all (Kallioinen et al. 2023, Statistics and Computing 34, 57): ``docs/sensitivity.md``.
     base : mapping of factor to label, optional
-        The setting around which one factor is varied at a time. By default what `attribute_risk`
-        takes by default, and the hyper-parameters that were fitted; else the first value.
+        The setting around which one factor is varied at a time. The default is that of
+        `attribute_risk`, with the hyper-parameters of the fit; otherwise the first value.
     one_at_a_time : bool
         Vary one factor at a time (every prior at each setting all the same), or all combinations.
     reweight : bool
-        Other hyper-priors first by re-weighting the draws there are, with a k-hat; where that
-        fails, or always (False), by fitting the model anew.
+        True: other hyper-priors are computed by re-weighting the existing draws, with a k-hat; if
+        that fails, the model is fitted again. False: the model is always fitted again.
     refit : callable, optional
-        From a declaration to its fit: ``lambda model: model.fit(df, draws=2000, random_seed=1)``.
-        By default the table of the fit is fitted again, as many draws and chains.
+        A function that fits a declaration: ``lambda model: model.fit(df, draws=2000,
+        random_seed=1)``. By default the table is fitted again, with as many draws and chains.
     random_seed : int, optional
-        The same for every setting, so that settings differ by what was varied and not by chance.
+        Every setting uses the same seed, so that settings do not differ by chance.
     **options
         Further arguments of `attribute_risk`, the same for all.
 

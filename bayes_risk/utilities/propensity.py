@@ -1,6 +1,11 @@
 """Propensity scores: how well a model tells the records of a release from the original's.
 
 Derivation of the null expectations: ``docs/utility.md``.
+
+*Tables.* With counts o_j, s_j of cell j of k, p_j = s_j / (o_j+s_j) and r = c / (1-c): pMSE = c
+(1-c)^2 / N sum_j (s_j - o_j r)^2 / (c (o_j+s_j)), the sum about chi-squared with k - 1. *Logistic
+scores*: the same, with the score statistic U' I^-1 U, since with the original fixed Var U = (1-c)
+I.
 """
 
 from collections.abc import Callable, Sequence

@@ -499,7 +499,7 @@ def test_the_screen_says_how_close_the_intruder_comes_to_two_numbers():
     found = [line for line in lines if line.startswith("distance from true")]
     assert len(found) == 2
     assert re.fullmatch(r"distance from true \w+ +[\d.]+ +≤ [\d.]+ +[\d.]+ *", found[0])
-    assert any("(1 more)" in line for line in lines)
+    assert any("(1 more number)" in line for line in lines)
 
 
 def test_the_screen_has_every_number_with_its_error_and_baseline():

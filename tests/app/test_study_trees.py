@@ -274,7 +274,7 @@ def test_what_is_known_for_certain_is_named(tmp_path, table):
     labels = known.index[known.any(axis=1)].tolist()
     assert len(labels) > 1
     named = screen(result)
-    first = named.index("known for certain: ")  # before the reasons that are cut off
+    first = named.index("possible: record")  # before the reasons that are cut off
     assert labels[0] in named[first:] and first < named.index("Under these assumptions")
     records = pd.read_csv(tmp_path / "out" / "records.csv", index_col="id")["attribute_certain"]
     assert records[records.notna()].index.tolist() == labels

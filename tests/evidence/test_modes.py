@@ -335,7 +335,7 @@ def test_chains_put_back_are_counted(monkeypatch):
     monkeypatch.setattr(chains_led, "lengthened", once)
     risk = audited(CHOOSES, seed=3, draws=60)
     assert risk.modes.put_back >= 1
-    assert "chains restarted after leaving it" in risk.assumptions["evidence"]
+    assert "chains that left their mode were restarted" in risk.assumptions["evidence"]
     assert "more than 10 nats plus three standard errors" in risk.tables()["modes"].caption
 
 

@@ -187,7 +187,7 @@ def test_the_verdict_names_who_is_given_away():
     said = reasons["certain disclosure"]
     assert said.outcome == "above your thresholds"
     first = risk.index[risk.certain().any(axis=1)][0]
-    assert f"known for certain: {first}" in said.sentence
+    assert f"records {first}" in said.sentence
 
 
 def test_releases_reproduce_the_leaves():

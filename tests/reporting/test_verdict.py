@@ -147,8 +147,8 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         (
             attribute([0.2, 0.53]),
             {"chains": 4, "draws": 250},
-            "target_mcse = 0.02, with the same random_seed, so that the release stays, and half "
-            "of that if it is still open",
+            "target_mcse = 0.02, with the same random_seed, so that the release stays the same; "
+            "half of that if still inconclusive",
         ),
         (
             attribute([0.2, 0.5]),
@@ -166,7 +166,7 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
             attribute([0.2, 0.3], reliable=[True, False]),
             {"draws": 100},
             "refit_budget = 1 and target_mcse = 0.02, with the same random_seed, so that the "
-            "release stays",
+            "release stays the same",
         ),
         (
             replace(attribute([0.2]), assumed=True),
@@ -266,7 +266,7 @@ def test_rows_that_stay_near_their_own_record_are_above():
     df = people()
     verdict = exposed(df.assign(income=df["income"] + 1), keys=["age"])
     assert "own rows" in decided(verdict)  # one step away, everybody's
-    assert "are nearest to their own row in the file, by chance 20" in verdict.sentence()
+    assert "are nearest to their own row in the file; by chance 20" in verdict.sentence()
     nobody = exposed(df.assign(income=np.roll(df["income"], 7) + 1), keys=["age"])
     assert decided(nobody) == set()
 
@@ -383,9 +383,9 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
     found = br.identification_risk(df, df.assign(job="a"), known=["age"], synthesized=["job"])
     (said,) = [r for r in judge(None, found, Thresholds(true_match_rate=limit)).reasons
                if r.measure == "true match rate"]  # fmt: skip
-    assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
-    assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")
-    cure = "coarsen or synthesise the unsynthesised keys (age), beginning with the most levels"
+    assert said.sentence.startswith("An intruder matches 100.0 % of the 10 records uniquely")
+    assert said.sentence.endswith("The unsynthesised keys alone match 100.0 %.")
+    cure = "coarsen or synthesise the unsynthesised keys (age), those of most levels first"
     assert said.cure == (cure if limit == 0.0 else "")
 
 

@@ -41,7 +41,7 @@ def people(n=N):
 
 
 TAKEN = {
-    "person id": ("label", "another value for each record"),
+    "person id": ("label", "a different value for each record"),
     "sex": ("key", "2 levels; released unchanged"),
     "age": ("key", "different whole numbers; released unchanged"),
     "región": ("key", "3 levels; released unchanged"),
@@ -344,7 +344,7 @@ def test_a_number_that_says_what_another_says_is_left_out():
 
 def test_what_no_study_can_be_made_of_is_told_with_the_reasons():
     table = people()[["person id", "wave", "sex"]]
-    with pytest.raises(br.InputError, match="1 columns that a study can use: 'person id': another"):
+    with pytest.raises(br.InputError, match="1 columns that a study can use: 'person id': a diff"):
         br.study_of(table)
 
 

@@ -17,6 +17,7 @@ from bayes_risk._core.formats import (
     toml_value,
     two_errors,
 )
+from bayes_risk.app.study.known_keys import KEYS
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
 from bayes_risk.data.variables import is_numeric
@@ -28,6 +29,7 @@ from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 
 MOST = 3  # records that are named
+ATTRIBUTE_KEYS = ("targets", "target_mcse", "refit_budget", "evidence")
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
 
@@ -39,13 +41,18 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
-        return tuple(NextStep("", reason.cure, reason.measure) for reason in open_)
+        return tuple(NextStep("", where_it_stands(r.cure), r.measure) for r in open_)
     steps = [
         *_columns(verdict),
         *_coarser(study, df, above),
         *_model(study, df, above),
     ]
     return tuple(dict.fromkeys(steps))
+
+
+def where_it_stands(cure: str) -> str:
+    """A cure with the section of the study that holds its key, where it begins with one."""
+    return f"[attribute] {cure}" if cure.partition(" = ")[0] in ATTRIBUTE_KEYS else cure
 
 
 def _columns(verdict: Verdict) -> Iterator[NextStep]:
@@ -64,29 +71,30 @@ def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
             keep = _codes(study, name)
             if is_numeric(df[name].dtype) and (found := proposed(df[name], keep)):
                 how[name] = found
-                kinds = {"now": df[name], "then": coarsened(df[name], **found)}
-                those = (c[c.notna() & ~c.isin(keep)] for c in kinds.values())
-                now, then = (f"{c.nunique():,} values, {_percent_alone(c)}" for c in those)
-                effects.append(f"{name}: {now}; then {then}")
-    without, keys = list[str](), _keys(study, above)
-    share = share_unique(df[keys])
+                those = (
+                    c[c.notna() & ~c.isin(keep)] for c in (df[name], coarsened(df[name], **found))
+                )
+                now, then = ((f"{c.nunique():,}", percent(share_alone(c))) for c in those)
+                effects.append(
+                    f"{name} has {now[0]} values now, and {now[1]} of the records have a value of "
+                    f"their own; coarsened, it has {then[0]}, and the share is {then[1]}"
+                )
+    without, keys = dict[str, str](), _keys(study, above)
     limit = study.thresholds.made().true_match_rate if keys else 1.0
+    if keys:
+        alone = percent(share_unique(df[keys]))
+        effects.append(f"{alone} of the records are unique in the keys now")
     for name, found, left in coarser_keys(df, keys, limit):
-        how |= {name: found} if found else {}
-        without += [] if found else [name]
-        what = "" if found else f"without {name} "
-        effects.append(f"{what}{percent(left)} of the records are unique in the keys")
+        if found:
+            how |= {name: found}
+            effects.append(f"with {name} coarsened, {percent(left)} are")
+        else:
+            without[name] = f"Without {name}, {percent(left)} of the records are unique in the keys"
     if how:
         table = ", ".join(f"{toml_key(name)} = {toml_value(found)}" for name, found in how.items())
-        said = [f"{percent(share)} of the records are unique in the keys now"] * bool(keys)
-        rest = effects[: len(effects) - len(without)]
-        yield NextStep("[data] coarsen", f"{{ {table} }}", "; ".join([*said, *rest]))
-    for name, effect in zip(without, effects[len(effects) - len(without) :], strict=True):
+        yield NextStep("[data] coarsen", f"{{ {table} }}", "; ".join(effects))
+    for name, effect in without.items():
         yield NextStep("", f"Leave {name} out of [data] columns, or synthesise it", effect)
-
-
-def _percent_alone(column: pd.Series) -> str:
-    return f"{percent(share_alone(column))} of the records alone with theirs"
 
 
 def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
@@ -97,17 +105,20 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
         numbers = [toml_key(str(c)) for c in df if is_numeric(df[c].dtype)]
         levels = f', with [data.levels] {" and ".join(numbers)} = "held"' if numbers else ""
         effect = (
-            f"{kind} releases values that the data hold, and one that only the target has in its "
-            "leaf is certain; latent classes give every level a probability"
+            f"{kind} releases values of the original, and a value that only the target can have "
+            "given is certain; latent classes (DPMPM) give every level a probability"
         )
+        others = study.model.model_fields_set - {*KEYS["model.DPMPM"]}
+        without = [f"[model] {key}" for key in type(study.model).model_fields if key in others]
         if numbers and study.identification is not None and study.identification.radius:
-            levels += ", and without [identification] radius"
+            without.append("[identification] radius")
+        levels += f"; remove {', '.join(without)}" * bool(without)
         yield NextStep("[model] kind", f'"DPMPM"{levels}', effect)
     elif leaf is not None and gained:
-        effect = f"a released value is drawn from at least {2 * leaf} records, now {leaf}"
+        effect = f"A released value is drawn from at least {2 * leaf} records, now {leaf}"
         yield NextStep("[model] min_leaf", str(2 * leaf), effect)
     if study.m > 1 and gained:
-        yield NextStep("[release] m", "1", f"each of the {study.m} files adds to the evidence")
+        yield NextStep("[release] m", "1", f"Each of the {study.m} files adds to the evidence")
 
 
 def _keys(study: Study, above: Collection[str]) -> list[str]:
@@ -142,7 +153,7 @@ def at_risk(
     judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
     worst, certain = judged.nlargest(MOST, "probability"), risk.certain()
     return tuple(
-        f"{label}: probability of the true values {number(row.probability)}"
+        f"Record {label}: probability of the true values {number(row.probability)}"
         f"{f' +- {two_errors(row.mcse, row.probability)}' if row.mcse else ''}, without the "
         f"release {number(row.prior)}"
         f"{_why(certain.loc[label], df, release, label)}"
@@ -151,16 +162,16 @@ def at_risk(
 
 
 def _why(certain: pd.Series, df: pd.DataFrame, release: Release, label: Any) -> str:
-    """What is certain of a record, and which of its values nobody else has."""
+    """What is certain of a record, and which of its values no other record has."""
     alone, parts = list[str](), list[str]()
     for name in map(str, release.synthesized):
         true: Any = df.at[label, name]
         if not pd.isna(true) and int((df[name] == true).sum()) == 1:
             files = [l for l, z in enumerate(release.datasets, 1) if (z[name] == true).any()]
-            again = f", and appears in {counted(len(files), 'file')}" if files else ""
+            again = f" and appears in {counted(len(files), 'file')}" if files else ""
             parts.append(f"its {name} occurs once in the original{again}")
         elif name in certain.index and certain[name]:
             alone.append(name)
     if alone:
-        parts.append(f"no other record can have given its {' and its '.join(alone)}")
+        parts.append(f"the release leaves only its true {', '.join(alone)} possible")
     return f"; {'; '.join(parts)}" if parts else ""

@@ -6,7 +6,13 @@ X_ij | z_i = k ~ Multinomial(phi_kj),  z_i ~ Multinomial(pi),  phi_kj ~ Dirichle
 pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
 
 The ratio of two priors is taken at labels and concentration, level probabilities integrated out, so
-that empty classes, which are draws from the prior, add nothing: docs/sensitivity.md.
+that empty classes, which are draws from the prior, add nothing (docs/sensitivity.md).
+
+With M_jk the counts of levels of variable j in class k, of d levels, and G the gamma function,
+
+    r_h = Gamma(alpha_h; a_1, b_1) / Gamma(alpha_h; a_0, b_0)
+          x prod_{j, k} DM(M_jk; l_1) / DM(M_jk; l_0),
+    log DM(M; l) = log G(d l) - log G(d l + sum_c M_c) + sum_c [log G(l+M_c) - log G(l)].
 """
 
 from dataclasses import dataclass, replace

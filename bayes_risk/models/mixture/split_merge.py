@@ -7,8 +7,41 @@ after the other (Dahl 2005), by odds that may be any: what a deal costs is in th
 levels are the predictive odds, of numbers those at the means of the parameters, which are renewed
 after each of the first members and after some of the later ones; of a record of weight w they have
 power w. Such a record counts w wherever the likelihood does, and one where a member is chosen.
-Structural zeros of counts are drawn with the labels and stay as they are while labels move. The
-derivation stands in `docs/mixtures.md`.
+Structural zeros of counts are drawn with the labels and stay as they are while labels move.
+
+Weights and level probabilities integrate out:
+
+    p(z|alpha) = prod_{k<K} E[V_k^{n_k} (1-V_k)^{n_{>k}}]
+               = prod_{k<K} B(1 + n_k, alpha + n_{>k}) / B(1, alpha),
+    p(y|z)     = prod_k prod_j  prod_c G(a + M_kj(c)) / G(a)  /  [ G(d_j a + T_kj) / G(d_j a) ],
+
+G the gamma function. A record linked to its synthetic values counts as one, with both. The sweep
+draws z | theta, alpha, y; moves z by kernels that leave p(z|alpha,y) invariant; draws V, phi given
+z, and alpha | V.
+
+*Split.* With m occupied classes, m_2 of at least two members: choose class k among the m_2, two of
+its n members in order, i and j, which separate, and a random order of the others, which choose one
+after another with odds n_B p(y_t|B) / (n_A p(y_t|A)) given those allocated so far (Dahl 2005); q is
+the product of these chances. B goes to an empty slot e in proportion to p(z'_e|alpha). *Merge*: two
+occupied classes in order; all of e go to k; q as if allocated as they are. The chances there and
+back are
+
+    1/m_2 · 1/(n (n-1)) · q · p(z'_e|alpha) / sum_e' p(z'_e'|alpha),
+    1/((m+1) m) · 1/(n_A n_B),
+
+so a split is accepted with chance min(1, r), a merge with min(1, 1/r),
+
+    r = p(y_A) p(y_B) / p(y_A,y_B) · sum_e p(z'_e|alpha) / p(z|alpha)
+        · m_2 n (n-1) / ((m+1) m n_A n_B q).
+
+*Numbers, weights.* Rates, chances of structural zeros and amounts of a class give p(y|z) the
+factors
+
+    B^A G(A+X)/(G(A)(B+E)^(A+X)),   B(a0+n0,b0+n1)/B(a0,b0),
+    G(a')b^a(k/k')^½/(G(a)b'^a'(2pi)^(n/2)),   X=sum wx,   E=sum we,   n=sum w,
+    k'=k+n,   a'=a+n/2,   b'=b+sum w(x-m)^2/2-(sum w(x-m))^2/(2k').
+
+Dahl (2005), technical report, Texas A&M.
 """
 
 import math

@@ -4,8 +4,31 @@ Chains over the unknown rows, the parameters of each release and base chains (se
 each draw sums by class are kept, from which predictives are read. The law of a draw is that of
 tables with the target in them: as it is, where the intruder would know the record if it were not
 the target, else as imputed, r. With it taken out of all B = m + W sets of sums h(y) is left, the
-joint density of its values given all else; `docs/weaker-knowledge.md` has it, and its normaliser
+joint density of its values given all else; its normaliser stands below
 where the row was imputed.
+
+*Imputation.* The state is y_U and a Theta^(l) for each release, with law p(y)^(1-m) prod_l
+p(Theta^l) p(y|Theta^l) p(Z^(l)|y,Theta^l). An unknown row has the conditional
+
+    p(y_j|rest)  ∝  h_j(y_j) = prod_l f(y_j [,Z_j^l]|Theta^l) / p(y_j|y_-j)^(m-1),
+
+proposed from f(.|y_us,j [,Z_j^l],Theta^l) of a random l, and accepted by the ratio of the rest. The
+power is an average over W = 8 *base chains* of labels:
+
+    p(y'|y_-j) / p(y_j|y_-j) = E[ p(y'|labels_-j,y_-j) / p(y_j|labels_-j,y_-j) ],
+    labels ~ p(labels|y).
+
+A changed row enters the counts of every base chain at once; labels are drawn again over the sweep
+and lag slightly, which is the approximation.
+
+*Evidence.* For a known target p(y*,rest) / p(y_t,rest) = h(y*) / h(y_t) with the target out of all
+counts,
+
+    h(y) = prod_l p(y [,Z_t^l]|y_-t,Z^(l),labels^l_-t) / p(y|y_-t)^(m-1):
+
+the mean of h(y*) / h(y_t) (Pareto-smoothed) less log p(y*|y_A). An unknown target was imputed as r
+with density h(r) / c; for any density q, E[q(r) / h(r) | rest] = 1 / c, so h(y*) q(r) / h(r) is
+averaged.
 """
 
 import math

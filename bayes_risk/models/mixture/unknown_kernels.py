@@ -1,6 +1,6 @@
 """Compiled: a sampler over records that an intruder does not know, given several releases.
 
-The law, the sweep and the *base chains* are derived in `docs/weaker-knowledge.md`. The base chains
+The law, the sweep and the *base chains* are derived in `unknown.py`. The base chains
 follow every change of a row at once: else the rows of one sweep would answer those of the last, and
 swing for m > 2.
 

@@ -2,10 +2,26 @@
 
 The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S; Theta))``. Its
 sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
-2014), and so do the predictives here. Derivations stand in `docs/mixtures.md`.
+2014), and so do the predictives here. See `docs/mixtures.md`.
 
 ``zero`` is a `ZeroLayout`; ``G[F, K]`` the probability of a side in a class, the sum
 of phi over its levels, 1 if it leaves out none: a box has mass ``prod_j G[of[b, j], k]`` there.
+
+*Predictive.* With x_0 the augmented records and m(.) the probability with Theta integrated out,
+
+    p(y)    = sum C(N + n_0 - 1, n_0) m(y, z, x_0),
+    p(y_-i) = sum C(N + n_0 - 2, n_0) m(y_-i, z_-i, x_0),
+    p_h(y*) = q_h(y*) (N+n_0-1) / (N-1),    p(y_i|y_-i) = 1 / E[1 / p_h(y_i)],    y* not in S,
+
+with q_h the collapsed predictive that counts them; for a target not among the N records (N+n_0) /
+N.
+
+*Some columns only.* p(Z_i|y_us,i,Theta) = f(Z_i,y_us,i) / D(y_us,i), D(v) = sum_k pi_k g_k(v) (1 -
+mu_k(v)); with S(v) = sum_k pi_k g_k(v)
+
+    D(v)^-c = sum_m C(c + m - 1, m) (S(v) - D(v))^m S(v)^-(c+m),
+
+so NegBinomial(c, 1 - D(v) / S(v)) augmented records join.
 """
 
 import math

@@ -35,6 +35,14 @@ class PyMCModel(Declaration):
         each is observed by one variable, of another name: ``pm.Normal("income_", mu, sigma,
         observed=income)``. It may depend on the columns before it and on those that are not named.
 
+    Notes
+    -----
+    Let x_1 .. x_q be the columns in order, u the rest of a row, and f_c the variable of column c.
+    Then ``log p(row | Theta) = sum_c log f_c(x_c | x_1 .. x_{c-1}, u, Theta)``. The log density of
+    a release sums log f_c over replaced rows and synthesised columns. Each file has one posterior
+    draw, and each column is drawn from f_c given the file so far. NUTS samples p(Theta | y, Z),
+    given the rows of the table and of the release, from starts at draws of p(Theta | y).
+
     Examples
     --------
     >>> def build(table):

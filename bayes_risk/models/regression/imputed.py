@@ -2,11 +2,26 @@
 
 A sweep draws theta^(l) ~ p(theta | y, Z^(l)) in closed form, proposes a row for every unknown
 record between them, and takes or leaves them one after another. Other unknown rows are integrated
-out of the target's density; both are derived in `docs/regression.md`.
+out of the target's density.
 
 Arrays of the compiled part are padded to the widest design, with zeros, which change no quadratic
 form. ``V`` (k, k) is the inverse of ``X'X`` and prior precision, ``mean`` (k,) the coefficients,
 ``xy`` (k,) is ``X'y``. A row is taken out by rank-one formulas.
+
+Given theta^(l) ~ p(theta|y,Z^(l)), since p(y) = p(y_-j) p(y_j|y_-j),
+
+    p(y_j|y_-j,theta^(1..m)) ∝ prod_l f(y_j|theta^(l)) / p(y_j|y_-j)^(m-1).
+
+A sweep draws the theta^(l) and proposes for every unknown record a row from normals with mean
+x'(sum tau_l beta_l / sum tau_l) and precision the mean of the tau_l = 1/sigma_l². This is
+Metropolis within Gibbs, exact for any n. With t's row out of all sums its density is g(y*) / c,
+
+    g(y*) = p(y*|y_-t)^(1-m) prod_l p(y*|y_-t,Z^(l)),   c = ∫ g,
+
+c by the trapezoidal rule. The mean of g(y*) / c is the numerator. A known target leaves by smoothed
+weights c / g(y_i) (Chen 1994).
+
+Chen (1994), JASA 89, 818-824.
 """
 
 import math

@@ -4,6 +4,20 @@ A guess may be the outcome of one regression and a predictor of later ones, so e
 out in full and goes through every formula in which it stands. Estimates of normal regressions are
 the posterior mean with sigma^2 = b / a, and what a release drawn from them says of a guess stands
 in `docs/evidence.md`.
+
+*The normal regression in closed form.* On the standardised scale, with Lambda_0 = diag(tau^-2)
+(zero if flat) and k_flat flat coefficients,
+
+    V = (X'X+Lambda_0)^-1,   b = V X'y,   a_n = a + (n-k_flat) / 2,   b_n = b_0 + (y'y-b'X'y) / 2.
+
+*Without record i* (row x, outcome y), by the Sherman-Morrison formula with h = x'Vx, e = y - x'b:
+
+    V_-i = V + V x x'V / (1-h),   b_-i = b - V x e / (1-h),
+    a_-i = a_n - 1/2,   b_n,-i = b_n - e^2 / 2(1-h).
+
+The predictive of a guess (x*, y*) is Student-t with 2 a_-i degrees of freedom, location x*'b_-i and
+squared scale (b_n,-i / a_-i)(1 + x*'V_-i x*). With the release's moments added the same formulas
+give the numerator.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,8 @@
 
 Released values are Dirichlet-multinomial (Bayesian bootstrap) or multinomial (plain draws) given
 the records of a node, which a guess puts the target into or takes it out of; with record weights
-n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.md`.
+n_v and N are sums of weights. Derivations: `docs/trees.md`; with weights
+`studies/reweighting.py`.
 """
 
 import math

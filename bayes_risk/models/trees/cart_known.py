@@ -3,7 +3,7 @@
 The chance of the released values given the composition of a node is a product over levels, and so
 is the belief about the composition but for the number of unknown records. The sum over all
 compositions is therefore one coefficient of a product of polynomials, one for each level:
-``docs/trees.md``, "Records that are not known". Levels of a node that agree in all counts are one
+``docs/trees.md``, "Unknown records". Levels of a node that agree in all counts are one
 *type*; the levels that the node never shows are one class together, the last.
 
 Rows of a table: what of the target is taken out of the node. 0 .. T: a known value of that type;

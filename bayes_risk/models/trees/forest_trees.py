@@ -4,7 +4,21 @@ Trees are scikit-learn's, each grown on its bootstrap sample; only their structu
 that each leaf votes for are kept, ten bytes a node, one tree below the other in flat arrays. Nodes
 are numbered depth first, so that the left child of a node is the next node.
 
-What a guess changes of these votes, and so of the evidence, is derived in `docs/trees.md`.
+*Evidence with known structure* ("exact"): S contains splits, orders of levels and bootstrap
+samples. In the forest of column j a guess
+
+1. moves record i, in trees that drew it, with value y*_j, to the leaf that y* reaches; at most two
+   leaves change;
+2. may empty a leaf, which then votes as the smallest node above it with a record;
+3. changes votes: released records in a leaf whose vote turns from v to w lose a vote for v and gain
+   one for w;
+4. is a released record: in the first chain its votes are counted again.
+
+So, up to a constant,
+
+    log p(Z^(l)|y*,y_-i,S) = sum_j sum_k [log(n_k + delta_k(y*) + a) - log(n_k+a)],
+
+with n_k the votes for Z_kj and delta_k = 0 except for records in changed leaves and i itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence

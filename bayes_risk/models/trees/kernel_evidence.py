@@ -3,7 +3,22 @@
 The evidence of a guess over the truth's is a mean over draws of the records' weights given what was
 released; that of a whole table goes by allocating released values to records one after another
 (Kong, Liu & Wong 1994). Questions to a node are pairs of the target's own value and the guessed
-one, minus infinity where it is not in the node. Derivation: `docs/trees.md`, "Smoothed leaves".
+one, minus infinity where it is not in the node. See `docs/trees.md`, "Smoothed leaves".
+
+*The ratio of guess and truth.* Split w into the target's b ~ Beta(1, N-1) and the others' w_-t =
+(1-b) w'; then w' ~ Dirichlet(1, ..., 1) over N-1 records, independent of b. With f(z) = sum_{i !=
+t} w'_i K(z | y_i),
+
+    p(z|y) = E_w' I(w'),      I(w') = E_b prod_r [ (1-b) f(z_r) + b K(z_r | y_t) ].
+
+A guess changes only kernels (f' for f); I' = prod_r f'(z_r) if it leads elsewhere. The posterior of
+w' given z has density I(w') / p(z|y), hence
+
+    p(z|y*,y_-t) / p(z|y) = E[ I'(w') / I(w') | z, y ].
+
+Draws of all N weights serve every target of the node, because w_i / (1-w_t) has this posterior.
+They come from data augmentation: a_r (the record behind value r) in proportion to w_i K(z_r | y_i),
+then w ~ Dirichlet(1+n).
 """
 
 import math

@@ -281,7 +281,7 @@ def plot_worst_pairs(
     few_ticks(axes.xaxis)
     names = (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index)
     rows(axes, names, worse, "the worse column alone")
-    return legend(axes, xlabel="pMSE over chance (S_pMSE)")
+    return legend(axes, columns=2, xlabel="pMSE over chance (S_pMSE)")  # labels take the left
 
 
 def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:

@@ -37,7 +37,7 @@ def _(risk: AttributeRisk) -> str:
         before = f"; before any publication the model's predictive gave it {mean}"
     return (
         f"{risk.assumptions['records']} Choosing among {how_many(risk.guesses_each)} for each "
-        f"of {len(table):,} records, the intruder assigns the truth {least}"
+        f"of {len(table):,} records, the intruder gives the true values a probability of {least}"
         f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
         f"without the release{before}) and "
         f"{number(worst['probability'])}{error} in the worst case; the truth "
@@ -141,7 +141,7 @@ def _(risk: AttributeRisk) -> Table:
         ("value", "+- 2 s.e.", "without release"),
         short=True,
         head=f"Attribute risk ({len(risk.index):,} records)",
-        caption=f"  ({more} more)" if more > 0 else "",
+        caption=f"  ({counted(more, 'more number')})" if more > 0 else "",
     )
 
 
@@ -182,8 +182,8 @@ def _claims(risk: AttributeRisk) -> Table:
         title="What the intruder claims",
         caption=(
             f"Values of {len(risk.index):,} records that the intruder finds at least so probable"
-            f"{_under(risk)}, and the share of these claims that is right (95 % interval). In "
-            "brackets behind a number of claims: where Monte Carlo errors let it lie."
+            f"{_under(risk)}, and the share of these claims that is right (95 % interval). A "
+            "range in brackets behind a number of claims allows for Monte Carlo error."
         ),
         frame=pd.DataFrame(found.unstack("confidence", sort=False)),
         head="Values",
@@ -287,10 +287,10 @@ def shown_explained(risk: Any, positions: Iterable[int]) -> Table | None:
     return Table(
         title="Why they are at risk",
         caption=(
-            "The data set and the column that contribute most to the log Bayes factor. In brackets "
-            "how much, or where it is infinite the share in excluding every other guess. "
-            "Contributions add up over data sets, and over columns; risk.explain(label) has them "
-            "all. A dash: no contribution, or nothing to explain."
+            "The data set and the column that contribute most to the log Bayes factor, with the "
+            "contribution in brackets; if the factor is infinite, the share in excluding every "
+            "other guess. Contributions add up over data sets, and over columns; "
+            "risk.explain(label) has them all. A dash: no contribution, or nothing to explain."
         ),
         frame=pd.DataFrame(rows, index=risk.index[list(positions)].rename("record")),
         head="Record",

@@ -30,9 +30,9 @@ def _(exposure: Exposure) -> dict[str, Table]:
         shown |= {f"{n}[{column}]": begun(of.words.format(column)) for n, of in values}
     table = Table(
         note=(
-            "Counted in the files, without assumptions about the intruder. Shares "
-            "are those of the file with the largest; the last column is what a fresh sample of "
-            f"the same population would show.{left if names else ''}"
+            "Counted in the files, without assumptions about the intruder. Shares are those of the "
+            "file with the largest share. The last column is the share expected in a fresh sample "
+            f"of the same population.{left if names else ''}"
         ),
         caption=f"{counted(exposure.m, 'file')}, {exposure.n:,} records.{keys}",
         frame=exposure.summary(),
@@ -62,7 +62,8 @@ def _(exposure: Exposure) -> str:
         said.append(f"{most['genuine_unique_values']} unique values")
     if exposure.same_as_original.any():
         said.insert(0, "the original itself")
-    return f"The file{'s show at most' if exposure.m > 1 else ' shows'}: {', '.join(said)}"
+    file = "The files show at most" if exposure.m > 1 else "The file shows"
+    return f"{file}: {', '.join(said)} of the original"
 
 
 @sentence.register
@@ -93,8 +94,8 @@ def _(exposure: Exposure) -> str:
         fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
         parts.append(
             f"Of {_range(table['values'])} released values of {name} "
-            f"{_range(table['genuine'])} are genuine and {_range(table['unique'])} occur once "
-            f"in the original (expected by chance: {' and '.join(map(percent, fresh))})."
+            f"{_range(table['genuine'])} occur in the original, {_range(table['unique'])} once "
+            f"(expected by chance: {' and '.join(map(percent, fresh))})."
         )
     if len(judged) > len(most):
         parts.append(
@@ -145,21 +146,27 @@ def _(links: Links) -> dict[str, Table]:
     table = Table(
         caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. Of "
         "each kind the test that shows most persons.",
-        note="Without a model. Equal or nearest pairs of two records are of both tables in at "
-        "most half of the cases by chance; for rows the number in random order is given.",
+        note="These tests use no model. By chance at most half of all pairs of equal or nearest "
+        "records join an original person and a released record. For rows, the number by chance is "
+        "that of rows in random order.",
         frame=links.summary(),
         head="Test",
         labels=begun,
         columns=[
-            ("Found", value("found", number)),
+            ("Found", value("found", _counted)),
             ("Of", count("of")),
-            ("By chance", value("by_chance", number)),
+            ("By chance", value("by_chance", _counted)),
             ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
-            ("Persons beyond chance", value("persons", number)),
-            ("At least", value("low", number)),
+            ("Persons beyond chance", value("persons", _counted)),
+            ("At least", value("low", _counted)),
         ],
     )
     return {"tests": table}
+
+
+def _counted(count: float) -> str:
+    """A number of pairs or persons, whole or with one decimal."""
+    return number(count, 0 if count % 1 == 0 else 1)
 
 
 @sentence.register

@@ -78,8 +78,9 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
         return
     names = known.columns[known.any(axis=0)].astype(str)
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
-    who, certain = out_of(len(labels), len(known)), f"known for certain: {named(labels)}"
-    text = f"For {who} the release leaves only the true value of {which} possible; {certain}."
+    who, records = out_of(len(labels), len(known)), "record" if len(labels) == 1 else "records"
+    text = f"For {who} the release leaves only the true value of {which} possible: "
+    text += f"{records} {named(labels)}."
     figures = Figures(
         "Records with a value disclosed with certainty",
         f"{len(labels):,} of {len(known):,}",

@@ -20,7 +20,7 @@ from bayes_risk.utilities.result import Utility
 from .reason import Reason, doubt, no_objection
 
 ENOUGH_CHAINS = 4  # of which Student's t wants 3.3 standard errors
-STAYS = "with the same random_seed, so that the release stays"
+STAYS = "with the same random_seed, so that the release stays the same"
 LONGER = "this release and a fit with {} (a study that samples so makes another release)"
 PUBLIC = "public of [thresholds], with the reason"
 OWN_MODEL = "else publish a release made by the audit's own model"
@@ -28,7 +28,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     **{name: f"measure {name}" for name in ("membership", "utility")},
     **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
     # numbers that were sampled
-    "error": f"target_mcse = {{target_mcse}}, {STAYS}, and half of that if it is still open",
+    "error": f"target_mcse = {{target_mcse}}, {STAYS}; half of that if still inconclusive",
     "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
@@ -83,7 +83,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "the original's columns in every file, stored alike; or columns, the names of those that "
         "were released"
     ),
-    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), beginning with the most levels",
+    "keys": "coarsen or synthesise the unsynthesised keys ({keys}), those of most levels first",
     "public": (
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         f"{PUBLIC}"

@@ -133,7 +133,7 @@ class Reason:
     @property
     def advice(self) -> str:
         """What a cure is for, in words."""
-        return "What would help" if self.outcome in (WITHIN, USE[-1]) else "To settle it"
+        return "To settle it" if self.outcome in (OPEN, NOT_JUDGED, USE[1]) else "What would help"
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,8 @@ def _unreliable(risk: AttributeRisk, case: Case) -> Iterator[Reason]:
     count, share = int(doubtful.sum()), float(doubtful.mean())
     text = f"The numbers of {out_of(count, len(doubtful))} are unreliable"
     if not count:
-        yield no_objection("unreliable records", f"{text}.")
+        text = f"The numbers of all {len(doubtful):,} audited records are reliable."
+        yield no_objection("unreliable records", text)
         return
     why = "; ".join(f"{why} ({int(which.sum()):,})" for which, why, _ in rejected(risk))
     text = f"{text} ({percent(share)}; {percent(limit)} are allowed): {why}."
@@ -247,14 +248,15 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
         return
     rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
     alone, n, limit = risk.baseline_true_matches, risk.n, case.limits.true_match_rate
-    text = f"{percent(rate)} of the {n:,} records would be matched uniquely and correctly"
+    text = f"An intruder matches {percent(rate)} of the {n:,} records uniquely and correctly"
     if isinstance(risk, IdentificationRisk) and risk.person is not None:
         n = risk.n_persons
         alone = None if alone is None else int(_of_persons(risk, risk.baseline == 1).sum())
-        text = f"{percent(rate)} of the {n:,} persons have a record matched uniquely and correctly"
-    kept = f". Unsynthesised keys alone: {percent(alone / n)}" if alone else ""
-    chance = f" ({percent(by_chance)} by chance among records with the same unsynthesised keys)"
-    more = " beyond them" if by_chance else ""
+        text = f"An intruder matches a record of {percent(rate)} of the {n:,} persons uniquely and "
+        text += "correctly"
+    kept = f". The unsynthesised keys alone match {percent(alone / n)}" if alone else ""
+    chance = f", {percent(by_chance)} by chance among records with the same unsynthesised keys"
+    more = " beyond chance" if by_chance else ""
     excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared(MATCHES, (excess, 0.0), limit + ROUNDING, text)

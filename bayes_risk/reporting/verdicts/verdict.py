@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bayes_risk._core.formats import begun, counted
+from bayes_risk._core.formats import begun
 from bayes_risk._core.shown import Shown
 from bayes_risk.matching.result import Matching
 from bayes_risk.release.exposure import Exposure, exposure_of
@@ -78,7 +78,7 @@ class Verdict(Shown):
         ]
         linked = [r for r in rows if r[0][0].startswith(LINKED) and r[0][-1] == "within"]
         worst = max(linked, key=lambda r: float(r[0][1].strip("< %")), default=None)
-        more = f" and by {counted(len(linked) - 1, 'other test')}" if len(linked) > 1 else ""
+        more = f" (the worst of {len(linked)} tests)" if len(linked) > 1 else ""
         return [
             ((f"{r[0][0]}{more}", *r[0][1:]), r[1]) if r is worst else r
             for r in rows

@@ -183,17 +183,17 @@ def full_table_risk(
     n_jobs: int = 1,
     progress: Asked = None,
 ) -> FullTableRisk:
-    """Posterior of the intruder over all values of the columns that they do not know.
+    """Posterior of the intruder over all values of the columns that the intruder does not know.
 
-    As `attribute_risk`, with every combination of levels as a guess, which gives no hint of the
-    truth.
+    As `attribute_risk`, with every combination of levels as a guess: the guesses give no hint of
+    the truth.
 
     Parameters
     ----------
     fit, release, targets
         As in `attribute_risk`, of a model whose predictives are mixtures of products:
         `models.DPMPM`. Columns that were not synthesised stay at their true values. Each target
-        costs a walk through the table.
+        costs one pass over the table.
     prior : {"predictive", "uniform", "marginal"} or TruthFactor
         What the intruder believes of all values beforehand. ``"predictive"``, the model's own
         p(y* | y_A), is the belief of one who knows the model. Under ``"uniform"`` most of the

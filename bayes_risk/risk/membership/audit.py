@@ -273,8 +273,8 @@ def membership(
 ) -> Membership:
     """Log Bayes factor that a record is in the confidential data, against another person.
 
-    The intruder knows every record but one, and asks whether that one is the candidate c or
-    another person, y' from the model's predictive:
+    The intruder knows every record but one. The unknown record is either the candidate c or
+    another person y', drawn from the model's predictive:
     ``BF = p(Z | A, c) / E[p(Z | A, y')] = prod_l r_l(c) / E[prod_l r_l(y')]`` with
     ``r_l(y) = p(y | A, Z^(l)) / p(y | A)``. Of one release the denominator is 1.
 
@@ -283,20 +283,20 @@ def membership(
     fit, release
         As in `attribute_risk`, all columns of all records synthesised.
     records : None, "all", int, list of labels, or mask
-        Members to ask about: all (None, "all"), that many drawn at random, or named. Of a member, A
-        is everybody else.
+        Members to audit: all (None, "all"), that many drawn at random, or named. For each member, A
+        is every other record.
     others : DataFrame, optional
-        People outside the data, held out or hypothetical, with the columns of the table. They are
-        examined for the members' places, by the intruder who knows the same A, and a member is
-        compared with those examined for its own place.
+        People outside the data, held out or hypothetical, with the columns of the table. Each
+        member is compared with these people in the member's place, for an intruder who knows the
+        same A.
     intruder : Intruder, optional
         ``knows_records``: every other record by default; ``"none"``, a fraction, a mask or labels
         if the release has one data set.
     prior_odds : float
         Odds of membership before the release.
     comparisons : int
-        For each place all others are examined if they show no more distinct values than this;
-        else so many of them in turn.
+        Number of others, at most, with whom a member is compared. If they have no more distinct
+        values than this, all are used.
     alternatives : int
         How many alternatives y' are drawn for each candidate where there are several releases, at
         least 2. If the table has no more cells than that, all are listed and nothing is drawn.

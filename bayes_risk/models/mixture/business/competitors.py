@@ -6,7 +6,19 @@ them the rate of count j in class k is Gamma(shape_j + S_kj, rate_j + E_kj).
 
 Who knows the second largest value of a count is told ``p(y* | A, Z) / p(y* | A)`` of a further
 record. To who knows all records but two, and their sum, a guess for the target fixes the other's
-value: ``p(y*, T - y* | known, Z) / p(y*, T - y* | known)``. Derivations: `docs/business.md`.
+value: ``p(y*, T - y* | known, Z) / p(y*, T - y* | known)``. The others: `docs/business.md`.
+
+*A tail of TCMM.* The sum is computed exactly by tilted Fourier transforms, or, if too large, by the
+saddlepoint exp(n K(t) - t s) / sqrt(2 pi n K''(t)).
+
+*All but two, and their sum.* With T the sum, from fits without the two (exact for any m),
+
+    MP:  p(Z|y*,A) ∝ p(y*,T - y*|A,Z) / p(y*,T - y*|A),
+    p(y*,T - y*|labels,pi) = sum_{k != l} pi_k pi_l NB_k(y*) NB_l(T-y*)
+                             + sum_k pi_k^2 NB_k(y*) NB_{k+y*}(T-y*),
+    MM, TCMM, groups known:  p(Z|y*,A) ∝ p(labels|y*,T - y*,A);
+
+in two groups the totals show both values; in one it is Bin(y*; T, e / (e+e')) over p(y*,T - y*|A).
 """
 
 import math
