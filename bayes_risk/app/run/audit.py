@@ -72,7 +72,7 @@ class RunResult(Shown):
     provenance: Provenance | None = None  # the files that were read, and what the data hold
 
     def __repr__(self) -> str:
-        own = {f.name for f in fields(RunResult)} | {"release"}
+        own = {f.name for f in fields(RunResult)} | {"release", "evidence"}
         parts = [getattr(self, f.name) for f in fields(self) if f.name not in own]
         return "\n\n".join([self.study.title, *(repr(part) for part in parts if part is not None)])
 
@@ -84,6 +84,7 @@ class StudyResult(RunResult):
     release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
     attribute: br.AttributeRisk | None = None
+    evidence: br.AttributeEvidence | None = None  # of the release alone
     identification: br.IdentificationRisk | br.MatchCounts | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
