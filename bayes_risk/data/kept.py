@@ -46,7 +46,7 @@ def parts_of(value: Any) -> tuple[str, Any] | None:
         return "category", [value.categories, bool(value.ordered)]
     if isinstance(value, np.dtype | pd.api.extensions.ExtensionDtype):
         if pd.api.types.pandas_dtype(str(value)) != value:
-            raise TypeError(f"{value!r} is not kept")
+            raise TypeError("a type of columns that is not kept")
         return "dtype", str(value)
     if isinstance(value, np.ndarray):  # of text or objects
         return "array", [_cells(value.ravel()), list(value.shape), value.dtype.str]
@@ -126,10 +126,11 @@ def kept(value: Any) -> xr.Dataset:
     """
     try:
         arrays = packed(value, parts_of)
-    except TypeError as error:
+    except TypeError:
         raise InputError(
-            f"the result holds what no file can ({error}): a prior that is a function or a "
-            "distribution, or values of a table that are no text, number or date; give it such"
+            "the result cannot be written to a file: its prior is a function or a distribution, or "
+            "its table has values other than text, numbers and dates; give a prior by name, or "
+            "convert these values to text"
         ) from None
     by_type: dict[str, list[npt.NDArray[Any]]] = {}
     for array in arrays:

@@ -134,7 +134,7 @@ def check_earlier(
 def joined(evidence: Sequence[AttributeEvidence], *, same_table: bool = True) -> AttributeEvidence:
     """One evidence of several releases; of one: itself."""
     if isinstance(evidence, AttributeEvidence) or not is_sequence(evidence):
-        raise InputError("evidence", "is no list; give one AttributeEvidence for each release")
+        raise InputError("evidence", "is not a list; give one AttributeEvidence for each release")
     each = list(evidence)
     for k, one in enumerate(each, start=1):
         if not isinstance(one, AttributeEvidence):

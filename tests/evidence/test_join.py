@@ -342,7 +342,7 @@ def test_many_priors_of_joined_evidence(pair):
 
 def test_what_is_no_list_of_evidence(pair):
     for given in (pair[0], "2024.nc", {}):
-        with pytest.raises(br.InputError, match="is no list"):
+        with pytest.raises(br.InputError, match="is not a list"):
             br.join(given)
     with pytest.raises(br.InputError, match="is empty"):
         br.join([])

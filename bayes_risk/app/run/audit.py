@@ -443,6 +443,8 @@ def named(study: Study, section: str) -> Iterator[None]:
 def section_of(study: Study, section: str, error: InputError) -> str:
     """The section that has an argument as its key: that which is tried, or one beside it."""
     name = error.argument if isinstance(error.argument, str) else error.argument[0]
+    if getattr(error.surface, "section", "") == "history":
+        return "history"
     if section == "attribute" and name in INTRUDER.model_fields:
         return "attribute.intruder"
     others = type(study.model).model_fields.keys() - type(study.release).model_fields.keys()

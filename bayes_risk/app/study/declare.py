@@ -1,7 +1,8 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -281,7 +282,8 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
     evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
     of: Any = evidence
     if earlier:
-        of = given_history(earlier, evidence, prior=prior, same_table=study.history.same_table)
+        with _of_history():
+            of = given_history(earlier, evidence, prior=prior, same_table=study.history.same_table)
     risk = with_groups(of if earlier else evidence.risk(prior), by, df, gain)
     lost_of = br.privacy_loss(of) if lost else None
     return {"attribute": risk, "evidence": evidence, "privacy_loss": lost_of}
@@ -291,12 +293,19 @@ def earlier_evidence(study: Study, fit: Any) -> list[br.AttributeEvidence]:
     """What ``[history]`` names, checked against the table before anything is sampled."""
     if study.history is None:
         return []
-    try:
+    with _of_history():
         earlier = [br.open_evidence(path) for path in study.history.evidence]
         check_earlier(earlier, fit.microdata, same_table=study.history.same_table)
-    except InputError as error:
-        raise placed(error, "history", "evidence") from None
     return earlier
+
+
+@contextmanager
+def _of_history() -> Iterator[None]:
+    """Errors are of the key that names the earlier evidence."""
+    try:
+        yield
+    except InputError as error:
+        raise placed(error, "history") from None
 
 
 def _identification(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
