@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from filelock import FileLock, Timeout
 from markupsafe import Markup
 
@@ -294,12 +295,20 @@ def of_audit(result: Any) -> dict[str, Any]:
                 "identification_risk": risks[1] and risks[1].dataset,
             }
             if output.confidential and risks[0] is not None:
-                files["risk.nc"][GROUP] = kept({"risk": risks[0], "evidence": result.evidence})
+                files["risk.nc"][GROUP] = _kept(risks[0], result.evidence)
         else:  # the records at highest risk first
             records = files["records.csv"]
             by = {"by": records.columns[0], "ascending": False, "kind": "stable"}
             files["records.csv"] = records.sort_values(**by)
     return files | (public(result) if output.redact else {})
+
+
+def _kept(risk: Any, evidence: Any) -> xr.Dataset:
+    """What `open_result` and `open_evidence` read; evidence only where its prior can be kept."""
+    try:
+        return kept({"risk": risk, "evidence": evidence})
+    except InputError:
+        return kept({"risk": risk, "evidence": None})
 
 
 def of_sweep(result: Any) -> dict[str, Any]:

@@ -78,8 +78,8 @@ def join(
     Notes
     -----
     Exact where the intruder knows every record but the target's. Otherwise the releases share the
-    unknown records, which is left aside, as in evidence ``"independent-releases"``. Cost: a pass
-    over (m, G, n_cases), no draw.
+    unknown records, which is left aside, as in evidence ``"independent-releases"``. ``exposure``
+    and ``check`` are those of the last release. Cost: a pass over (m, G, n_cases), no draw.
 
     Examples
     --------
@@ -315,7 +315,8 @@ def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
     counted = np.all([place >= 0 for place in found], axis=0)
     wanted = last.cases.guesses.counted[:, cases[-1]]
     fewer = wanted.sum(axis=0) - counted.sum(axis=0)
-    left = (counted.sum(axis=0) >= 2) | (fewer == 0)
+    own_truth = counted[last.cases.guesses.truth[cases[-1]], np.arange(len(first))]
+    left = ((counted.sum(axis=0) >= 2) | (fewer == 0)) & own_truth
     if not left.any():
         raise InputError(
             "no guess but the truth is in all evidence; give all audits the same guesses (grids at "

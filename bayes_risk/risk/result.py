@@ -371,6 +371,24 @@ class AttributeRisk(GuessPosterior):
         }
         return self.with_variables(data, coords, levels=confidential)
 
+    def to_datatree(self) -> xr.DataTree:
+        """`dataset` in groups that are named as ArviZ names them; holds confidential values.
+
+        ``prior`` and ``posterior`` have the ``probability`` of each guess, ``log_likelihood`` the
+        ``log_evidence`` by release, ``observed_data`` the ``truth``, ``sample_stats`` the errors
+        and diagnostics, ``constant_data`` the guesses.
+        """
+        found = self.dataset
+        groups = {
+            "prior": found[["prior"]].rename(prior="probability"),
+            "posterior": found[["posterior"]].rename(posterior="probability"),
+            "log_likelihood": found[["log_evidence"]],
+            "observed_data": found[["truth"]],
+            "constant_data": found[["guess_code", "case_of_record"]],
+        }
+        shown = ["prior", "posterior", "log_evidence", "truth", "guess_code", "case_of_record"]
+        return xr.DataTree.from_dict(groups | {"sample_stats": found.drop_vars(shown)})
+
     def save(self, path: str | PathLike[str]) -> Path:
         """Write a NetCDF file that `open_result` reads; it holds confidential values.
 

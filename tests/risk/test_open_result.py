@@ -313,3 +313,18 @@ def test_arrays_met_twice_are_kept_once():
 def test_a_folder_that_was_moved_is_read(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "moved")
     same(br.open_result(folder), br.open_result(tmp_path / "moved"))
+
+
+def test_a_tree_with_the_names_of_arviz():
+    risk = every()["attribute"]
+    tree = risk.to_datatree()
+    assert set(tree.children) == {
+        *("prior", "posterior", "log_likelihood", "observed_data", "constant_data"),
+        "sample_stats",
+    }
+    p = tree["posterior"]["probability"]
+    np.testing.assert_allclose(p.sum("guess"), 1.0)
+    at = p.isel(guess=tree["observed_data"]["truth"])[tree["constant_data"]["case_of_record"]]
+    np.testing.assert_array_equal(at, tree["sample_stats"]["probability"])
+    held = {str(n) for group in tree.children.values() for n in group.data_vars}
+    assert held == {*risk.dataset.data_vars} - {"prior", "posterior"} | {"probability"}
