@@ -303,12 +303,12 @@ def of_audit(result: Any) -> dict[str, Any]:
     return files | (public(result) if output.redact else {})
 
 
-def _kept(risk: Any, evidence: Any) -> xr.Dataset:
-    """What `open_result` and `open_evidence` read; evidence only where its prior can be kept."""
-    try:
-        return kept({"risk": risk, "evidence": evidence})
-    except InputError:
-        return kept({"risk": risk, "evidence": None})
+def _kept(risk: Any, evidence: Any) -> xr.Dataset | None:
+    """What `open_result` and `open_evidence` read, as far as it can be kept."""
+    for of in (evidence, None):  # whose search may have been guided by a function
+        with suppress(InputError):
+            return kept({"risk": risk, "evidence": of})
+    return None
 
 
 def of_sweep(result: Any) -> dict[str, Any]:

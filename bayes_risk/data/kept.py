@@ -44,6 +44,8 @@ def parts_of(value: Any) -> tuple[str, Any] | None:
         return "index", [_cells(value), value.name]
     if isinstance(value, pd.CategoricalDtype):
         return "category", [value.categories, bool(value.ordered)]
+    if value is object:
+        return "dtype", "object"
     if isinstance(value, np.dtype | pd.api.extensions.ExtensionDtype):
         if pd.api.types.pandas_dtype(str(value)) != value:
             raise TypeError("a type of columns that is not kept")
