@@ -56,11 +56,14 @@ from .risk.full_table.likeliest import Likeliest as Likeliest
 from .risk.full_table.likeliest import likeliest as likeliest
 from .risk.full_table.risk import FullTableRisk as FullTableRisk
 from .risk.full_table.risk import full_table_risk as full_table_risk
+from .risk.join import join as join
 from .risk.membership.audit import Membership as Membership
 from .risk.membership.audit import membership as membership
 from .risk.privacy_loss import PrivacyLoss as PrivacyLoss
 from .risk.privacy_loss import privacy_loss as privacy_loss
 from .risk.result import AttributeRisk as AttributeRisk
+from .risk.saved import open_evidence as open_evidence
+from .risk.saved import open_result as open_result
 from .studies.compare import Candidate as Candidate
 from .studies.compare import compare as compare
 from .studies.comparison import Comparison as Comparison

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -243,54 +243,70 @@ def _hash(path: Place, file: Any) -> bytes:
 # --- values as arrays -------------------------------------------------------------------------
 
 
-def packed(value: Any) -> list[np.ndarray[Any, Any]]:
-    """Arrays of a value in C order, the first of them how it was put together (JSON)."""
+Parts = Callable[[Any], tuple[str, Any] | None]  # of a value of other packages: kind and content
+Makers = Mapping[str, Callable[[Any], Any]]  # by kind
+
+
+def packed(value: Any, parts: Parts = lambda value: None) -> list[np.ndarray[Any, Any]]:
+    """Arrays of a value in C order, the first of them how it was put together (JSON).
+
+    An array, or value with ``parts``, that is met again is kept once.
+    """
     arrays: list[np.ndarray[Any, Any]] = []
-    text = json.dumps(_layout(value, arrays))
+    text = json.dumps(_layout(value, arrays, parts, {}))
     return [np.frombuffer(text.encode(), dtype=np.uint8), *arrays]
 
 
-def _layout(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+def _layout(value: Any, arrays: list[Any], parts: Parts, met: dict[int, tuple[Any, Any]]) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if id(value) in met:  # the value is kept beside its layout, so that its id stays its own
+        return met[id(value)][1]
+    inner = partial(_layout, arrays=arrays, parts=parts, met=met)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         arrays.append(np.require(value, requirements="C"))
+        met[id(value)] = value, {"array": len(arrays)}
         return {"array": len(arrays)}
     if type(value) is list:
-        return [_layout(part, arrays) for part in value]
+        return [inner(part) for part in value]
     if type(value) is tuple:
-        return {"tuple": [_layout(part, arrays) for part in value]}
+        return {"tuple": [inner(part) for part in value]}
     if type(value) is dict and all(isinstance(name, str) for name in value):
-        return {"dict": {name: _layout(part, arrays) for name, part in value.items()}}
-    names = _names(type(value))
-    parts = {name: _layout(getattr(value, name), arrays) for name in names}
-    return {"class": [type(value).__module__, type(value).__qualname__], "parts": parts}
+        return {"dict": {name: inner(part) for name, part in value.items()}}
+    if (found := parts(value)) is not None:
+        made = {"kind": found[0], "content": inner(found[1])}
+        met[id(value)] = value, made
+        return made
+    own = {name: inner(getattr(value, name)) for name in _names(type(value))}
+    return {"class": [type(value).__module__, type(value).__qualname__], "parts": own}
 
 
-def unpacked(arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+def unpacked(arrays: Sequence[np.ndarray[Any, Any]], makers: Makers | None = None) -> Any:
     """The value of these arrays."""
-    return _value(json.loads(arrays[0].tobytes()), arrays)
+    return _value(json.loads(arrays[0].tobytes()), arrays, makers or {})
 
 
-def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]], makers: Makers) -> Any:
+    inner = partial(_value, arrays=arrays, makers=makers)
     if isinstance(layout, list):
-        return [_value(part, arrays) for part in layout]
+        return [inner(part) for part in layout]
     if not isinstance(layout, dict):
         return layout
     if "array" in layout:
         return arrays[layout["array"]]
     if "tuple" in layout:
-        return tuple(_value(part, arrays) for part in layout["tuple"])
+        return tuple(inner(part) for part in layout["tuple"])
     if "dict" in layout:
-        return {name: _value(part, arrays) for name, part in layout["dict"].items()}
+        return {name: inner(part) for name, part in layout["dict"].items()}
+    if "kind" in layout:
+        return makers[layout["kind"]](inner(layout["content"]))
     module, name = layout["class"]
-    if not module.startswith(OWN):
+    if not module.startswith(OWN) or module.endswith("__main__"):
         raise TypeError(module)
     cls = getattr(importlib.import_module(module), name)
-    parts = {name: _value(layout["parts"][name], arrays) for name in _names(cls)}
-    return cls(**parts)
+    return cls(**{name: inner(layout["parts"][name]) for name in _names(cls)})
 
 
 def _names(cls: Any) -> list[str]:

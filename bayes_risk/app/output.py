@@ -32,6 +32,7 @@ from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import signals_wait
 from bayes_risk._core.shown import visible
+from bayes_risk.data.kept import GROUP, kept, write_arrays
 from bayes_risk.data.writing import (
     WrittenColumn,
     form_of,
@@ -293,11 +294,21 @@ def of_audit(result: Any) -> dict[str, Any]:
                 and arrays_of(risks[0], confidential=output.confidential),
                 "identification_risk": risks[1] and risks[1].dataset,
             }
+            if output.confidential and risks[0] is not None:
+                files["risk.nc"][GROUP] = _kept(risks[0], result.evidence)
         else:  # the records at highest risk first
             records = files["records.csv"]
             by = {"by": records.columns[0], "ascending": False, "kind": "stable"}
             files["records.csv"] = records.sort_values(**by)
     return files | (public(result) if output.redact else {})
+
+
+def _kept(risk: Any, evidence: Any) -> xr.Dataset | None:
+    """What `open_result` and `open_evidence` read, as far as it can be kept."""
+    for of in (evidence, None):  # whose search may have been guided by a function
+        with suppress(InputError):
+            return kept({"risk": risk, "evidence": of})
+    return None
 
 
 def of_sweep(result: Any) -> dict[str, Any]:
@@ -497,19 +508,10 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def _write_arrays(path: Path, groups: Mapping[str | None, xr.Dataset | None]) -> None:
-    """Write datasets into one NetCDF file, by group; None: there is none."""
-    for group, data in groups.items():
-        if data is not None:
-            numbers = [str(n) for n in data.data_vars if data[n].dtype.kind in "fiub"]
-            packed = dict.fromkeys(numbers, {"zlib": True})
-            data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=packed)
-
-
 WRITERS: dict[str, Callable[[Path, Any], Any]] = {
     ".html": partial(Path.write_text, encoding="utf-8"),
     ".csv": write_csv,
     ".json": write_json,
-    ".nc": _write_arrays,
+    ".nc": write_arrays,
     ".png": lambda path, axes: axes.figure.savefig(path, dpi=DPI),
 }

@@ -46,11 +46,18 @@ class Evidence:
     by_column: Array | None = None
     learnt: Learnt | None = None  # of runs of a generator: what they showed
     imputed: bool = False  # whether unknown records were, by chains of which each sweeps for long
+    # of several releases, joined: of how many of the data sets the base fit is; 0: of all
+    joined: int = 0
 
     @property
     def few_chains(self) -> bool:
         """Whether errors are between a few chains that each have a say: with Student's t."""
         return self.modes is not None or self.imputed or self.learnt is not None
+
+    @property
+    def of_base(self) -> int:
+        """How many data sets' evidence the base fit moves."""
+        return self.joined or len(self.log_evidence)
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""

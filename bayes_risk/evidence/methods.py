@@ -124,11 +124,18 @@ METHODS = {
             min_ess=10.0,
             by_release=False,
         ),
+        EvidenceMethod(
+            "joined",
+            "log evidence of several releases, added",
+            "gather each release's evidence with a target_mcse",
+            by_release=False,
+        ),
     )
 }
 RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
-NAMES = tuple(name for name in METHODS if name not in COMPETITORS)
+JOINED = "joined"  # of evidence that is there, by `bayes_risk.risk.join`
+NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, JOINED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -167,7 +167,7 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
     """Of the released files, (G, U): margins, plus 1; jointly ``c(y*) / m`` plus that product."""
     microdata, cases, release, _ = context
     if release is None:
-        raise InputError("prior", "release", "needs the release: use it with attribute_risk")
+        raise InputError("prior", "release", "needs one release: use it with attribute_risk")
     z, guessed = release.codes[:, :, cases.columns], cases.guesses.codes  # (m, n, q), (G, U, q)
     (m, n, d), raw = z.shape, np.zeros(guessed.shape[:2])
     for q, name in enumerate(context.names):

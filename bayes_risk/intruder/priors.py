@@ -174,6 +174,12 @@ Prior = Union[  # noqa: UP007 - an array type cannot stand beside a callable wit
 ]
 
 
+def same_prior(one: Prior, other: Prior) -> bool:
+    """Whether two priors are the same object, or equal in all that they state."""
+    stated = isinstance(one, str | TruthFactor | Interval)
+    return one is other or (stated and type(one) is type(other) and bool(one == other))
+
+
 def in_words(prior: Prior) -> str:
     """One phrase for reports."""
     if isinstance(prior, TruthFactor):

@@ -27,7 +27,7 @@ from bayes_risk.reporting.verdicts.doubts import CURES, of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
 
 from .content import replaced
-from .presentation import claims_in_words, verdicts_in_words
+from .presentation import claims_in_words, history_in_words, verdicts_in_words
 from .sections import head_of, in_order, parts_of
 
 COLOURS = {
@@ -139,8 +139,9 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     parts = parts_of(result)
     risks = result.attribute, result.identification
     _show((*risks, parts.pop("reweighting")), console)
-    if result.attribute is not None and (claims := claims_in_words(result.attribute)):
-        console.print(printed(claims), no_wrap=True, overflow="ellipsis")
+    for in_words in (history_in_words, claims_in_words):
+        if result.attribute is not None and (words := in_words(result.attribute)):
+            console.print(printed(words), no_wrap=True, overflow="ellipsis")
     _show((getattr(risk, "groups", None) for risk in risks), console)
     _show(in_order(parts.values()), console)
     if in_part := replaced(result.release):

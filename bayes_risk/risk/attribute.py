@@ -7,6 +7,8 @@ kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +21,14 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.groups import By, groups_of
+from bayes_risk.data.kept import GROUP, kept, write_new
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
-from bayes_risk.evidence.methods import METHODS, choose_method
+from bayes_risk.evidence.methods import JOINED, METHODS, choose_method
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem, Sample
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, key_of, seed_of
@@ -224,7 +227,7 @@ class AttributeEvidence(Shown):
         return METHODS[self.way].by_release and self.searched is None and not together
 
     def _risk(self, prior: priors.Prior, mcse: Array) -> AttributeRisk:
-        if self.searched is not None and prior is not self.searched:
+        if self.searched is not None and not priors.same_prior(prior, self.searched):
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
                 f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
@@ -232,6 +235,8 @@ class AttributeEvidence(Shown):
             )
         found, guesses = self.found, self.cases.guesses
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
+        if self.way == JOINED:  # each of its releases would be another prior
+            context = context._replace(release=None)
         weights = prior_weights(prior, context)
         how = weights, guesses.truth, self.log_rest, self.disclosed
         posterior = weigh(found, *how)
@@ -269,6 +274,21 @@ class AttributeEvidence(Shown):
             f"AttributeEvidence: {len(self.index):,} records ({U:,} distinct), {G:,} guesses each, "
             f"{self.release.m} releases; {self.way}. Give it a prior: .risk(prior)"
         )
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write a NetCDF file that `open_evidence` reads; it holds confidential values.
+
+        Parameters
+        ----------
+        path : path
+            A new file, which is its owner's alone.
+
+        Raises
+        ------
+        InputError
+            A file that exists, a folder that does not, a prior that is a function.
+        """
+        return write_new(path, {GROUP: kept({"risk": None, "evidence": self})})
 
     def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
         """All assumptions, in the order of reports."""

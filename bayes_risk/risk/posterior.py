@@ -133,7 +133,7 @@ def weigh(
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
         of_change = standard_error(change, led=found.few_chains)
-        if len(by_evidence) == m + 1:  # they have fits of their own
+        if len(by_evidence) == m + 1 and not found.joined:  # they have fits of their own
             base, *own = by_evidence / -np.expm1(log_truth)
             parts = [np.stack([moved, base / m]) for moved in own]
             errors = [standard_error(part, led=found.few_chains) for part in parts]
@@ -165,7 +165,7 @@ def _moved(
     before: Array | float = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         if prior.from_base is not None and found.base is not None:
-            b, r = found.deviations[0] / -float(len(found.log_evidence)), prior.from_base
+            b, r = found.deviations[0] / -float(found.of_base), prior.from_base
             log_base = found.base + prior.log_widths
             predictive = np.exp(log_base - log_sum(log_base))
             possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)

@@ -6,7 +6,9 @@ records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` sa
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.groups import GroupRisk
+from bayes_risk.data.kept import GROUP, kept, write_new
 from bayes_risk.data.measures import COMPARED
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.balance import Balance
@@ -38,6 +41,17 @@ BESIDE = "prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_fac
 MEASURED = "mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"
 KEPT = ("mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out")
 DISTANCE = "mean_expected_absolute_error"
+
+
+class History(NamedTuple):
+    """Risk ``before`` a release, of it ``alone``, and ``after`` it, by row: some of `measures_of`.
+
+    ``added``: the mean after it less that before it; its error as if both were independent.
+    Of other priors with the name behind; ``releases``: how many were published before.
+    """
+
+    table: pd.DataFrame
+    releases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -106,6 +120,8 @@ class AttributeRisk(GuessPosterior):
         the cases whose grid is narrow or coarse beside it.
     microdata, groups : Microdata or None, GroupRisk or None
         The confidential table, by whose columns groups are made; risk by group, if asked for.
+    history : History or None
+        Risk before the release, where others were published before.
     """
 
     log_evidence: Array
@@ -136,6 +152,7 @@ class AttributeRisk(GuessPosterior):
     grid: GridCheck | None = None
     microdata: Microdata | None = None
     groups: GroupRisk | None = None
+    history: History | None = None
 
     @property
     def n_guesses(self) -> int:
@@ -353,6 +370,40 @@ class AttributeRisk(GuessPosterior):
             "guess": np.arange(self.n_guesses),
         }
         return self.with_variables(data, coords, levels=confidential)
+
+    def to_datatree(self) -> xr.DataTree:
+        """`dataset` in groups that are named as ArviZ names them; holds confidential values.
+
+        ``prior`` and ``posterior`` have the ``probability`` of each guess, ``log_likelihood`` the
+        ``log_evidence`` by release, ``observed_data`` the ``truth``, ``sample_stats`` the errors
+        and diagnostics, ``constant_data`` the guesses.
+        """
+        found = self.dataset
+        groups = {
+            "prior": found[["prior"]].rename(prior="probability"),
+            "posterior": found[["posterior"]].rename(posterior="probability"),
+            "log_likelihood": found[["log_evidence"]],
+            "observed_data": found[["truth"]],
+            "constant_data": found[["guess_code", "case_of_record"]],
+        }
+        shown = ["prior", "posterior", "log_evidence", "truth", "guess_code", "case_of_record"]
+        return xr.DataTree.from_dict(groups | {"sample_stats": found.drop_vars(shown)})
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write a NetCDF file that `open_result` reads; it holds confidential values.
+
+        Parameters
+        ----------
+        path : path
+            A new file, which is its owner's alone.
+
+        Raises
+        ------
+        InputError
+            A file that exists, or a folder that does not.
+        """
+        arrays = kept({"risk": self, "evidence": None})
+        return write_new(path, {"attribute_risk": self.dataset, GROUP: arrays})
 
     @property
     def is_exact(self) -> bool:

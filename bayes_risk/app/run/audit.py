@@ -72,7 +72,7 @@ class RunResult(Shown):
     provenance: Provenance | None = None  # the files that were read, and what the data hold
 
     def __repr__(self) -> str:
-        own = {f.name for f in fields(RunResult)} | {"release"}
+        own = {f.name for f in fields(RunResult)} | {"release", "evidence"}
         parts = [getattr(self, f.name) for f in fields(self) if f.name not in own]
         return "\n\n".join([self.study.title, *(repr(part) for part in parts if part is not None)])
 
@@ -84,6 +84,7 @@ class StudyResult(RunResult):
     release: br.Release | None  # None: of no column is known that it was synthesised
     reweighting: br.Reweighting | None = None
     attribute: br.AttributeRisk | None = None
+    evidence: br.AttributeEvidence | None = None  # of the release alone
     identification: br.IdentificationRisk | br.MatchCounts | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
@@ -447,6 +448,8 @@ def named(study: Study, section: str) -> Iterator[None]:
 def section_of(study: Study, section: str, error: InputError) -> str:
     """The section that has an argument as its key: that which is tried, or one beside it."""
     name = error.argument if isinstance(error.argument, str) else error.argument[0]
+    if getattr(error.surface, "section", "") == "history":
+        return "history"
     if section == "attribute" and name in INTRUDER.model_fields:
         return "attribute.intruder"
     others = type(study.model).model_fields.keys() - type(study.release).model_fields.keys()

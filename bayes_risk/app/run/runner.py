@@ -345,7 +345,8 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     """
     n, draws = size
     rows = np.random.default_rng(0).choice(len(df), n, replace=False)
-    small = audit.with_keys(study, reweight={"rounds": 1})
+    alone = study.model_copy(update={"history": None})  # whose records are others
+    small = audit.with_keys(alone, reweight={"rounds": 1})
     if draws > 1:
         model: Any = study.model
         tune = max(model.tune * draws // model.draws, 1)

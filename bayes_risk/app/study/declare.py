@@ -1,7 +1,8 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.risk.groups import with_groups
+from bayes_risk.risk.join import check_earlier, given_history
 from bayes_risk.studies.attribute_settings import SHARES
 from bayes_risk.studies.bounds import InherentBounds, numbers_of
 
@@ -273,12 +275,37 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
     if ready.reweighting is not None:
         risk = with_groups(ready.reweighting.risk, by, df, gain)
         return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
+    earlier = earlier_evidence(study, ready.fit)
     options = {**study.attribute.options, **how, "before": study.attribute.before}
     if (prior := options.pop("prior", None)) is not None:
         options["search_prior"] = prior
     evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
-    risk = with_groups(evidence.risk(prior), by, df, gain)
-    return {"attribute": risk, "privacy_loss": br.privacy_loss(evidence) if lost else None}
+    of: Any = evidence
+    if earlier:
+        with _of_history():
+            of = given_history(earlier, evidence, prior=prior, same_table=study.history.same_table)
+    risk = with_groups(of if earlier else evidence.risk(prior), by, df, gain)
+    lost_of = br.privacy_loss(of) if lost else None
+    return {"attribute": risk, "evidence": evidence, "privacy_loss": lost_of}
+
+
+def earlier_evidence(study: Study, fit: Any) -> list[br.AttributeEvidence]:
+    """What ``[history]`` names, checked against the table before anything is sampled."""
+    if study.history is None:
+        return []
+    with _of_history():
+        earlier = [br.open_evidence(path) for path in study.history.evidence]
+        check_earlier(earlier, fit.microdata, same_table=study.history.same_table)
+    return earlier
+
+
+@contextmanager
+def _of_history() -> Iterator[None]:
+    """Errors are of the key that names the earlier evidence."""
+    try:
+        yield
+    except InputError as error:
+        raise placed(error, "history") from None
 
 
 def _identification(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:

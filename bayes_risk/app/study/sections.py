@@ -199,6 +199,17 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         return self.model_copy(update={"guesses": guesses})
 
 
+HistorySection = section(
+    "HistorySection",
+    br.join,
+    keys=("same_table",),
+    evidence=(
+        list[FilePath],
+        worded('a list of what earlier runs wrote: ["2024/risk.nc"]', ..., min_length=1),
+    ),
+)
+
+
 MissingCodes = Literal["error", "level", "blank"]
 Listed = list[str | int | float | bool]  # levels
 

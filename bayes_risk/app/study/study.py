@@ -46,6 +46,7 @@ SETTINGS: Any = section(
     model=MODEL,
     release=(sections.ReleaseSection, sections.ReleaseSection()),
     attribute=(sections.AttributeSection | None, None),
+    history=(sections.HistorySection | None, None),
     identification=(sections.IdentificationSection | None, None),
     utility=(sections.UtilitySection | None, None),
     context=(sections.ContextSection | None, None),
@@ -210,6 +211,7 @@ def check_agreement(study: Study) -> None:
         (("sweep",), sweep, {k for k, value in sweep or () if value is not None} - {"combinations"},
          'a list of what to vary: priors = ["uniform", "marginal"]'),
         (("reweight",), weigh, audit, "[attribute], whose risks are its weights"),
+        (("history",), study.history, audit, "[attribute], to whose evidence it adds"),
         *((("thresholds", key), getattr(wanted, key) is not None, people, "[membership]")
           for key in ("membership_auc", "membership_log_bayes_factor")),
         (("thresholds", "membership_auc"), wanted.membership_auc is not None, held or others,
@@ -241,6 +243,8 @@ def check_agreement(study: Study) -> None:
         (("membership", "held_out"), held, files,
          "[release] files: it makes a release of its own, without the records held out"),
         (("compare",), compare, weigh, "[reweight]"),
+        *((("history",), study.history, other, f"[{name}], whose audits are of one release")
+          for name, other in (("sweep", sweep), ("compare", compare), ("reweight", weigh))),
     ]  # fmt: skip
     for who, asks, there, what in excluded:
         if asks and there:
@@ -278,7 +282,16 @@ def changed(model: Any, key: str, value: Any) -> Any:
 # --- candidates of a comparison as studies of their own -------------------------------------------
 
 KEYS = {"known", "synthesized"}
-LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
+LEFT_OUT = (
+    "compare",
+    "sweep",
+    "history",
+    "membership",
+    "full_table",
+    "context",
+    "bounds",
+    "thresholds",
+)
 
 
 def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> Study:

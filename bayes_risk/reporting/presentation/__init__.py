@@ -8,6 +8,7 @@ from . import records as records
 from . import studies as studies
 from . import utility as utility
 from .attribute import claims_in_words as claims_in_words
+from .attribute import history_in_words as history_in_words
 from .faces import doubt as doubt
 from .faces import line as line
 from .faces import screen as screen

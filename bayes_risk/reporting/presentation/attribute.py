@@ -72,6 +72,7 @@ def _(risk: AttributeRisk) -> dict[str, Table]:
     """Measures, worst records, what each column gives away, how close to each number."""
     found: dict[str, Table | None] = {
         "measures": _measures(risk),
+        "history": _history(risk),
         "variables": _by_variable(risk),
         "claims": _claims(risk),
         "groups": shown_groups(risk.shown.groups, "attribute_groups", _under(risk)),
@@ -148,6 +149,51 @@ def _(risk: AttributeRisk) -> Table:
 def _under(risk: AttributeRisk) -> str:
     """The prior whose numbers are shown, where it is not the first."""
     return f", under the {risk.worst_under} prior" * bool(risk.worst_under)
+
+
+STEPS = {
+    "before": "Before this release",
+    "alone": "This release alone",
+    "after": "After this release",
+    "added": "What this release adds",
+}
+
+
+def _history(risk: AttributeRisk) -> Table | None:
+    """Risk before a release, of it alone and after it; None: nothing was published before."""
+    if risk.history is None:
+        return None
+    behind = f"_{risk.worst_under}" * bool(risk.worst_under)
+    mean, mcse = f"mean_probability{behind}", f"mcse{behind}"
+    largest = f"max_probability{behind}"
+    return Table(
+        title="What this release adds",
+        caption=(
+            f"Probability of the true values given the {risk.history.releases} released before, "
+            f"this release, and all of them{_under(risk)}. The verdict is on all of them."
+        ),
+        frame=risk.history.table,
+        head="Published",
+        labels=STEPS,
+        columns=[
+            ("Mean", value(mean)),
+            ("Error (2 s.e.)", spread(mcse, mean)),
+            ("Largest", lambda row: NONE if np.isnan(row[largest]) else number(row[largest])),
+        ],
+        file="history",
+    )
+
+
+def history_in_words(risk: AttributeRisk) -> str:
+    """The same in one line; empty: nothing was published before."""
+    table = _history(risk)
+    if table is None:
+        return ""
+    before, alone, after, added = (row[1] for row in table.rows)
+    return (
+        f"Mean before this release {before}, alone {alone}, after it {after}: adds {added} "
+        f"(+- {table.rows[-1][2]})"
+    )
 
 
 def _by_variable(risk: AttributeRisk) -> Table | None:

@@ -1,0 +1,241 @@
+"""Results on disk: NetCDF that reads back as the same object, tables and labels of pandas included.
+
+A value is laid out as arrays and a text that says how they were put together (`packed`), never as
+code. A hash of all that is written beside it, with the number of the format.
+"""
+
+import datetime as dt
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core import __version__
+from bayes_risk._core.checkpoint import packed, unpacked
+from bayes_risk._core.errors import InputError
+
+GROUP = "saved"
+FORMAT = 1  # another number: other fields, which this version cannot read
+
+# --- values of pandas ---------------------------------------------------------------------------
+
+
+def parts_of(value: Any) -> tuple[str, Any] | None:
+    """Kind and content of what is no array, number, text or dataclass of ours."""
+    if isinstance(value, pd.DataFrame):
+        columns = [_cells(value.iloc[:, j]) for j in range(value.shape[1])]
+        return "frame", [columns, value.columns, value.index]
+    if isinstance(value, pd.Series):
+        return "series", [_cells(value), value.index, value.name]
+    if isinstance(value, pd.MultiIndex):
+        levels = [value.get_level_values(k) for k in range(value.nlevels)]
+        return "levels", [levels, list(value.names)]
+    if isinstance(value, pd.RangeIndex):
+        return "range", [value.start, value.stop, value.step, value.name]
+    if isinstance(value, pd.Index):
+        return "index", [_cells(value), value.name]
+    if isinstance(value, pd.CategoricalDtype):
+        return "category", [value.categories, bool(value.ordered)]
+    if value is object:
+        return "dtype", "object"
+    if isinstance(value, np.dtype | pd.api.extensions.ExtensionDtype):
+        if pd.api.types.pandas_dtype(str(value)) != value:
+            raise TypeError("a type of columns that is not kept")
+        return "dtype", str(value)
+    if isinstance(value, np.ndarray):  # of text or objects
+        return "array", [_cells(value.ravel()), list(value.shape), value.dtype.str]
+    if isinstance(value, pd.Interval):
+        return "interval", [value.left, value.right, value.closed]
+    if value is pd.NaT or value is pd.NA:
+        return "missing", str(value)
+    if isinstance(value, pd.Timestamp):
+        return "time", [value.isoformat(), value.unit]
+    if isinstance(value, dt.datetime | dt.date):
+        return type(value).__name__, value.isoformat()
+    if isinstance(value, frozenset):
+        return "set", sorted(value)
+    if isinstance(value, Mapping):  # whose keys are no text
+        return "items", [[k, v] for k, v in value.items()]
+    return None
+
+
+def _cells(values: Any) -> list[Any]:
+    """Type and values of a column: numbers as an array, others once each, and which."""
+    dtype = values.dtype
+    plain = np.asarray(values) if isinstance(dtype, np.dtype) else None
+    if plain is not None and plain.dtype.kind in "biuf":
+        return [dtype, plain]
+    which, found = pd.factorize(np.asarray(values, dtype=object), use_na_sentinel=False)
+    return [dtype, which.astype(np.int32), list(found)]
+
+
+def _column(content: list[Any]) -> Any:
+    dtype, values, *found = content
+    if found:
+        distinct = np.empty(len(found[0]), dtype=object)
+        distinct[:] = found[0]
+        return pd.Series(distinct[values], dtype=object).astype(dtype).array
+    return pd.Series(values, dtype=dtype).array
+
+
+def _frame(content: list[Any]) -> pd.DataFrame:
+    cells, names, index = content
+    columns = {j: pd.Series(_column(one), index=index) for j, one in enumerate(cells)}
+    return pd.DataFrame(columns, index=index).set_axis(names, axis=1)
+
+
+def _array(content: list[Any]) -> npt.NDArray[Any]:
+    cells, shape, dtype = content
+    return np.asarray(_column([np.dtype(object), *cells[1:]])).astype(dtype).reshape(shape)
+
+
+MAKERS = {
+    "frame": _frame,
+    "series": lambda c: pd.Series(_column(c[0]), index=c[1], name=c[2]),
+    "levels": lambda c: pd.MultiIndex.from_arrays(c[0], names=c[1]),
+    "range": lambda c: pd.RangeIndex(c[0], c[1], c[2], name=c[3]),
+    "index": lambda c: pd.Index(_column(c[0]), name=c[1]),
+    "category": lambda c: pd.CategoricalDtype(c[0], ordered=c[1]),
+    "dtype": pd.api.types.pandas_dtype,
+    "array": _array,
+    "interval": lambda c: pd.Interval(c[0], c[1], closed=c[2]),
+    "missing": lambda c: pd.NaT if c == "NaT" else pd.NA,
+    "time": lambda c: pd.Timestamp(c[0]).as_unit(c[1]),
+    "datetime": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+    "set": frozenset,
+    "items": dict,
+}
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def kept(value: Any) -> xr.Dataset:
+    """A value as a group of a NetCDF file.
+
+    Raises
+    ------
+    InputError
+        A part that no file can hold: functions, distributions, values of other packages.
+    """
+    try:
+        arrays = packed(value, parts_of)
+    except TypeError:
+        raise InputError(
+            "the result cannot be written to a file: its prior is a function or a distribution, or "
+            "its table has values other than text, numbers and dates; give a prior by name, or "
+            "convert these values to text"
+        ) from None
+    by_type: dict[str, list[npt.NDArray[Any]]] = {}
+    for array in arrays:
+        by_type.setdefault(array.dtype.str, []).append(array.ravel())
+    shapes = json.dumps([[array.dtype.str, *array.shape] for array in arrays])
+    flat = {name: np.concatenate(parts) for name, parts in by_type.items()}
+    flat = {"|u1 shapes": np.frombuffer(shapes.encode(), dtype=np.uint8), **flat}
+    named = {name.strip("<>|=").replace(" ", "_"): found for name, found in flat.items()}
+    how = {"format": FORMAT, "version": __version__, "sha256": _hash(named)}
+    return xr.Dataset({name: (f"along_{name}", found) for name, found in named.items()}, attrs=how)
+
+
+def _hash(named: Mapping[str, npt.NDArray[Any]]) -> str:
+    found = hashlib.sha256()
+    for name in sorted(named):
+        found.update(name.encode())
+        found.update(named[name].data if named[name].size else b"")
+    return found.hexdigest()
+
+
+def _arrays(named: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """The arrays that were written, of their types one behind the other."""
+    begin, arrays = dict.fromkeys(named, 0), []
+    for text, *shape in json.loads(named["u1_shapes"].tobytes()):
+        name, size = text.strip("<>|="), math.prod(shape)
+        arrays.append(named[name][begin[name] : begin[name] + size].reshape(shape))
+        begin[name] += size
+    return arrays
+
+
+def write_arrays(path: Path, groups: Mapping[str | None, xr.Dataset | None]) -> None:
+    """Write datasets into one NetCDF file, by group; None: there is none."""
+    for group, data in groups.items():
+        if data is not None:
+            numbers = [str(n) for n in data.data_vars if data[n].dtype.kind in "fiub"]
+            packed = dict.fromkeys(numbers, {"zlib": True})
+            data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=packed)
+
+
+def write_new(path: str | os.PathLike[str], groups: Mapping[str | None, xr.Dataset | None]) -> Path:
+    """Write a NetCDF file for its owner alone, whole or not at all; none is written over."""
+    file = Path(path)
+    if os.path.lexists(file):
+        raise InputError(f"the file {str(file)!r} exists; give the name of a new file")
+    if not file.absolute().parent.is_dir():
+        raise InputError(f"{str(file)!r} has no parent folder; create {str(file.parent)!r} first")
+    aside = file.with_name(f".{file.name}.partial-{os.getpid()}")
+    try:
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        aside.unlink()
+        write_arrays(aside, groups)
+        aside.chmod(0o600)
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+    return file
+
+
+AGAIN = "run the study again, or take the file from a backup"
+
+
+def read_kept(path: str | os.PathLike[str]) -> Any:
+    """The value of a file, or of ``risk.nc`` in the folder of a run.
+
+    Raises
+    ------
+    InputError
+        No such file; a file of another format, without what is needed, or damaged.
+    """
+    file = Path(path)
+    file = file / "risk.nc" if file.is_dir() else file
+    if not file.is_file():
+        raise InputError(f"there is no file {str(file)!r}; give a run's folder, or its risk.nc")
+    try:
+        with xr.open_datatree(file, engine="h5netcdf") as tree:
+            groups = list(tree.children)
+            found = tree[GROUP].to_dataset().load() if GROUP in groups else None
+    except Exception:  # of HDF5, by kind of damage
+        raise InputError(f"{str(file)!r} is damaged, or no NetCDF file; {AGAIN}") from None
+    if found is None:
+        raise InputError(
+            f"{str(file)!r} holds {' and '.join(groups) or 'no result'} without the guessed "
+            "values, from which alone a result can be read back; run the study again with [output] "
+            "confidential = true, or save the evidence: evidence.save(path)"
+        )
+    number, version = found.attrs.get("format"), found.attrs.get("version")
+    if number != FORMAT:
+        raise InputError(
+            f"{str(file)!r} is of format {number}, written by bayes_risk {version}; this is "
+            f"{__version__}, which reads format {FORMAT}: read it with that version, or run the "
+            "study again"
+        )
+    try:
+        named = {str(name): np.ascontiguousarray(found[name].to_numpy()) for name in found}
+        if _hash(named) != found.attrs["sha256"]:
+            raise ValueError
+        arrays = _arrays(named)
+    except (KeyError, ValueError):
+        raise InputError(f"{str(file)!r} is damaged: its hash is another; {AGAIN}") from None
+    try:
+        return unpacked(arrays, MAKERS)
+    except (KeyError, TypeError, AttributeError, ImportError):
+        raise InputError(
+            f"{str(file)!r} was written by bayes_risk {version}, whose results have other parts "
+            f"than those of {__version__}: read it with that version, or run the study again"
+        ) from None

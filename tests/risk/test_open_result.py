@@ -1,0 +1,330 @@
+"""Results read back: the same object, and files that cannot be."""
+
+import re
+import shutil
+import stat
+import warnings
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayes_risk as br
+from bayes_risk.app.output import write_run
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.data.kept import GROUP, MAKERS, _hash, kept, parts_of, read_kept, write_new
+from bayes_risk.demo import demo_data
+from tests.helpers.every_result import every
+
+
+def same(one, other, at="result"):
+    """Every part of two values is equal, types too; priors apart, in order."""
+    assert type(one) is type(other), at
+    if isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one, other, err_msg=at)
+        assert one.dtype == other.dtype, at
+    elif isinstance(one, pd.DataFrame):
+        pd.testing.assert_frame_equal(one, other, check_exact=True, check_column_type=True)
+    elif isinstance(one, pd.Series):
+        pd.testing.assert_series_equal(one, other, check_exact=True)
+    elif isinstance(one, pd.Index):
+        pd.testing.assert_index_equal(one, other, exact=True)
+    elif is_dataclass(one):
+        for field in fields(one):
+            same(getattr(one, field.name), getattr(other, field.name), f"{at}.{field.name}")
+    elif isinstance(one, dict):
+        assert list(one) == list(other), at
+        for key in one:
+            same(one[key], other[key], f"{at}[{key!r}]")
+    elif isinstance(one, tuple | list):
+        assert len(one) == len(other), at
+        for k, (a, b) in enumerate(zip(one, other, strict=True)):
+            same(a, b, f"{at}[{k}]")
+    else:
+        assert one == other or (one != one and other != other), at
+
+
+def page_of(risk, path):
+    br.report(risk, path=path)
+    return re.sub(r"\d{4}-\d\d-\d\d[^<]*", "", path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """Trees over numbers and levels: a grid, groups, two priors, missing amounts."""
+    df = demo_data("visits").iloc[:300].copy()
+    df["visits"] = df["visits"].astype(float)
+    df.loc[df.index[:20], "visits"] = np.nan
+    fit = br.models.CART(["limited", "visits"], min_leaf=20).fit(df, missing="level", random_seed=1)
+    release = fit.synthesize(2, random_seed=2)
+    return br.attribute_evidence(fit, release, random_seed=3)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A mixture led by its release: modes, intervals, chains."""
+    df = demo_data("italy").iloc[:250]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = br.models.DPMPM(n_classes=4).fit(df, draws=100, tune=50, chains=2, random_seed=1)
+        release = fit.synthesize(2, random_seed=2)
+        return br.attribute_evidence(fit, release, targets=30, random_seed=3)
+
+
+@pytest.mark.parametrize("name", ["numbers", "mixed"])
+def test_evidence_and_risk_are_the_same(name, request, tmp_path):
+    evidence = request.getfixturevalue(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        risk = evidence.risk()
+        evidence.save(tmp_path / "evidence.nc")
+        risk.save(tmp_path / "risk.nc")
+        again, back = (
+            br.open_evidence(tmp_path / "evidence.nc"),
+            br.open_result(tmp_path / "risk.nc"),
+        )
+        same(evidence, again)
+        same(risk, back)
+        same(risk, again.risk())
+    same(risk.summary(), back.summary())
+    assert repr(risk) == repr(back)
+    assert page_of(risk, tmp_path / "a.html") == page_of(back, tmp_path / "b.html")
+    assert stat.S_IMODE((tmp_path / "risk.nc").stat().st_mode) == 0o600
+
+
+def test_pictures_are_the_same(numbers, tmp_path):
+    risk = numbers.risk("uniform", warn=False)
+    back = br.open_result(risk.save(tmp_path / "r.nc"))
+    one, other = (np.vstack([line.get_xydata() for line in of.plot().lines]) for of in (risk, back))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_result_with_groups(tmp_path):
+    risk = every()["attribute"]
+    with_groups = risk.by_group(["sex"])
+    assert with_groups is not None
+    back = br.open_result(risk.save(tmp_path / "r.nc"))
+    same(with_groups, back.by_group(["sex"]))
+
+
+@pytest.fixture(scope="module")
+def study():
+    return parse_study(
+        {
+            "random_seed": 5,
+            "data": {"demo": "italy"},
+            "model": {"kind": "Marginals"},
+            "release": {"m": 2, "columns": ["PRO"]},
+            "attribute": {"targets": 40},
+            "output": {"confidential": True},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(study, tmp_path_factory):
+    place = tmp_path_factory.mktemp("runs") / "out"
+    place.mkdir()
+    write_run(place, run_study(study, progress=False))
+    return place
+
+
+def test_a_run_is_read_back(folder, study):
+    result = run_study(study, progress=False)
+    for path in (folder, folder / "risk.nc", str(folder)):
+        same(result.attribute, br.open_result(path))
+    same(result.evidence, br.open_evidence(folder))
+
+
+def test_a_run_without_confidential_values_says_what_to_do(study, tmp_path):
+    shut = study.model_copy(
+        update={"output": study.output.model_copy(update={"confidential": False})}
+    )
+    write_run(tmp_path, run_study(shut, progress=False))
+    with pytest.raises(br.InputError, match=r"holds attribute_risk without.*confidential = true"):
+        br.open_result(tmp_path)
+
+
+def test_what_is_no_result(tmp_path):
+    with pytest.raises(br.InputError, match="there is no file .*give a run's folder"):
+        br.open_result(tmp_path)
+    with pytest.raises(br.InputError, match="there is no file"):
+        br.open_evidence(tmp_path / "gone.nc")
+    (tmp_path / "text.nc").write_text("no NetCDF")
+    with pytest.raises(br.InputError, match="is damaged, or no NetCDF file; run the study again"):
+        br.open_result(tmp_path / "text.nc")
+    xr.Dataset({"x": ("n", [1.0])}).to_netcdf(tmp_path / "own.nc", engine="h5netcdf")
+    with pytest.raises(br.InputError, match="holds no result without"):
+        br.open_result(tmp_path / "own.nc")
+
+
+def test_the_other_kind_is_named(tmp_path):
+    risk, evidence = every()["attribute"], every()["evidence"]
+    evidence.save(tmp_path / "e.nc")
+    risk.save(tmp_path / "r.nc")
+    with pytest.raises(br.InputError, match=r"holds evidence alone; open_evidence\(path\)"):
+        br.open_result(tmp_path / "e.nc")
+    with pytest.raises(br.InputError, match="holds a risk without its evidence"):
+        br.open_evidence(tmp_path / "r.nc")
+
+
+def test_nothing_is_written_over_or_left(tmp_path):
+    risk = every()["attribute"]
+    path = risk.save(tmp_path / "r.nc")
+    before = path.read_bytes()
+    with pytest.raises(br.InputError, match="exists; give the name of a new file"):
+        risk.save(path)
+    with pytest.raises(br.InputError, match="has no parent folder; create"):
+        risk.save(tmp_path / "a" / "r.nc")
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["r.nc"]
+
+
+def test_a_prior_that_is_a_function_is_refused_and_nothing_is_left(numbers, tmp_path):
+    from dataclasses import replace
+
+    searched = replace(numbers, searched=lambda table: np.ones(len(table)))
+    with pytest.raises(br.InputError, match="cannot be written to a file: its prior is a function"):
+        searched.save(tmp_path / "e.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def edited(path, **attrs):
+    """A file with other attributes of its group."""
+    import h5netcdf
+
+    with h5netcdf.File(path, "a") as file:
+        for name, value in attrs.items():
+            file[GROUP].attrs[name] = value
+    return path
+
+
+@pytest.fixture
+def file(tmp_path):
+    return every()["attribute"].save(tmp_path / "r.nc")
+
+
+def test_another_format_names_both_versions(file):
+    edited(file, format=99, version="7.0")
+    with pytest.raises(br.InputError, match=r"is of format 99, written by bayes_risk 7\.0; this"):
+        br.open_result(file)
+
+
+def test_another_hash_is_damage(file):
+    edited(file, sha256="0" * 64)
+    with pytest.raises(br.InputError, match="is damaged: its hash is another"):
+        br.open_result(file)
+
+
+def test_bytes_that_changed_are_found(file):
+    """Whatever byte changes, the file is refused or reads back the same."""
+    whole, risk = file.read_bytes(), br.open_result(file)
+    rng, refused = np.random.default_rng(1), 0
+    for at in rng.integers(0, len(whole), 15):
+        changed = bytearray(whole)
+        changed[at] ^= 0xFF
+        file.write_bytes(bytes(changed))
+        try:
+            same(risk, br.open_result(file))
+        except br.InputError:
+            refused += 1
+    assert refused > 0
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_half_a_file_is_damage(file, share):
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(br.InputError, match="damaged"):
+        br.open_result(file)
+
+
+def test_parts_of_another_version_are_named(tmp_path):
+    from bayes_risk.evidence.problem import Sample
+
+    assert read_kept(write_new(tmp_path / "a.nc", {GROUP: kept(Sample(3, True))})) == (3, True)
+    found = kept(Sample(3, True))
+    text = found["u1"].to_numpy().tobytes().replace(b"at_random", b"at_chance")
+    found["u1"] = (found["u1"].dims, np.frombuffer(text, dtype=np.uint8))
+    own = {str(name): found[name].to_numpy() for name in found}
+    write_new(tmp_path / "b.nc", {GROUP: found.assign_attrs(sha256=_hash(own))})
+    with pytest.raises(br.InputError, match="whose results have other parts than those of"):
+        read_kept(tmp_path / "b.nc")
+
+
+def test_no_code_of_others_is_run(tmp_path):
+    from bayes_risk._core.checkpoint import packed, unpacked
+
+    text = '{"class": ["%s", "x"], "parts": {}}'
+    for module in ("os", "bayes_risk.__main__"):
+        with pytest.raises(TypeError, match=module):
+            unpacked([np.frombuffer((text % module).encode(), dtype=np.uint8)], MAKERS)
+    assert len(packed(1)) == 1
+
+
+CELLS = pd.DataFrame(
+    {
+        "text": ["a", None, "b"],
+        "object": pd.Series(["a", 1, np.nan], dtype=object),
+        "truth": [True, False, True],
+        "nullable": pd.array([1, None, 3], dtype="Int64"),
+        "day": pd.to_datetime(pd.Series(["2024-01-01", None, "2025-06-01"])).to_numpy(),
+        "category": pd.Categorical(["x", "y", None], ["y", "x", "z"], ordered=True),
+        "whole": np.array([1, 2, 3], dtype=np.int8),
+        "cut": pd.cut([1, 2, 9], [0, 5, 10]),
+        "infinite": [np.inf, np.nan, -0.0],
+    },
+    index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2), ("c", 3)], names=["k", None]),
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        CELLS,
+        CELLS.iloc[:0],
+        pd.DataFrame(index=pd.RangeIndex(2, 8, 3, name="n")),
+        pd.DataFrame([[1, 2]], columns=["same", "same"]),
+        pd.Series([1.5], name="s"),
+        pd.Index(["é", "ß"], name="name"),
+        np.array([["a", "b"]], dtype=object),
+        np.zeros((0, 3)),
+        np.array([1e-45], dtype=np.float32),
+        {2: np.arange(3), "a": (1, None, float("inf"))},
+        frozenset({"b", "a"}),
+        pd.Timestamp("2024-02-29 12:00", tz="UTC"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_are_read_back_as_they_are(value, tmp_path):
+    same(value, read_kept(write_new(tmp_path / "v.nc", {GROUP: kept(value)})))
+
+
+def test_arrays_met_twice_are_kept_once():
+    array = np.arange(1000.0)
+    assert kept({"a": array, "b": (array, array)})["f8"].size == 1000
+    assert kept({"a": array, "b": array.copy()})["f8"].size == 2000
+    assert parts_of(object()) is None
+
+
+def test_a_folder_that_was_moved_is_read(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "moved")
+    same(br.open_result(folder), br.open_result(tmp_path / "moved"))
+
+
+def test_a_tree_with_the_names_of_arviz():
+    risk = every()["attribute"]
+    tree = risk.to_datatree()
+    assert set(tree.children) == {
+        *("prior", "posterior", "log_likelihood", "observed_data", "constant_data"),
+        "sample_stats",
+    }
+    p = tree["posterior"]["probability"]
+    np.testing.assert_allclose(p.sum("guess"), 1.0)
+    at = p.isel(guess=tree["observed_data"]["truth"])[tree["constant_data"]["case_of_record"]]
+    np.testing.assert_array_equal(at, tree["sample_stats"]["probability"])
+    held = {str(n) for group in tree.children.values() for n in group.data_vars}
+    assert held == {*risk.dataset.data_vars} - {"prior", "posterior"} | {"probability"}
