@@ -504,7 +504,7 @@ def gathered(
         prior_weights(how.search_prior, context)
     begin_work(problem=problem, method=method, refits=how.refit_budget)
     runner = EvidenceRunner(
-        problem, method.name, sampling, how.n_jobs, how.progress, memory=memory, under=under
+        problem, method.offer, sampling, how.n_jobs, how.progress, memory=memory, under=under
     )
     budget = Budget(how.target_mcse, how.max_doublings, how.refit_budget)
     if not laid:
