@@ -131,6 +131,12 @@ METHODS = {
             by_release=False,
         ),
         EvidenceMethod(
+            "published",
+            "the exact probability of published counts, of which a guess moves two",
+            "give a finer table",
+            by_release=False,
+        ),
+        EvidenceMethod(
             "in-file",
             "leave-one-out predictives of whole records before and after seeing the release; the "
             "record in the target's place may be another person's",
@@ -145,7 +151,8 @@ METHODS = {
 RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
 IN_FILE = ("in-file",)  # of an intruder who is not certain that the target is in the file: neither
-NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, *IN_FILE))
+TABLES = ("published",)  # of published tables, which no fit offers
+NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, *IN_FILE, *TABLES))
 LACKING = (
     "offers no predictives for this release and intruder; {} needs them: use models.DPMPM, "
     "Regression, PoissonMixture (MP) or PyMCModel"

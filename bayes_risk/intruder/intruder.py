@@ -67,15 +67,15 @@ class Intruder(Shown):
     groups : {"known", "inferred"}
         Releases dealt by totals: whether the intruder knows which synthetic records share a total
         (the worst case), or infers it from the release.
+    others : frozen distribution of SciPy, optional
+        What the intruder believes of every other value above the threshold, where a release has
+        collapsed a tail; a power law of unknown exponent, from the threshold to the second largest,
+        by default.
     in_file : float, array or Series
         Probability, before the release, that the target is among the records of the file: above
         0, at most 1 (certain, the worst case); or one a record, for when it is the target (a Series
         by its labels): ``1 / df["weight"]`` of sampling weights. Below 1 for models with which
         `membership` is offered.
-    others : frozen distribution of SciPy, optional
-        What the intruder believes of every other value above the threshold, where a release has
-        collapsed a tail; a power law of unknown exponent, from the threshold to the second largest,
-        by default.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class Intruder(Shown):
             return None
         if isinstance(self.in_file, float):
             return np.full(len(index), self.in_file)
-        assert isinstance(self.in_file, Chances)
+        assert isinstance(self.in_file, ChanceByRecord)
         labels, values = self.in_file.labels, np.array(self.in_file.values)
         if labels is not None:
             given = pd.Series(values, index=pd.Index(labels))
@@ -225,7 +225,7 @@ class Intruder(Shown):
                 "The intruder is not certain that the target is in the file: before the release "
                 f"the probability is {self.in_file:g}."
             )
-        assert isinstance(self.in_file, Chances)
+        assert isinstance(self.in_file, ChanceByRecord)
         values = np.array(self.in_file.values)
         return (
             "The intruder is not certain that the target is in the file: before the release the "
@@ -245,16 +245,16 @@ class Intruder(Shown):
         return f"{count:,} record{'s' if count != 1 else ''}"
 
 
-class Chances(NamedTuple):
+class ChanceByRecord(NamedTuple):
     """``in_file`` record by record, with the labels of a Series."""
 
     labels: tuple[Any, ...] | None
     values: tuple[float, ...]
 
 
-def _chances(given: Any) -> float | Chances:
+def _chances(given: Any) -> float | ChanceByRecord:
     """``in_file`` in a form that compares and hashes."""
-    if isinstance(given, Chances):
+    if isinstance(given, ChanceByRecord):
         return given
     if not is_sequence(given):
         return in_range("in_file", given)
@@ -266,13 +266,13 @@ def _chances(given: Any) -> float | Chances:
     if values.ndim != 1 or not len(values) or outside:
         raise InputError(
             "in_file",
-            f"has {outside:,} entries that are missing or outside (0, 1], or is no list of "
-            "numbers; give one probability a record: 1 / df['weight'] of weights from 1 on",
+            f"has {outside:,} entries that are missing or outside (0, 1], or is not a list; give "
+            "one probability a record: 1 / df['weight'] of weights from 1 on",
         )
     if (values == 1.0).all():
         return 1.0
     labels = tuple(given.index) if isinstance(given, pd.Series) else None
-    return Chances(labels, tuple(values.tolist()))
+    return ChanceByRecord(labels, tuple(values.tolist()))
 
 
 def _checked(given: Any) -> str | float | tuple[Any, ...]:

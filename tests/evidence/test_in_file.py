@@ -412,7 +412,7 @@ def test_refusals(example):
         ([0.5, float("nan")], "1 entries that are missing or outside"),
         ([], "0 entries"),
         (["a"], "not a number"),
-        ([[0.5]], "no list of numbers"),
+        ([[0.5]], "is not a list"),
     ],
 )
 def test_what_is_no_probability(given, words):
