@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import known_columns, whole_number
-from bayes_risk.data.microdata import Codes, Microdata, rows_named
+from bayes_risk._core.validate import known_columns
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Simulated, Targets
 from bayes_risk.evidence.evidence import known_evidence
-from bayes_risk.evidence.problem import Sample
+from bayes_risk.evidence.problem import Sample, cases_of, rows_of
 from bayes_risk.intruder.grids import as_guesses, guesses_in_words
-from bayes_risk.intruder.guesses import possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.noise import WITHOUT_LATTICE, Noise
 
@@ -32,12 +30,15 @@ from .posterior import MAX_MCSE_LOG_ODDS, Limits
 
 
 class PublishedRelease(NamedTuple):
-    """What stands for a release where tables, and no file, were published."""
+    """What stands for a release, also as it is encoded, where tables and no file were published."""
 
-    synthesized: tuple[str, ...]
+    microdata: Microdata
+    synthesized: list[str]
+    replaced: Flags
     maker: str
-    seed_entropy: str
-    m: int = 1
+    m: int
+    seed_entropy: str = ""
+    classes: str = "new"
     groups: None = None
     parameters: None = None
     assumed: bool = False
@@ -194,22 +195,26 @@ class Published(Shown):
                 'knows_records="all-but-target" and no in_file'
             )
         rng = np.random.default_rng(random_seed)
-        data, names = self._read(df, columns, who)
-        rows = _rows(targets, data, rng)
-        cases, case, weighed = _cases(data, names, guesses, rows)
+        data, wanted = self._read(df, columns)
+        hashes = [pd.util.hash_pandas_object(t).to_numpy().tobytes() for t in self.table]
+        everybody, k = np.ones(len(data.codes), dtype=bool), len(hashes)
+        digest = blake2b(b"".join(hashes)).hexdigest()
+        release: Any = PublishedRelease(data, wanted, everybody, digest, k)
+        rows, weighed = rows_of(targets, release, who, rng, "targets"), as_guesses(guesses, ())
+        cases, case = cases_of(release, who, weighed, rows)
+        if cases.guesses.finer is not None:
+            raise InputError("guesses are too many to be listed; give JointGrid a larger budget")
+        names = [data.columns[j] for j in cases.columns]
         read = [_cells(t, data, self.law, k) for k, t in enumerate(self.table, start=1)]
         log_p = np.stack([_log_evidence(one, cases) for one in read])  # shape (tables, G, U)
         found = known_evidence(Simulated.exact(log_p), cases)
         total = np.where(cases.guesses.counted, found.log_evidence.sum(axis=0), np.nan)
         gap = float((np.nanmax(total, axis=0) - np.nanmin(total, axis=0)).max())
-        digest = blake2b(
-            b"".join(pd.util.hash_pandas_object(t).to_numpy().tobytes() for t in self.table)
-        )
-        marks = digest.hexdigest(), str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+        entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
         some = len(rows) < len(data.codes)
         return AttributeEvidence(
             microdata=data,
-            release=PublishedRelease(tuple(names), *marks, m=len(read)),
+            release=release._replace(synthesized=names, seed_entropy=entropy),
             encoded=None,
             exposure=None,
             index=data.index[rows],
@@ -224,23 +229,18 @@ class Published(Shown):
             words=self._words(who, names, guesses_in_words(weighed, names), gap),
             any_release=False,
             factors="tables of counts have no factor for each column",
-            seed_entropy=marks[1],
+            seed_entropy=entropy,
             sample=Sample(len(data.codes), isinstance(targets, int | np.integer)) if some else None,
         )
 
-    def _read(
-        self, df: Any, columns: Sequence[str] | None, who: Intruder
-    ) -> tuple[Microdata, list[str]]:
-        """The confidential table, and the names of the columns that are guessed."""
+    def _read(self, df: Any, columns: Sequence[str] | None) -> tuple[Microdata, list[str]]:
+        """The confidential table, and the names of the columns to be guessed."""
         own = [*dict.fromkeys(name for t in self.table for name in t.index.names)]
         present = list(df.columns)
         known_columns("table", own, present, "the confidential table")
-        wanted = list(known_columns("columns", own if columns is None else columns, present))
-        known = known_columns("knows_columns", who.knows_columns, present)
-        names = [c for c in wanted if c not in known]
-        if not names:
-            raise InputError("no column is left to be guessed; name one in columns")
-        used = [c for c in present if c in (*own, *names)]
+        given = own if columns is None else columns
+        wanted = list(known_columns("columns", given, present, "the confidential table", least=1))
+        used = [c for c in present if c in (*own, *wanted)]
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, columns=used)
         if numbers := [c for c in used if c in df.numbers]:
@@ -248,7 +248,7 @@ class Published(Shown):
                 f"columns {numbers} are numbers, and tables count categories; cut them into the "
                 "classes of the tables (pandas.cut)"
             )
-        return df, names
+        return df, wanted
 
     def _words(self, who: Intruder, names: list[str], guesses: str, gap: float) -> dict[str, str]:
         bound = self.epsilon
@@ -291,33 +291,6 @@ def _long(given: Any, what: str, law: Noise) -> pd.Series:
             f"{law.kind!r}; drop cells that were not published"
         )
     return counts
-
-
-def _rows(targets: Any, data: Microdata, rng: np.random.Generator) -> Ints:
-    """Rows of the targets: all, that many at random, or those named."""
-    n = len(data.codes)
-    if targets is None or (isinstance(targets, str) and targets == "all"):
-        return np.arange(n)
-    if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        size = min(whole_number("targets", targets, 1), n)
-        return np.sort(rng.choice(n, size=size, replace=False))
-    return rows_named(targets, data.index, "targets")
-
-
-def _cases(
-    data: Microdata, names: list[str], guesses: Any, rows: Ints
-) -> tuple[Targets, Ints, Any]:
-    """Distinct targets with their guesses, the case of each record, and how these are made."""
-    weighed = as_guesses(guesses, ())
-    first, case, _ = distinct_rows(data.codes[rows])
-    record, columns = rows[first], np.array([data.columns.index(c) for c in names])
-    profiles = data.codes[record]
-    made = weighed.of(data, profiles, columns)
-    if made.finer is not None:
-        raise InputError("guesses are too many to be listed; give JointGrid a larger budget")
-    listed = possible(made, data, profiles, columns)
-    targets = Targets(profiles=profiles, record=record, columns=columns, guesses=listed)
-    return targets, case, weighed
 
 
 def _cells(table: pd.Series, data: Microdata, law: Noise, k: int) -> CountedCells:
