@@ -61,6 +61,7 @@ from .risk.membership.audit import Membership as Membership
 from .risk.membership.audit import membership as membership
 from .risk.privacy_loss import PrivacyLoss as PrivacyLoss
 from .risk.privacy_loss import privacy_loss as privacy_loss
+from .risk.published import Published as Published
 from .risk.result import AttributeRisk as AttributeRisk
 from .risk.saved import open_evidence as open_evidence
 from .risk.saved import open_result as open_result

@@ -44,7 +44,7 @@ class NumberRange(NamedTuple):
 RANGES: Mapping[str, NumberRange] = (  # the same of numbers
     {"level_prior": NumberRange(1e-9, 1e9)}  # beyond it sums of counts and it lose their digits
     | dict.fromkeys(("confidence", "until", "quantile"), NumberRange(0, 1, above=True, below=True))
-    | dict.fromkeys(("mass", "probability", "fraction"), NumberRange(0, 1, above=True))
+    | dict.fromkeys(("mass", "probability", "fraction", "in_file"), NumberRange(0, 1, above=True))
     | {"share": NumberRange(0, 1, below=True)}
 )
 

@@ -38,6 +38,8 @@ def factors_of(
     can: Capabilities, evidence: str, release: EncodedRelease, targets: Targets
 ) -> tuple[str, ...] | str:
     """As `Factored.factors`; of other fits a phrase, why there are none."""
+    if evidence == "in-file":
+        return "evidence of a target who may not be in the file has no factor for each column"
     if len(release.synthesized) == 1:
         return "one column was synthesised, and all the evidence is its"
     factored: Factored | None = can.fit_for("factors")

@@ -5,7 +5,7 @@ Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*,
 The ways to it and their derivation: `docs/evidence.md`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,8 @@ class Evidence:
     # (G, U): log p(y* | y_A) of the base fit, where there is one (F = m + 1), relative to the
     # truth's; ``deviations[0]`` are its own, times -m
     base: Array | None = None
+    # (B, G, U): those of ``base``, where ``deviations[0]`` are not its own, times -m
+    base_deviations: npt.NDArray[np.float32] | None = None
     modes: Modes | None = None  # where the release led the chains: those they were found in
     apart: "tuple[Evidence, ...]" = ()  # of each mode, where the release does not choose
     # (k, m, G, U), or (k, 1, G, U) summed over releases: of each factor of a `Factored` fit, up to
@@ -58,6 +60,12 @@ class Evidence:
     def of_base(self) -> int:
         """How many data sets' evidence the base fit moves."""
         return self.joined or len(self.log_evidence)
+
+    def moved_base(self) -> npt.NDArray[np.float32]:
+        """How far each batch of the base fit moves log p(y* | y_A), shape (B, G, U)."""
+        if self.base_deviations is not None:
+            return self.base_deviations
+        return np.asarray(self.deviations[0] / -np.float32(self.of_base))
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -91,7 +99,7 @@ class Evidence:
 
 def known_evidence(found: Simulated, targets: Targets) -> Evidence:
     """Log evidence that the model computed itself."""
-    return _relative_to_truth(
+    return relative_to_truth(
         targets,
         log_evidence=found.log_p.copy(),
         deviations=found.deviations[None].astype(np.float32),
@@ -126,7 +134,7 @@ def importance_evidence(
     used = np.where(made_it, log_p[:, ~made_it].min(), log_p) if made_it.any() else log_p
     khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
     ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
-    return _relative_to_truth(
+    return relative_to_truth(
         targets,
         log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
         deviations=np.stack(deviations),
@@ -141,8 +149,14 @@ def refitted(
     fits: Sequence[Sequence[Posterior]],
     target: Targets,
     rng: Rng,
+    read: Callable[[Posterior, Targets, Rng], Ratio] | None = None,
+    combine: Callable[[Iterable[Ratio], int, Targets], Evidence] | None = None,
 ) -> Evidence:
-    """The predictives of a target from m + 1 fits without it, which start from ``fits``."""
+    """The predictives of a target from m + 1 fits without it, which start from ``fits``.
+
+    ``read``, ``combine``: what is taken of each, and made of all, by default log ratios and
+    `combined`.
+    """
     record, m = int(target.record[0]), len(fits) - 1
     children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
     of = [(None, 0), *((release, l) for l in range(m))]
@@ -154,10 +168,13 @@ def refitted(
 
     def ratio(posterior: Posterior) -> Ratio:
         """Log ratios of a fit that has not seen the target."""
+        if read is not None:
+            return read(posterior, target, next(children))
         parts = posterior.predictives(target, rng=next(children))
         return together([ratio_of_sums(part, one, part.log_truth(one)) for part in parts])
 
-    return combined((pooled([ratio(of) for of in lots]) for lots in posteriors), m, target)
+    ratios = (pooled([ratio(of) for of in lots]) for lots in posteriors)
+    return (combine or combined)(ratios, m, target)
 
 
 def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
@@ -180,10 +197,10 @@ def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
         else:
             by_column[:, l % rows] += change(ratio.parts, base.parts)
     how = {"khat": khat, "ess": ess, "base": base.value, "by_column": by_column}
-    return _relative_to_truth(targets, log_evidence=log_evidence, deviations=deviations, **how)
+    return relative_to_truth(targets, log_evidence=log_evidence, deviations=deviations, **how)
 
 
-def _relative_to_truth(
+def relative_to_truth(
     targets: Targets, *, log_evidence: Array, deviations: Any, base: Array | None = None, **how: Any
 ) -> Evidence:
     """Evidence less that of the truth, in place; of the best guess where that is impossible."""

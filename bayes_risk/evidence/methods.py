@@ -30,22 +30,28 @@ class EvidenceMethod:
     by_release: bool = True  # Whether its evidence comes release by release
     balanced: bool = False  # Whether the expectation of its evidence is known (`balance`)
     based: bool = False  # Whether draws of a base fit give predictives, unless the model computes
+    calls: str = ""  # What it calls of a fit, where that has another name
 
     @property
     def in_words(self) -> str:
         """For reports: name and way."""
         return f"{self.name}: {self.how}"
 
+    @property
+    def offer(self) -> str:
+        """The name of what it calls of a fit."""
+        return self.calls or self.name
+
     def described(self, problem: AuditProblem) -> str:
         """For reports: as the model describes it for this problem, or in words of its own."""
-        words = problem.capabilities[self.name].in_words
+        words = "" if self.calls else problem.capabilities[self.name].in_words
         if callable(words):
             words = words(problem.release, problem.cases)
         return words or self.in_words
 
     def has_base(self, problem: AuditProblem) -> bool:
         """Whether draws of a base fit give predictives."""
-        return self.based and problem.capabilities[self.name].compute is None
+        return self.based and problem.capabilities[self.offer].compute is None
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of every case."""
@@ -130,12 +136,33 @@ METHODS = {
             "gather each release's evidence with a target_mcse",
             by_release=False,
         ),
+            "published",
+            "the exact probability of published counts, of which a guess moves two",
+            "give a finer table",
+            by_release=False,
+        ),
+        EvidenceMethod(
+            "in-file",
+            "leave-one-out predictives of whole records before and after seeing the release; the "
+            "record in the target's place may be another person's",
+            _MORE,
+            EvidenceRunner.predictive,
+            by_release=False,
+            based=True,
+            calls="predictive",
+        ),
     )
 }
 RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
 JOINED = "joined"  # of evidence that is there, by `bayes_risk.risk.join`
-NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, JOINED))
+IN_FILE = ("in-file",)  # of an intruder who is not certain that the target is in the file: neither
+TABLES = ("published",)  # of published tables, which no fit offers
+NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, *IN_FILE, *TABLES, JOINED))
+LACKING = (
+    "offers no predictives for this release and intruder; {} needs them: use models.DPMPM, "
+    "Regression, PoissonMixture (MP) or PyMCModel"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,9 +189,13 @@ def choose_method(
     methods: Sequence[str] = question.methods
     if problem.intruder.is_competitor:
         methods = COMPETITORS
+    elif problem.in_file is not None:
+        methods = IN_FILE
     elif evidence is not None:
         methods = [one_of("evidence", evidence, NAMES)]
-    offered = [method for method in methods if method in can]
+    offered = [method for method in methods if METHODS[method].offer in can]
+    if methods is IN_FILE and not offered:
+        raise InputError(f"{name} {LACKING.format('in_file')}")
     if question.lacking and not (offered and all(what in can for what in question.takes)):
         raise InputError(f"{name} {question.lacking}")
     if offered:
@@ -178,6 +209,28 @@ def choose_method(
     raise InputError("evidence", evidence, f"is not offered by {name}; it {offers}")
 
 
+def shows_members(problem: AuditProblem, asked: str, cure: str) -> str:
+    """Why who is in the file is no question for a problem; or nothing."""
+    release = problem.release
+    kept = [c for c in problem.fit.microdata.columns if c not in release.synthesized]
+    unchanged = int((~release.replaced).sum())
+    if kept or unchanged:
+        what = f"columns {kept} are released as they are"
+        return (
+            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
+            f"themselves who may be in the data; {asked} is for releases with every column of "
+            f"every record synthesised: {cure}"
+        )
+    if problem.fit.weights is not None:
+        return f"{asked} is not offered for a fit with record weights; fit without"
+    if problem.intruder.knows_less and release.m > 1:
+        return (
+            f"knows_records with m = {release.m} data sets is not offered for {asked}; give "
+            '"all-but-target", or a release of one data set'
+        )
+    return ""
+
+
 def _refusals(
     problem: AuditProblem, evidence: str | None, question: AuditQuestion
 ) -> Iterator[tuple[Any, ...]]:
@@ -186,6 +239,13 @@ def _refusals(
     name, others = model_name(fit), 'give knows_records="all-but-target"'
     if own := question.refusal(problem):
         yield (own,)
+    if problem.in_file is not None:
+        if question is not ATTRIBUTES:
+            yield "in_file", "is for attribute_risk alone; leave it out of this intruder"
+        if evidence not in (None, "predictive"):
+            yield "evidence", evidence, "is not offered with in_file; leave it out"
+        if why := shows_members(problem, "in_file", "leave it out"):
+            yield (why,)
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
         if not any(offer.name in COMPETITORS for offer in can.offers):

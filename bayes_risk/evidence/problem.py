@@ -44,6 +44,8 @@ class AuditProblem:
     known: Flags | None  # shape (n,): the same, and those that the release leaves as they are
     cases: Targets  # Distinct targets and their guesses
     case: Ints  # shape (n_targets,): the case that each target belongs to
+    # shape (n,): probability that each is in the file, if it were the target; None: certain
+    in_file: Array | None = None
 
     @classmethod
     def prepare(
@@ -70,9 +72,11 @@ class AuditProblem:
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
-        how = known, fit.weights, fit.records_differ
+        chance = intruder.chance_in_file(encoded.microdata.index)
+        how = known, fit.weights, fit.records_differ, chance
         cases, case = cases_of(encoded, intruder, weighed, rows, *how)
-        return cls(fit, encoded, intruder, capabilities, weighed, rows, told, known, cases, case)
+        knows = told, known, cases, case, chance
+        return cls(fit, encoded, intruder, capabilities, weighed, rows, *knows)
 
     def sample(self, targets: Any) -> Sample | None:
         """Of which records the targets are some; None: all whose values were replaced."""
@@ -157,6 +161,7 @@ def cases_of(
     known: Flags | None = None,
     weights: Array | None = None,
     records_differ: bool = False,
+    in_file: Array | None = None,
 ) -> tuple[Targets, Ints]:
     """Distinct cases among the targets, and the case of each; or each record a case."""
     data = release.microdata
@@ -177,6 +182,8 @@ def cases_of(
         keys.insert(0, weights[rows][:, None])
     if records_differ:
         keys.append(rows[:, None])
+    if in_file is not None:
+        keys.append(in_file[rows][:, None])
     first, case, _ = distinct_rows(np.hstack(keys))
     record = rows[first]
     profiles = data.codes[record]

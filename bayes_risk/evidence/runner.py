@@ -36,6 +36,7 @@ from .diagnostics import khat_threshold
 from .evidence import Evidence, combined, importance_evidence, known_evidence, refitted
 from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
 from .modes import Modes
+from .presence import ALTERNATIVES, ENOUGH_ROWS, Presence, alternatives_of, predicted
 from .problem import AuditProblem
 
 T = TypeVar("T")
@@ -215,6 +216,7 @@ class EvidenceRunner:
         reading: Reading = read if under is None else partial(_reweighted, under)
         self.source = Fits(problem.release, rng, n_jobs, progress, memory, reading)
         self.sampling: Sampling | None = None
+        self._presence: Presence | None = None
         self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
         if problem.known is None:
             return
@@ -316,9 +318,8 @@ class EvidenceRunner:
         """Log p(y* | y_A) relative to the truth's, before anything was published."""
         problem, (rng, reading) = self.problem, self.rng.spawn(2)
         if problem.told is None or not problem.published:
-            m = np.float32(len(found.log_evidence))
             assert found.base is not None
-            value, deviation = found.base, found.deviations[0] / -m
+            value, deviation = found.base, found.moved_base()
             return Ratio(value=value, deviation=deviation, khat=found.khat, ess=found.ess)
         everything = np.ones_like(self.release.columns), np.ones_like(self.release.replaced)
         blank = replace(self.release, columns=everything[0], replaced=everything[1])
@@ -358,6 +359,8 @@ class EvidenceRunner:
     def evidence(self, cases: Targets, chains: Sequence[Chains] | None = None) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
         chains = self.begun(cases).chains if chains is None else chains
+        if self.problem.in_file is not None:
+            return self._of_places(cases, chains, self.presence(cases))
         n = len(chains[0].posteriors)
         rngs = self.rng.spawn(n)
 
@@ -373,6 +376,46 @@ class EvidenceRunner:
                 yield found
 
         return combined(ratios(), n - 1, cases)
+
+    def presence(self, cases: Targets) -> Presence:
+        """Of an intruder who is not certain that the target is in the file: drawn once."""
+        if self._presence is None:
+            probability = self.problem.in_file
+            assert probability is not None
+            other, linked = None, self.release.classes == "own"
+            if len(self.release.by_draw) > 1 or linked:  # else their mean is 1
+                of, (rng,) = self.drawing(cases), self.rng.spawn(1)
+                other = alternatives_of(of, min(len(cases), ENOUGH_ROWS), ALTERNATIVES, rng)
+            self._presence = Presence(probability, other, linked)
+        return self._presence
+
+    def drawing(self, cases: Targets) -> Any:
+        """What draws other people: the fit, or that of the mode that the release chooses."""
+        begun = self.begun(cases)
+        return begun.chains[0].fit if self.led else self.problem.fit
+
+    def _of_places(self, cases: Targets, chains: Sequence[Chains], presence: Presence) -> Evidence:
+        """The same where the record in the target's place may be another person's, in blocks."""
+        n, U, step = len(chains[0].posteriors), len(cases), presence.step(len(cases.guesses.codes))
+        first = self.begun(cases).chains[0].posterior(0)  # alternatives were drawn from it
+
+        def block(begin: int, rng: Rng) -> Evidence:
+            some = cases.only(np.arange(begin, min(begin + step, U)))
+            asked, (*rngs, drawing) = presence.asked(some), rng.spawn(n + 1)
+
+            def ratio(k: int) -> Ratio:
+                each = zip(chains, rngs[k].spawn(len(chains)), strict=True)
+                how = {"n_jobs": self.n_jobs}
+                return pooled([predicted(c.posterior(k)(), asked, rng=r, **how) for c, r in each])
+
+            ratios = (ratio(k) for k in range(n))
+            return presence.combined(first(), drawing, self.n_jobs, ratios, n - 1, some)
+
+        parts, starts = [], range(0, U, step)
+        for begin, rng in zip(starts, self.rng.spawn(len(starts)), strict=True):
+            parts.append(stage(f"evidence of places from {begin + 1}", partial(block, begin, rng)))
+            self.source.report("evidence", min(begin + step, U), U)
+        return joined(parts)
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
@@ -390,6 +433,14 @@ class EvidenceRunner:
             ]
             fixed = partial(refitted, chains[0].fit, self.release, fits)
             jobs = [partial(fixed, cases.only(np.array([u])), rngs[u]) for u in which]
+            if self.problem.in_file is not None:
+                how, first = self.presence(cases), fits[0][0]
+                drawing = [rngs[u].spawn(1)[0] for u in which]
+                each = [partial(how.combined, first, rng, 1) for rng in drawing]
+                jobs = [
+                    partial(job, read=how.read, combine=combine)
+                    for job, combine in zip(jobs, each, strict=True)
+                ]
             found = in_order(jobs, n_jobs=self.n_jobs, what="refits")
             for u, part in zip(which, found, strict=True):
                 self.source.report("refits", u + 1, len(cases))

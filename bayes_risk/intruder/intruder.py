@@ -2,17 +2,17 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
-from bayes_risk._core.validate import is_number, is_sequence, one_of
-from bayes_risk.data.microdata import rows_named
+from bayes_risk._core.validate import in_range, is_number, is_sequence, one_of
+from bayes_risk.data.microdata import by_label, rows_named
 
 _COMPETITOR = ("largest", "knows_totals", "groups", "others")
 # Each knowledge of records in words, what must be said beside it, and what may. "some" stands for a
@@ -71,12 +71,17 @@ class Intruder(Shown):
         The intruder's belief about every other value above the threshold, if a release has
         collapsed a tail. The default is a power law of unknown exponent, from the threshold to the
         second largest value.
+    in_file : float, array or Series
+        Probability, before the release, that the target is among the records of the file: above
+        0, at most 1 (certain, the worst case); or one a record, for when it is the target (a Series
+        by its labels): ``1 / df["weight"]`` of sampling weights. Below 1 for models with which
+        `membership` is offered.
 
     Raises
     ------
     InputError
         Too few settings for the intruder, or settings that do not apply; a fraction outside
-        (0, 1); no record known where some are to be.
+        (0, 1); no record known where some are to be; a probability outside (0, 1].
 
     Examples
     --------
@@ -95,6 +100,7 @@ class Intruder(Shown):
     knows_totals: bool | Mapping[str, float] = False
     groups: str = "known"
     others: Any = None
+    in_file: float | Sequence[float] | pd.Series | npt.NDArray[Any] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "knows_records", _checked(self.knows_records))
@@ -121,6 +127,9 @@ class Intruder(Shown):
                     f"has no effect for an intruder with knows_records={given!r}; leave it out, or "
                     "give another knows_records",
                 )
+        object.__setattr__(self, "in_file", _chances(self.in_file))
+        if self.is_competitor and not self.knows_target_in_file:
+            raise InputError("in_file", "is not offered for a business competitor; leave it out")
         if self.largest is not None and self.largest in self.knows_columns:
             raise InputError(
                 f"knows_columns names {self.largest!r}, which is to be guessed; leave it out"
@@ -147,6 +156,28 @@ class Intruder(Shown):
     def is_competitor(self) -> bool:
         """Whether this is a business competitor, whom the model itself has to answer."""
         return self.kind not in ("all-but-target", "none", "some")
+
+    @property
+    def knows_target_in_file(self) -> bool:
+        """Whether it is certain that the target is among the records of the file."""
+        return isinstance(self.in_file, float) and self.in_file == 1.0
+
+    def chance_in_file(self, index: pd.Index) -> Array | None:
+        """Of each record (n,) with labels ``index`` as the target; None: certain for all."""
+        if self.knows_target_in_file:
+            return None
+        if isinstance(self.in_file, float):
+            return np.full(len(index), self.in_file)
+        assert isinstance(self.in_file, ChanceByRecord)
+        labels, values = self.in_file.labels, np.array(self.in_file.values)
+        if labels is not None:
+            given = pd.Series(values, index=pd.Index(labels))
+            values = by_label(given, index, "in_file").to_numpy()
+        if len(values) != len(index):
+            raise InputError(
+                "in_file", f"has {len(values):,} entries; the table has {len(index):,} records"
+            )
+        return values
 
     def known(self, index: pd.Index, rng: np.random.Generator) -> Flags:
         """Which records with labels ``index`` are known, shape (n,); not of a business competitor.
@@ -184,7 +215,23 @@ class Intruder(Shown):
         inferred = " Which synthetic records share a total the intruder infers."
         tail = " Of the other values of a collapsed tail the intruder has a belief of their own."
         said = inferred * (self.groups == "inferred") + tail * (self.others is not None)
+        if not self.knows_target_in_file:
+            said += f" {self._chance_in_words()}"
         return f"{known}.{said}"
+
+    def _chance_in_words(self) -> str:
+        if isinstance(self.in_file, float):
+            return (
+                "The intruder is not certain that the target is in the file: before the release "
+                f"the probability is {self.in_file:g}."
+            )
+        assert isinstance(self.in_file, ChanceByRecord)
+        values = np.array(self.in_file.values)
+        return (
+            "The intruder is not certain that the target is in the file: before the release the "
+            f"probability is {values.min():.3g} to {values.max():.3g} by record, "
+            f"{values.mean():.3g} on average."
+        )
 
     def _some(self) -> str:
         """How many records are known."""
@@ -196,6 +243,36 @@ class Intruder(Shown):
             return ""
         count = sum(k is not False for k in known)
         return f"{count:,} record{'s' if count != 1 else ''}"
+
+
+class ChanceByRecord(NamedTuple):
+    """``in_file`` record by record, with the labels of a Series."""
+
+    labels: tuple[Any, ...] | None
+    values: tuple[float, ...]
+
+
+def _chances(given: Any) -> float | ChanceByRecord:
+    """``in_file`` in a form that compares and hashes."""
+    if isinstance(given, ChanceByRecord):
+        return given
+    if not is_sequence(given):
+        return in_range("in_file", given)
+    try:
+        values = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("in_file", "holds what is not a number; give 1 / df['weight']") from None
+    outside = int((~((values > 0) & (values <= 1))).sum())
+    if values.ndim != 1 or not len(values) or outside:
+        raise InputError(
+            "in_file",
+            f"has {outside:,} entries that are missing or outside (0, 1], or is not a list; give "
+            "one probability a record: 1 / df['weight'] of weights from 1 on",
+        )
+    if (values == 1.0).all():
+        return 1.0
+    labels = tuple(given.index) if isinstance(given, pd.Series) else None
+    return ChanceByRecord(labels, tuple(values.tolist()))
 
 
 def _checked(given: Any) -> str | float | tuple[Any, ...]:

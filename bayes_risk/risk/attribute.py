@@ -73,8 +73,9 @@ class AttributeEvidence(Shown):
 
     Attributes
     ----------
-    microdata, release, encoded : Microdata, Release, EncodedRelease
-        The confidential table; what was released; the same, read against the table.
+    microdata, release, encoded : Microdata, Release, EncodedRelease or None
+        The confidential table; what was released; the same, read against the table. Of published
+        tables there is no file to be read.
     index, case, seed_entropy, exposure, check
         As in `AttributeRisk`.
     cases, found : Targets, Evidence
@@ -100,12 +101,12 @@ class AttributeEvidence(Shown):
     """
 
     microdata: Microdata
-    release: Release
-    encoded: EncodedRelease
+    release: Any
+    encoded: EncodedRelease | None
     index: pd.Index
     case: Ints
     seed_entropy: str
-    exposure: Exposure
+    exposure: Exposure | None
     check: MechanismCheck | None = None
     cases: Targets
     found: Evidence
@@ -209,6 +210,7 @@ class AttributeEvidence(Shown):
             )
         if not 1 <= m <= among:
             raise InputError("m", m, f"is out of range; give 1 to {among} releases")
+        assert self.encoded is not None and self.exposure is not None
         encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         return replace(
@@ -524,7 +526,7 @@ def gathered(
         prior_weights(how.search_prior, context)
     begin_work(problem=problem, method=method, refits=how.refit_budget)
     runner = EvidenceRunner(
-        problem, method.name, sampling, how.n_jobs, how.progress, memory=memory, under=under
+        problem, method.offer, sampling, how.n_jobs, how.progress, memory=memory, under=under
     )
     budget = Budget(how.target_mcse, how.max_doublings, how.refit_budget)
     if not laid:

@@ -165,7 +165,7 @@ def _moved(
     before: Array | float = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         if prior.from_base is not None and found.base is not None:
-            b, r = found.deviations[0] / -float(found.of_base), prior.from_base
+            b, r = found.moved_base().astype(float), prior.from_base
             log_base = found.base + prior.log_widths
             predictive = np.exp(log_base - log_sum(log_base))
             possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)

@@ -230,7 +230,8 @@ class Declarations:
     def _under(self, model: Any, release: Release, how: dict[str, Any]) -> Under | None:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""
         intruder, way = how.get("intruder") or Intruder(), how.get("evidence")
-        if not self.reweight or intruder.knows_less or way not in (None, "predictive"):
+        unsure = intruder.knows_less or not intruder.knows_target_in_file
+        if not self.reweight or unsure or way not in (None, "predictive"):
             return None
         can = self.fit.capabilities(EncodedRelease.of(release, self.fit.microdata), intruder)
         reweighted: Reweighted | None = can.fit_for("reweighting")

@@ -11,13 +11,13 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binomtest, chi2, mannwhitneyu, t
 
 import bayes_risk as br
+from bayes_risk.evidence.presence import normaliser
 from bayes_risk.risk.membership.computation import (
     MEASURES,
     Others,
     Standing,
     curve_measures,
     level,
-    normaliser,
     power,
     standing,
 )

@@ -287,7 +287,7 @@ def _candidate(one: "Tried") -> Any:
 
 def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     """Sizes with which an audit of attribute risk begins; no draws: evidence in closed form."""
-    fit, offer = problem.fit, problem.capabilities[method.name]
+    fit, offer = problem.fit, problem.capabilities[method.offer]
     guesses, cases, columns = problem.cases.guesses.codes.shape
     if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
         cases = len(problem.rows)

@@ -16,7 +16,8 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import in_range, positive, whole_number
 from bayes_risk.data.base_result import OfRecords, draw
 from bayes_risk.evidence.contract import Fit, Leaving, Progress, drawn_in_words
-from bayes_risk.evidence.methods import AuditQuestion, choose_method
+from bayes_risk.evidence.methods import LACKING, AuditQuestion, choose_method, shows_members
+from bayes_risk.evidence.presence import alternatives_of
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet, Itself
@@ -33,7 +34,6 @@ from .computation import (
     MembershipComputation,
     Others,
     Standing,
-    alternatives_of,
     curve_measures,
     level,
     power,
@@ -222,35 +222,18 @@ class Membership(OfRecords):
 
 def _refusal(problem: AuditProblem) -> str:
     """Why membership is no question for a problem; or nothing."""
-    fit, release, who = problem.fit, problem.release, problem.intruder
-    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
-    unchanged = int((~release.replaced).sum())
-    if kept or unchanged:
-        what = f"columns {kept} are released as they are"
-        return (
-            f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
-            "themselves who may be in the data; membership is for releases with every column of "
-            "every record synthesised: use attribute_risk"
-        )
-    if fit.weights is not None:
-        return "membership is not offered for a fit with record weights; fit without"
+    who = problem.intruder
     if who.is_competitor or who.knows_columns:
         return (
             "an intruder who asks about membership has a whole record in mind; give "
             "knows_records alone: all-but-target, none, a fraction, a mask or labels"
         )
-    if who.knows_less and release.m > 1:
-        return (
-            f"knows_records with m = {release.m} data sets is not offered for membership; give "
-            '"all-but-target", or a release of one data set'
-        )
-    return ""
+    return shows_members(problem, "membership", "use attribute_risk")
 
 
 MEMBERS = AuditQuestion(
     methods=("predictive",),
-    lacking="offers no predictives for this release and intruder; "
-    "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel",
+    lacking=LACKING.format("membership"),
     refusal=_refusal,
 )
 
@@ -342,9 +325,7 @@ def membership(
     runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
     posteriors, other = runner.fits(cases), None
     if len(release.by_draw) > 1 or release.classes == "own":  # else their mean is 1
-        # of the mode that the release chooses
-        drawing: Any = runner.begun(cases).chains[0].fit if runner.led else fit
-        other = alternatives_of(drawing, len(cases), alternatives, draw)
+        other = alternatives_of(runner.drawing(cases), len(cases), alternatives, draw)
     computation = MembershipComputation(
         runner=runner,
         posteriors=posteriors,

@@ -21,15 +21,22 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.batches import standard_error, student_factor, variance_by_fit
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.evidence.contract import Fit, Posterior, Targets
-from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together, with_targets
+from bayes_risk.evidence.contract import Posterior, Targets
+from bayes_risk.evidence.leave_one_out import Ratio, with_targets
+from bayes_risk.evidence.presence import (
+    FEWEST,
+    ROOM,
+    Alternatives,
+    MembershipOdds,
+    odds,
+    predicted,
+    unseen,
+)
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.release.release import EncodedRelease
 
 RATES = (0.01, 0.05)
 MEASURES = (
@@ -102,9 +109,6 @@ def curve_measures(at: Standing, counts: Array) -> Array:
     return np.stack([1.0 - mean(level(at)), *powers, best, mean(at.gain), mean(at.factor)], axis=-1)
 
 
-AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Others:
     """People outside the data, and who of them is asked about for which place."""
@@ -148,138 +152,6 @@ class Others:
         return cls(people, np.ones(N, dtype=np.int64), np.arange(N), rng.permutation(N)[turn])
 
 
-class Alternatives(NamedTuple):
-    """Somebody else whom the model would draw for a place: rows of values."""
-
-    codes: Codes  # shape (M, p)
-    per_case: int  # how many of them each case takes, in turn; all of them if they are listed
-    # whether they were drawn from p(y' | y); else they are all values that there can be
-    drawn: bool
-
-    def of(self, begin: int, end: int) -> Codes:
-        """Those of cases ``begin .. end - 1``, shape (L, cases, p)."""
-        which, L = np.repeat(np.arange(self.per_case)[:, None], end - begin, axis=1), self.per_case
-        if self.drawn:
-            which = (which + L * np.arange(begin, end)) % len(self.codes)
-        return np.asarray(self.codes[which])
-
-
-def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
-    """All cells of a small table, or L draws of p(y' | y) for each of U cases."""
-    levels = fit.microdata.n_levels
-    if levels.all() and np.prod(levels.astype(float)) <= L:
-        cells = np.indices(tuple(levels)).reshape(len(levels), -1).T
-        return Alternatives(cells.astype(np.int32), len(cells), False)
-    n = len(fit.microdata.codes)
-    parts, done = [], 0
-    rows_each = min(U, n)
-    how = {"parameters": "independent"} if "one-mode" in fit.parameters else {}  # of all chains
-    while done < L:
-        m = min(AT_ONCE, L - done, max(fit.n_draws, 1))
-        tables, rows = rng.spawn(2)
-        made = fit.synthesize(m, random_seed=tables, **how)
-        drawn = EncodedRelease.of(made, fit.microdata).codes  # shape (m, n, p)
-        chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, :rows_each]
-        parts.append(drawn[np.arange(m)[:, None], chosen])
-        done += m
-    codes = np.concatenate(parts).swapaxes(0, 1)  # shape (rows, L, p): a case after the other
-    return Alternatives(codes.reshape(-1, codes.shape[2]), L, True)
-
-
-class MembershipOdds(NamedTuple):
-    """Log Bayes factors of C candidates for each of U places, the member first."""
-
-    log_bayes_factor: Array  # shape (C, U)
-    deviations: npt.NDArray[np.float32]  # shape (F, B, C, U): by fit and batch of draws
-    # shape (U,): what the drawn alternatives add to the variance; 0 where all are listed, or none
-    # needed
-    variance_of_draws: Array
-    khat: Array  # shape (U,), as `ess`
-    ess: Array
-
-
-class Normaliser(NamedTuple):
-    """log E[prod_l r_l(y')], its derivatives by the log predictives, and its sampling variance.
-
-    ``by_base`` and ``by_release`` (m of them) have shape (L, U).
-    """
-
-    log_value: Array
-    by_base: Array
-    by_release: Sequence[Array]
-    variance: Array
-
-
-def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> MembershipOdds:
-    """Log Bayes factors of candidates: the first C guesses, the last L being alternatives.
-
-    ``found``: of the base fit, and of each of the m augmented ones, guesses (C + L, U). ``log_q``
-    (L, U): log density that alternatives were drawn from; None: they are all that can be.
-    ``linked``: the release ties values to the record itself; ratios are known up to constants only.
-    """
-    base, releases = found[0], found[1:]
-    C = len(base.value) - L
-    impossible = base.value == -np.inf
-    log_r = [np.where(impossible, -np.inf, change(f.value, base.value)) for f in releases]
-    value = np.sum([r[:C] for r in log_r], axis=0)
-    deviations = np.stack([f.deviation[:, :C] for f in found])
-    deviations[0] *= np.float32(-len(releases))
-    variance = np.zeros(value.shape[1])
-    if L:
-        log_omega = base.value[C:] - (0.0 if log_q is None else log_q)
-        n = normaliser(log_omega, [r[C:] for r in log_r], drawn=log_q is not None, linked=linked)
-        value, variance = value - n.log_value, n.variance
-        for d, w, f in zip(deviations, [n.by_base, *n.by_release], found, strict=True):
-            d -= np.einsum("lu,blu->bu", w, f.deviation[:, C:])[:, None].astype(np.float32)
-    khat, ess = np.max([f.khat for f in found], axis=0), np.min([f.ess for f in found], axis=0)
-    return MembershipOdds(value, deviations, variance, khat, ess)
-
-
-def normaliser(
-    log_omega: Array, log_r: Sequence[Array], *, drawn: bool, linked: bool
-) -> Normaliser:
-    """Weighted mean over alternatives of prod_l r_l, shapes (L, U).
-
-    Of draws their mean ``mean_k omega_k prod_l r_l(k)``, or, where its variance is smaller, with
-    ``E[r_l] = 1`` as control: ``1 + mean omega (prod r - 1 - sum (r_l - 1))``. If ``linked``, r_l
-    is known up to a constant, which cancels against that of the candidate.
-    """
-    m, L = len(log_r), len(log_omega)
-    log_product = np.sum(log_r, axis=0)
-    total = log_sum(log_omega + log_product)
-    share = np.exp(log_omega + log_product - total)  # sums to one over alternatives
-    by_base, nothing = (1.0 - m) * share, np.zeros(len(total))
-    if linked:
-        below = log_sum(log_omega)
-        moved = share - (prior := np.exp(log_omega - below))
-        variance = (moved**2).sum(axis=0) if drawn else nothing
-        return Normaliser(total - below, by_base - prior, [share] * m, variance)
-    if not drawn:
-        return Normaliser(total, by_base, [share] * m, nothing)
-    plain = total - np.log(L), by_base, [share] * m, _variance_of_mean(share * L)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        omega, product = np.exp(log_omega), np.exp(log_product)
-        r = [np.exp(x) for x in log_r]
-        terms = omega * (product - 1.0 - np.sum([x - 1.0 for x in r], axis=0))
-        value = 1.0 + terms.mean(axis=0)
-        held = (
-            np.log(np.where(value > 0, value, np.nan)),
-            (1.0 - m) * omega * (product - 1.0) / (L * value),
-            [omega * (product - x) / (L * value) for x in r],
-            _variance_of_mean(terms / value),
-        )
-    better = (held[3] < plain[3]) & np.isfinite(held[0])
-    pairs: Any = zip(held, plain, strict=True)
-    return Normaliser(*(np.where(better, a, b) for a, b in pairs))
-
-
-def _variance_of_mean(terms: Array) -> Array:
-    return np.asarray(terms.var(axis=0, ddof=1) / len(terms))
-
-
-ROOM = 2**18  # cases x guesses at a time
-FEWEST = 64  # cases at a time, whatever the room
-FIRST = 64  # targets whose draws tell how much chains repeat themselves
 REPLICATES = 200  # samples of the people outside the data
 
 
@@ -371,7 +243,9 @@ class MembershipComputation:
         """Log Bayes factors of some cases, and how many of them were fitted anew."""
         cases = self.cases.only(np.arange(begin, end))
         own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
-        extra = own[:0] if self.alternatives is None else self.alternatives.of(begin, end)
+        extra = (
+            own[:0] if self.alternatives is None else self.alternatives.of(np.arange(begin, end))
+        )
         targets = replace(cases, guesses=GuessSet.of(np.concatenate([own, rest, extra])))
         children = rng.spawn(len(self.posteriors) + 2)
         found = [
@@ -381,8 +255,7 @@ class MembershipComputation:
         log_q = None
         if self.alternatives is not None and self.alternatives.drawn:
             # from a fit from which nobody is to be taken out
-            nobody, base = np.zeros(len(cases), dtype=bool), self.posteriors[0]
-            drawn = replace(cases, guesses=GuessSet.of(extra), fitted=nobody)
+            drawn, base = unseen(replace(cases, guesses=GuessSet.of(extra))), self.posteriors[0]
             log_q = predicted(base, drawn, rng=children[-2], n_jobs=self.runner.n_jobs).value
         khat = np.max([f.khat for f in found], axis=0)
         worst = self.runner.worst(khat, targets, budget)
@@ -395,7 +268,7 @@ class MembershipComputation:
 
     def _refitted(self, target: Targets, rng: np.random.Generator) -> list[Ratio]:
         """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
-        alone, found = replace(target, fitted=np.zeros(1, dtype=bool)), []
+        alone, found = unseen(target), []
         for l, start in enumerate(self.posteriors):
             fit_rng, read_rng = rng.spawn(2)
             of = None if l == 0 else self.runner.release, max(l - 1, 0)
@@ -430,12 +303,3 @@ class MembershipComputation:
         if self.runner.led:
             of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
         return np.asarray(np.sqrt(of_fits + of_draws))
-
-
-def predicted(
-    posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
-) -> Ratio:
-    """log p(y* | A) of all guesses as such; targets not ``fitted`` are not taken out."""
-    how: Any = {"to_truth": False, "first": FIRST}
-    parts = posterior.predictives(targets, rng=rng)
-    return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
