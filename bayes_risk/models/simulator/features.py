@@ -11,7 +11,7 @@ at two values of a span most of what frequencies tell.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.models.trees.tree import grow
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
@@ -30,17 +31,18 @@ WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
-OWN_LEAF = 15  # rows in a leaf of a tree grown on y
-FOLDS = 3  # of records, each left out of a tree
+OWN_LEAVES = 5, 20  # rows in a leaf of a tree grown on y
+LEFT_OUT = 0.1  # share of the records, about, that such a tree has not seen
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
 
 class Made(NamedTuple):
-    """Features (U, G, d), and the kind of each."""
+    """Features (U, G, d), the kind of each; share of the files with an exact copy (U, G)."""
 
     features: Array
     kinds: list[str]
+    exact: Array
 
     @property
     def sets(self) -> list[Ints]:
@@ -104,7 +106,21 @@ class Features:
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
         kinds = [kind for kind, _ in found]
-        return Made(np.stack(list(found.values()), axis=-1), kinds)
+        return Made(np.stack(list(found.values()), axis=-1), kinds, self._exact(look))
+
+    def copies(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
+        """Share of the files with an exact copy of a record with a guess, (U, G)."""
+        there = np.ones(len(y), dtype=bool)
+        return self._exact(_Look.of(self, y, Z, rows, guesses, there))
+
+    def _exact(self, look: "_Look") -> Array:
+        """The record's own row; where rows are no record's, a row that is no other record's."""
+        if self.linked:
+            own = look.Z[:, look.rows][:, :, None, self.guessed] == look.W[..., self.guessed]
+            return np.asarray(own.all(axis=3).mean(axis=0))
+        j = int(self.guessed[0])
+        z, k = next(look.counts(j, look.of_columns(self.order[j]), [0.0]))
+        return np.asarray(((z > 0) & (k == 0)).mean(axis=0))
 
     def _each(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """Parts of features by name; those of one name are added."""
@@ -122,7 +138,9 @@ class Features:
                     yield from self._counted(look, kind, j, look.of_columns(columns))
             if j in [int(g) for g in self.guessed[:TREES]] and others:
                 for size in LEAVES:
-                    yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
+                    yield from self._counted(
+                        look, f"leaf {size}", j, look.leaves(self, j, others, size)
+                    )
                 if self.own_trees:
                     yield from self._in_own_trees(look, j, others)
             if j in self.spread and look.present.all():
@@ -146,18 +164,21 @@ class Features:
     def _in_own_trees(
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """The same in leaves of trees grown on y, none of which has seen the record."""
+        """The same in leaves of trees grown on y, none of which has seen the record.
+
+        A tree leaves out all that are asked about, or if these are many a part of them.
+        """
+        n, U = len(look.y), len(look.rows)
+        folds = max(1, round(U / max(n * LEFT_OUT, 1)))
         parts = list[dict[tuple[str, Any], Array]]()
-        order = list[Ints]()
-        for fold in range(FOLDS):
-            here = np.flatnonzero(look.rows % FOLDS == fold)
-            if len(here):
-                seen = look.y[np.arange(len(look.y)) % FOLDS != fold]
-                some = look.only(here)
-                leaves = some.leaves(j, others, OWN_LEAF, seen)
-                parts.append(dict(self._counted(some, "tree", j, leaves)))
-                order.append(here)
-        back = np.argsort(np.concatenate(order))
+        for fold in range(folds):
+            some = look.only(np.arange(fold, U, folds))
+            seen = np.delete(look.y, some.rows, axis=0)
+            parts.append({})
+            for size in OWN_LEAVES:
+                leaves = some.leaves(self, j, others, size, seen)
+                parts[-1] |= dict(self._counted(some, f"tree {size}", j, leaves))
+        back = np.argsort(np.concatenate([np.arange(f, U, folds) for f in range(folds)]))
         for name in parts[0]:
             yield name, np.concatenate([part[name] for part in parts])[back]
 
@@ -226,23 +247,18 @@ class _Look:
         bins = self.bins._replace(W=self.bins.W[which])
         return _Look(self.y, self.Z, self.W[which], self.rows[which], self.present, bins)
 
-    def leaves(self, j: int, others: Sequence[int], size: int, seen: Array | None = None) -> _Split:
-        """Leaves of a tree which says column j from the others, grown on Z, or what was seen."""
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        grows = DecisionTreeRegressor if self._is_number(j) else DecisionTreeClassifier
+    def leaves(
+        self, how: Features, j: int, others: Sequence[int], size: int, seen: Array | None = None
+    ) -> _Split:
+        """Leaves of a tree which predicts column j from the others, grown on Z, or ``seen``."""
         seen = self.Z.reshape(-1, self.Z.shape[2]) if seen is None else seen
-        some = seen[:: 1 + len(seen) // TREE_ROWS]
-        tree = grows(min_samples_leaf=size, random_state=0).fit(some[:, others], some[:, j])
+        some = replace(how.microdata, codes=seen[:: 1 + len(seen) // TREE_ROWS])
+        tree = grow(some, j, np.array(others), min_leaf=size, seed=0)
 
         def at(table: Array) -> Ints:
-            rows = table[..., others].astype(np.float32)
-            return np.asarray(tree.apply(rows.reshape(-1, len(others)))).reshape(table.shape[:-1])
+            return tree.leaf(table.reshape(-1, table.shape[-1])).reshape(table.shape[:-1])
 
         return _Split(at(self.Z), at(self.y), at(self.W))
-
-    def _is_number(self, j: int) -> bool:
-        return bool((self.bins.Z[..., j] != self.Z[..., j]).any())
 
     def counts(
         self, j: int, contexts: _Split, widths: Sequence[float]
