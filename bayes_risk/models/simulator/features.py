@@ -10,7 +10,7 @@ with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``, so that f
 at two values of a span most of what frequencies tell.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.models.trees.tree import grow
+
+from .paths import Predictors, axes, leaf_members
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
@@ -31,8 +33,8 @@ WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
-OWN_LEAVES = 5, 20  # rows in a leaf of a tree grown on y
-LEFT_OUT = 0.1  # share of the records, about, that such a tree has not seen
+PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
+MANY = 10**7  # numbers that such trees look at; beyond it of the first size alone
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
@@ -141,8 +143,9 @@ class Features:
                     yield from self._counted(
                         look, f"leaf {size}", j, look.leaves(self, j, others, size)
                     )
-                if self.own_trees:
-                    yield from self._in_own_trees(look, j, others)
+                known = [k for k in others if k not in self.guessed]
+                if self.own_trees and known:
+                    yield from self._in_paths(look, j, known)
             if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
@@ -152,35 +155,41 @@ class Features:
         self, look: "_Look", kind: str, j: int, contexts: "_Split"
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """Features of counts within contexts; of a number at several widths."""
-        widths = [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+        widths = self._widths(j)
         if kind in WHOLE and j in self.spread:
             widths = [0.0, *widths]
-        for w, (z, k) in zip(widths, look.counts(j, contexts, widths), strict=True):
-            for a in A if w == 0.0 else A[1:]:
-                yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
-            if w == 0.0:
-                yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
+        yield from _logs(kind, widths, look.counts(j, contexts, widths))
 
-    def _in_own_trees(
+    def _widths(self, j: int) -> list[float]:
+        return [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+
+    def _in_paths(
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """The same in leaves of trees grown on y, none of which has seen the record.
-
-        A tree leaves out all that are asked about, or if these are many a part of them.
-        """
-        n, U = len(look.y), len(look.rows)
-        folds = max(1, round(U / max(n * LEFT_OUT, 1)))
-        parts = list[dict[tuple[str, Any], Array]]()
-        for fold in range(folds):
-            some = look.only(np.arange(fold, U, folds))
-            seen = np.delete(look.y, some.rows, axis=0)
-            parts.append({})
-            for size in OWN_LEAVES:
-                leaves = some.leaves(self, j, others, size, seen)
-                parts[-1] |= dict(self._counted(some, f"tree {size}", j, leaves))
-        back = np.argsort(np.concatenate([np.arange(f, U, folds) for f in range(folds)]))
-        for name in parts[0]:
-            yield name, np.concatenate([part[name] for part in parts])[back]
+        """The same in leaves of trees grown on y_-i; they split by what is no guess."""
+        n, sizes = len(look.y), PATH_LEAVES
+        if n * len(others) * len(look.rows) > MANY:
+            sizes = sizes[:1]
+        of_Z = look.bins.Z[..., others]
+        d = 1 + np.maximum(look.bins.y[:, others].max(axis=0), of_Z.max(axis=(0, 1)))
+        ordered = np.array([k in self.edges or d < 3 for k, d in zip(others, d, strict=True)])
+        shown = of_Z.reshape(-1, len(others))
+        predictors = Predictors(look.bins.y[:, others], shown, d, ordered)
+        v, outcome, value = look.y[:, j], np.zeros(n, dtype=np.int64), np.ones(n)
+        if j in self.spread:
+            value = v - v.mean()
+        else:
+            outcome = v.astype(np.int64)
+        axis = axes(predictors, outcome, value, int(outcome.max()) + 1)
+        widths = np.array(self._widths(j))
+        guess = look.W[:, :, j][..., None]
+        bounds = np.stack([guess - widths, guess + widths])
+        for size in sizes:
+            k, z = np.zeros(bounds.shape[1:]), np.zeros((len(look.Z), *bounds.shape[1:]))
+            of = np.stack([value, v]), look.rows, look.present, size, k, z, bounds
+            leaf_members(predictors, axis, outcome, *of, np.ascontiguousarray(look.Z[..., j]))
+            found = [(z[..., w], k[..., w]) for w in range(len(widths))]
+            yield from _logs(f"path {size}", list(widths), found)
 
     def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """What the record's own row of Z shows."""
@@ -242,16 +251,9 @@ class _Look:
             size *= levels
         return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
 
-    def only(self, which: Ints) -> "_Look":
-        """The same of some of the rows that are asked about."""
-        bins = self.bins._replace(W=self.bins.W[which])
-        return _Look(self.y, self.Z, self.W[which], self.rows[which], self.present, bins)
-
-    def leaves(
-        self, how: Features, j: int, others: Sequence[int], size: int, seen: Array | None = None
-    ) -> _Split:
-        """Leaves of a tree which predicts column j from the others, grown on Z, or ``seen``."""
-        seen = self.Z.reshape(-1, self.Z.shape[2]) if seen is None else seen
+    def leaves(self, how: Features, j: int, others: Sequence[int], size: int) -> _Split:
+        """Leaves of a tree which predicts column j from the others, grown on Z."""
+        seen = self.Z.reshape(-1, self.Z.shape[2])
         some = replace(how.microdata, codes=seen[:: 1 + len(seen) // TREE_ROWS])
         tree = grow(some, j, np.array(others), min_leaf=size, seed=0)
 
@@ -311,6 +313,17 @@ class _Look:
         of_Z = -0.5 * (v - seen @ beta_Z) ** 2 / variance_Z - 0.5 * np.log(variance_Z)
         of_y = -0.5 * (v - mean) ** 2 / variance[:, None] - 0.5 * np.log(variance)[:, None]
         return np.asarray(np.clip(of_Z - of_y, -10.0, 10.0))
+
+
+def _logs(
+    kind: str, widths: Sequence[float], counts: Iterable[tuple[Array, Array]]
+) -> Iterator[tuple[tuple[str, Any], Array]]:
+    """Features of counts z (m, U, G) and k (U, G), of each width."""
+    for w, (z, k) in zip(widths, counts, strict=True):
+        for a in A if w == 0.0 else A[1:]:
+            yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
+        if w == 0.0:
+            yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
 
 
 def _between(line: Ints, low: Ints, high: Ints) -> Array:
