@@ -78,7 +78,7 @@ class Learnt:
         ends = np.round(np.array(LEVELS) * len(order)).astype(int)
         parts = [order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
         each = [np.bincount(run[p], top[p] - right[p], minlength=runs) for p in parts]
-        over = np.column_stack(each)  # (runs, levels)
+        over = np.column_stack(each).astype(float)  # (runs, levels)
         count = np.array([len(part) for part in parts])
         return cls(
             runs=runs,

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 import bayes_risk as br
 from bayes_risk.evidence.learnt import Learnt
+from bayes_risk.models.simulator.paths import Predictors, axes, leaf_members
 from bayes_risk.models.simulator.ratio import Examples, fitted
 from bayes_risk.reporting import plots
 from bayes_risk.reporting.sections import section_of
@@ -114,6 +116,74 @@ def test_a_generator_that_copies_all_is_found_with_certainty():
     assert risk.records["probability"].min() > 0.95 and risk.records["reliable"].mean() > 0.98
     verdict = judge(risk, None)
     assert verdict.outcome == "above your thresholds"
+
+
+@pytest.mark.parametrize("min_leaf", [5, 20])
+def test_a_path_ends_in_the_leaf_of_a_tree_grown_without_the_record(min_leaf):
+    """The path of each record against a whole tree on the others, by another program."""
+    rng, n = np.random.default_rng(4), 300
+    X = np.column_stack([rng.integers(0, d, n) for d in (2, 6, 30)])
+    s = (X[:, 1] * 0.7 + X[:, 2] * 0.1 + rng.normal(size=n)).round().astype(int) % 5
+    predictors = Predictors(X, X, np.array([2, 6, 30]), np.ones(3, dtype=bool))
+    axis = axes(predictors, s, np.ones(n), 5)
+    k, z = np.zeros((n, 5, 1)), np.zeros((1, n, 5, 1))
+    guesses = np.broadcast_to(np.arange(5.0)[:, None], (2, n, 5, 1)).copy()
+    of = np.stack([np.ones(n), s]), np.arange(n), np.ones(n, dtype=bool), min_leaf
+    leaf_members(predictors, axis, s, *of, k, z, guesses, s[None].astype(float))
+    same = 0
+    for i in range(n):
+        others = np.arange(n) != i
+        tree = DecisionTreeClassifier(min_samples_leaf=min_leaf, random_state=0)
+        leaf = tree.fit(X[others], s[others]).apply(X)
+        same += np.array_equal(k[i, :, 0], np.bincount(s[others & (leaf == leaf[i])], minlength=5))
+    assert same > 0.9 * n  # splits that tie are chosen at random there
+    assert np.array_equal(z[0].sum(axis=(1, 2)), k.sum(axis=(1, 2)) + 1)  # the record itself
+
+
+def test_a_path_does_not_depend_on_the_value_of_the_record():
+    """Whatever it is, the rows around it are the same, up to the axes of all records."""
+    rng, n = np.random.default_rng(4), 300
+    X, s = rng.integers(0, 12, (n, 2)), rng.integers(0, 3, n)
+    X[0] = 11, 11
+    X[1:] = np.minimum(X[1:], 10)  # the only record with these levels
+    predictors = Predictors(X, X, np.array([12, 12]), np.zeros(2, dtype=bool))
+    axis, found = axes(predictors, s, np.ones(n), 3), []
+    for own in range(3):
+        y = s.copy()
+        y[0] = own
+        k, z = np.zeros((1, 3, 1)), np.zeros((1, 1, 3, 1))
+        guesses = np.broadcast_to(np.arange(3.0)[:, None], (2, 1, 3, 1)).copy()
+        of = np.stack([np.ones(n), y]), np.zeros(1, dtype=int), np.ones(n, dtype=bool), 5
+        leaf_members(predictors, axis, y, *of, k, z, guesses, s[None].astype(float))
+        found.append(k)
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[1], found[2])
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("min_leaf", [5, 20])
+def test_most_of_what_trees_disclose_is_captured(min_leaf):
+    """Against an intruder who knows the trees: log score over the prior, two releases."""
+    rng, n = np.random.default_rng(4), 600
+    df = pd.DataFrame({c: pd.Categorical(rng.integers(0, 6, n)) for c in "abc"})
+    s = (df["a"].cat.codes + 2 * df["b"].cat.codes + rng.choice(3, n)) % 5
+    df["s"] = pd.Categorical.from_codes(s, LEVELS)
+    trees = br.models.CART(order=["s"], min_leaf=min_leaf)
+
+    def make(df, m, seed):
+        fit = trees.fit(df, random_seed=seed)
+        return list(fit.synthesize(m, columns=["s"], random_seed=seed).datasets)
+
+    known, learnt, gains = (
+        trees.fit(df, random_seed=1),
+        br.models.Simulator(make, columns=["s"]),
+        [],
+    )
+    for seed in range(2):
+        release = known.synthesize(1, columns=["s"], random_seed=seed)
+        for fit in (known, learnt.fit(df)):
+            records = br.attribute_risk(fit, release, random_seed=3).records
+            gains.append(np.log(records["probability"] / records["prior"]).mean())
+    assert sum(gains[1::2]) > 0.7 * sum(gains[::2])
 
 
 @pytest.mark.check

@@ -11,7 +11,7 @@ at two values of a span most of what frequencies tell.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.models.trees.tree import grow
 
 from .paths import Predictors, axes, leaf_members
 
@@ -27,11 +26,9 @@ A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
 CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
 PAIRS = 6  # columns that are looked at one at a time
-LEAVES = 5, 20  # rows of Z in a leaf, at least
 WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
 PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
 MANY = 10**7  # numbers that such trees look at; beyond it of the first size alone
@@ -67,15 +64,12 @@ class Features:
     microdata: Microdata
     guessed: Ints
     linked: bool
-    own_trees: bool
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
 
     @classmethod
-    def of(
-        cls, microdata: Microdata, guessed: Ints, *, linked: bool, own_trees: bool = True
-    ) -> "Features":
+    def of(cls, microdata: Microdata, guessed: Ints, *, linked: bool) -> "Features":
         """Read off the confidential table, once."""
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
@@ -89,7 +83,6 @@ class Features:
             microdata=microdata,
             guessed=guessed,
             linked=linked,
-            own_trees=own_trees,
             edges=edges,
             order=order,
             spread=spread,
@@ -139,12 +132,8 @@ class Features:
                 for columns in several:
                     yield from self._counted(look, kind, j, look.of_columns(columns))
             if j in [int(g) for g in self.guessed[:TREES]] and others:
-                for size in LEAVES:
-                    yield from self._counted(
-                        look, f"leaf {size}", j, look.leaves(self, j, others, size)
-                    )
                 known = [k for k in others if k not in self.guessed]
-                if self.own_trees and known:
+                if known:
                     yield from self._in_paths(look, j, known)
             if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
@@ -167,9 +156,9 @@ class Features:
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y_-i; they split by what is no guess."""
-        n, sizes = len(look.y), PATH_LEAVES
-        if n * len(others) * len(look.rows) > MANY:
-            sizes = sizes[:1]
+        n = len(look.y)
+        large = n * len(others) * len(look.rows) > MANY
+        sizes = PATH_LEAVES[:1] if large else PATH_LEAVES
         of_Z = look.bins.Z[..., others]
         d = 1 + np.maximum(look.bins.y[:, others].max(axis=0), of_Z.max(axis=(0, 1)))
         ordered = np.array([k in self.edges or d < 3 for k, d in zip(others, d, strict=True)])
@@ -250,17 +239,6 @@ class _Look:
             )
             size *= levels
         return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
-
-    def leaves(self, how: Features, j: int, others: Sequence[int], size: int) -> _Split:
-        """Leaves of a tree which predicts column j from the others, grown on Z."""
-        seen = self.Z.reshape(-1, self.Z.shape[2])
-        some = replace(how.microdata, codes=seen[:: 1 + len(seen) // TREE_ROWS])
-        tree = grow(some, j, np.array(others), min_leaf=size, seed=0)
-
-        def at(table: Array) -> Ints:
-            return tree.leaf(table.reshape(-1, table.shape[-1])).reshape(table.shape[:-1])
-
-        return _Split(at(self.Z), at(self.y), at(self.W))
 
     def counts(
         self, j: int, contexts: _Split, widths: Sequence[float]

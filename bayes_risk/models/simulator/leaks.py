@@ -63,7 +63,7 @@ def suspects(copies: Copies, size: int) -> Ints:
     gain = np.logaddexp.reduce(copies.log_likelihood(size)[:, 1:], axis=1)
     gain -= np.log(len(EFFECTS) - 1)
     order = np.argsort(-gain, kind="stable")
-    return order[gain[order] > 0]
+    return np.asarray(order[gain[order] > 0])
 
 
 def effects(copies: Copies, size: int) -> Array:

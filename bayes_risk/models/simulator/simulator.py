@@ -335,7 +335,7 @@ def _evidence(
     codes = targets.guesses.codes
     G, U, _ = codes.shape
     K, step = 2 * len(fit.directions) + 2, max(1, BLOCK // max(G, 1))
-    log_p, deviations = np.empty((1, G, U)), np.empty((K, G, U), dtype=np.float32)
+    log_p, deviations = np.empty((1, G, U)), np.empty((K, G, U))
     for begin in range(0, U, step):
         part = slice(begin, min(begin + step, U))
         rows = targets.record[part]
