@@ -31,7 +31,7 @@ WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
 PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
-MANY = 10**7  # numbers that such trees look at; beyond it of the first size alone
+MANY = 20_000  # numbers in y; beyond it such trees are of the first size alone
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
@@ -157,7 +157,7 @@ class Features:
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y_-i; they split by what is no guess."""
         n = len(look.y)
-        large = n * len(others) * len(look.rows) > MANY
+        large = n * len(others) > MANY
         sizes = PATH_LEAVES[:1] if large else PATH_LEAVES
         of_Z = look.bins.Z[..., others]
         d = 1 + np.maximum(look.bins.y[:, others].max(axis=0), of_Z.max(axis=(0, 1)))
