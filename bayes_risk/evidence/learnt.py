@@ -3,20 +3,26 @@
 It was judged in runs that it had not seen. Evidence of this kind is of an intruder who looks at
 some features of the files: by the data-processing inequality it is, in expectation, at most what
 the whole files tell.
+
+Examples of one run share its files; runs are independent. With ``d_r`` the sum over the examples
+of run r, at one level, of the predicted probability less the outcome, the variance of ``predicted -
+observed`` is ``sum_r d_r^2`` over the squared number of examples. The test against overconfidence
+changes the signs of runs at random: if predictions hold, ``d_r`` has mean 0, and a change of sign
+leaves the dependence of levels within a run.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom, chi2
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import number
 from bayes_risk.data.base_result import Table, count, value
 
 LEVELS = 0.0, 0.5, 0.75, 0.9, 0.97, 1.0  # shares of the examples, the surest last
-LEAST = 1e-9
+FLIPS = 9_999  # random signs of the runs
+OVERCONFIDENT = 0.01  # p-value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,8 +40,10 @@ class Learnt:
     predicted, observed : ndarray, shape (levels,)
         Mean probability of the likeliest guess, and how often it was the true one; examples by
         what was predicted, in order of certainty.
-    variance, count : ndarray, shape (levels,)
-        Variance of ``observed`` if the predictions hold, and number of examples.
+    standard_error, count : ndarray, shape (levels,)
+        Of ``predicted - observed``, from the spread over runs; number of examples.
+    p_value : float
+        Of the test that no level is overconfident.
     remark : str
         What else the runs showed: a generator that ignores its seed.
     """
@@ -47,19 +55,31 @@ class Learnt:
     gain_error: float
     predicted: Array
     observed: Array
-    variance: Array
+    standard_error: Array
     count: Ints
+    p_value: float
     remark: str = ""
 
     @classmethod
     def of(
-        cls, log_p: Array, drawn: Ints, gain: Array, *, runs: int, share: float, remark: str
+        cls,
+        log_p: Array,
+        drawn: Ints,
+        run: Ints,
+        gain: Array,
+        *,
+        runs: int,
+        share: float,
+        remark: str = "",
     ) -> "Learnt":
         """Of log probabilities (N, G) from fits that have not seen the run, and gains by run."""
         top, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == drawn
         order = np.argsort(top, kind="stable")
         ends = np.round(np.array(LEVELS) * len(order)).astype(int)
         parts = [order[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
+        each = [np.bincount(run[p], top[p] - right[p], minlength=runs) for p in parts]
+        over = np.column_stack(each).astype(float)  # (runs, levels)
+        count = np.array([len(part) for part in parts])
         return cls(
             runs=runs,
             examples=len(order),
@@ -68,37 +88,23 @@ class Learnt:
             gain_error=float(gain.std(ddof=1) / np.sqrt(len(gain))),
             predicted=np.array([top[part].mean() for part in parts]),
             observed=np.array([right[part].mean() for part in parts]),
-            variance=np.array([(top[p] * (1 - top[p])).sum() / len(p) ** 2 for p in parts]),
-            count=np.array([len(part) for part in parts]),
+            standard_error=np.sqrt((over**2).sum(axis=0)) / count,
+            count=count,
+            p_value=_test(over),
             remark=remark,
         )
 
     @property
-    def _over(self) -> Array:
-        """Predicted less observed in standard errors, as if examples of a run were independent."""
-        return (self.predicted - self.observed) / np.sqrt(np.maximum(self.variance, LEAST))
-
-    @property
-    def p_value(self) -> float:
-        """Of the test that no level is overconfident (chi-bar-squared)."""
-        over = self._over
-        statistic, levels = float((np.maximum(over, 0.0) ** 2).sum()), len(over)
-        if not statistic:
-            return 1.0
-        freedom = np.arange(1, levels + 1)
-        return float((binom.pmf(freedom, levels, 0.5) * chi2.sf(statistic, freedom)).sum())
-
-    @property
     def calibration(self) -> pd.DataFrame:
-        """One row a level: ``predicted``, ``observed``, its standard error, ``examples``."""
-        error = np.sqrt(self.variance)
-        columns = {"predicted": self.predicted, "observed": self.observed, "standard_error": error}
+        """One row a level: ``predicted``, ``observed``, ``standard_error``, ``examples``."""
+        names = "predicted", "observed", "standard_error"
+        columns = {name: getattr(self, name) for name in names}
         return pd.DataFrame({**columns, "examples": self.count})
 
     @property
     def overconfident(self) -> bool:
-        """Whether some level is overconfident by three standard errors."""
-        return bool((self._over > 3.0).any())
+        """Whether the test against overconfidence rejects at 1 %."""
+        return self.p_value < OVERCONFIDENT
 
     def shown(self) -> Table:
         """`calibration` for people."""
@@ -107,7 +113,7 @@ class Learnt:
             caption=(
                 "Records whose values were drawn, in runs that were left out, by certainty. "
                 "Predicted: probability of the likeliest guess. Observed: share of records for "
-                "which it was the value drawn."
+                "which it was the value drawn. Standard error: of the difference, over runs."
             ),
             frame=self.calibration.set_axis(np.arange(1, len(self.predicted) + 1)),
             head="Level",
@@ -131,3 +137,17 @@ class Learnt:
             f"{observed} (test against overconfidence: p = {number(self.p_value)}){self.remark}. "
             "The whole files disclose at least as much"
         )
+
+
+def _test(over: Array) -> float:
+    """P-value of predictions above outcomes, by run and level (R, L), against random signs.
+
+    The statistic is the sum over levels of ``max(t, 0)^2``, t in standard errors.
+    """
+    spread = np.sqrt((over**2).sum(axis=0))
+    unit = over / np.where(spread > 0, spread, np.inf)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (FLIPS, len(over)))
+    observed, flipped = (
+        (np.maximum(s @ unit, 0.0) ** 2).sum(axis=1) for s in (np.ones((1, len(over))), signs)
+    )
+    return float((1 + (flipped >= observed - 1e-12).sum()) / (1 + FLIPS))

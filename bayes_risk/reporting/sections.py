@@ -274,6 +274,13 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         Drawing("ranks", plots.plot_ranks, captions[1], after=after),
         Drawing("worst", plots.plot_worst, captions[2], height=3.4, after=after),
     ]
+    if risk.learnt is not None:
+        caption = (
+            "Examples of runs that were left out, by certainty: share for which the likeliest "
+            "guess was drawn, with 95 % intervals, against its probability. Below the dashed line "
+            "the intruder is too sure."
+        )
+        drawings.append(Drawing("calibration", plots.plot_held_out, caption, after="calibration"))
     more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
     for place, name in enumerate(names[:CURVES], start=1):
         caption = (

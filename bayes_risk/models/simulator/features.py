@@ -10,7 +10,7 @@ with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``, so that f
 at two values of a span most of what frequencies tell.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,27 +20,28 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
+from .paths import Predictors, axes, leaf_members
+
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
 CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
 PAIRS = 6  # columns that are looked at one at a time
-LEAVES = 5, 20  # rows of Z in a leaf, at least
 WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-TREE_ROWS = 20_000  # of Z that a tree is grown on, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
-OWN_LEAF = 15  # rows in a leaf of a tree grown on y
-FOLDS = 3  # of records, each left out of a tree
+PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
+MANY = 20_000  # numbers in y; beyond it such trees are of the first size alone
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
 
 class Made(NamedTuple):
-    """Features (U, G, d), and the kind of each."""
+    """Features (U, G, d), the kind of each; share of the files with an exact copy (U, G)."""
 
     features: Array
     kinds: list[str]
+    exact: Array
 
     @property
     def sets(self) -> list[Ints]:
@@ -63,15 +64,12 @@ class Features:
     microdata: Microdata
     guessed: Ints
     linked: bool
-    own_trees: bool
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
 
     @classmethod
-    def of(
-        cls, microdata: Microdata, guessed: Ints, *, linked: bool, own_trees: bool = True
-    ) -> "Features":
+    def of(cls, microdata: Microdata, guessed: Ints, *, linked: bool) -> "Features":
         """Read off the confidential table, once."""
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
@@ -85,7 +83,6 @@ class Features:
             microdata=microdata,
             guessed=guessed,
             linked=linked,
-            own_trees=own_trees,
             edges=edges,
             order=order,
             spread=spread,
@@ -104,7 +101,21 @@ class Features:
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
         kinds = [kind for kind, _ in found]
-        return Made(np.stack(list(found.values()), axis=-1), kinds)
+        return Made(np.stack(list(found.values()), axis=-1), kinds, self._exact(look))
+
+    def copies(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
+        """Share of the files with an exact copy of a record with a guess, (U, G)."""
+        there = np.ones(len(y), dtype=bool)
+        return self._exact(_Look.of(self, y, Z, rows, guesses, there))
+
+    def _exact(self, look: "_Look") -> Array:
+        """The record's own row; where rows are no record's, a row that is no other record's."""
+        if self.linked:
+            own = look.Z[:, look.rows][:, :, None, self.guessed] == look.W[..., self.guessed]
+            return np.asarray(own.all(axis=3).mean(axis=0))
+        j = int(self.guessed[0])
+        z, k = next(look.counts(j, look.of_columns(self.order[j]), [0.0]))
+        return np.asarray(((z > 0) & (k == 0)).mean(axis=0))
 
     def _each(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """Parts of features by name; those of one name are added."""
@@ -121,10 +132,9 @@ class Features:
                 for columns in several:
                     yield from self._counted(look, kind, j, look.of_columns(columns))
             if j in [int(g) for g in self.guessed[:TREES]] and others:
-                for size in LEAVES:
-                    yield from self._counted(look, f"leaf {size}", j, look.leaves(j, others, size))
-                if self.own_trees:
-                    yield from self._in_own_trees(look, j, others)
+                known = [k for k in others if k not in self.guessed]
+                if known:
+                    yield from self._in_paths(look, j, known)
             if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
@@ -134,32 +144,41 @@ class Features:
         self, look: "_Look", kind: str, j: int, contexts: "_Split"
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """Features of counts within contexts; of a number at several widths."""
-        widths = [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+        widths = self._widths(j)
         if kind in WHOLE and j in self.spread:
             widths = [0.0, *widths]
-        for w, (z, k) in zip(widths, look.counts(j, contexts, widths), strict=True):
-            for a in A if w == 0.0 else A[1:]:
-                yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
-            if w == 0.0:
-                yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
+        yield from _logs(kind, widths, look.counts(j, contexts, widths))
 
-    def _in_own_trees(
+    def _widths(self, j: int) -> list[float]:
+        return [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
+
+    def _in_paths(
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """The same in leaves of trees grown on y, none of which has seen the record."""
-        parts = list[dict[tuple[str, Any], Array]]()
-        order = list[Ints]()
-        for fold in range(FOLDS):
-            here = np.flatnonzero(look.rows % FOLDS == fold)
-            if len(here):
-                seen = look.y[np.arange(len(look.y)) % FOLDS != fold]
-                some = look.only(here)
-                leaves = some.leaves(j, others, OWN_LEAF, seen)
-                parts.append(dict(self._counted(some, "tree", j, leaves)))
-                order.append(here)
-        back = np.argsort(np.concatenate(order))
-        for name in parts[0]:
-            yield name, np.concatenate([part[name] for part in parts])[back]
+        """The same in leaves of trees grown on y_-i; they split by what is no guess."""
+        n = len(look.y)
+        large = n * len(others) > MANY
+        sizes = PATH_LEAVES[:1] if large else PATH_LEAVES
+        of_Z = look.bins.Z[..., others]
+        d = 1 + np.maximum(look.bins.y[:, others].max(axis=0), of_Z.max(axis=(0, 1)))
+        ordered = np.array([k in self.edges or d < 3 for k, d in zip(others, d, strict=True)])
+        shown = of_Z.reshape(-1, len(others))
+        predictors = Predictors(look.bins.y[:, others], shown, d, ordered)
+        v, outcome, value = look.y[:, j], np.zeros(n, dtype=np.int64), np.ones(n)
+        if j in self.spread:
+            value = v - v.mean()
+        else:
+            outcome = v.astype(np.int64)
+        axis = axes(predictors, outcome, value, int(outcome.max()) + 1)
+        widths = np.array(self._widths(j))
+        guess = look.W[:, :, j][..., None]
+        bounds = np.stack([guess - widths, guess + widths])
+        for size in sizes:
+            k, z = np.zeros(bounds.shape[1:]), np.zeros((len(look.Z), *bounds.shape[1:]))
+            of = np.stack([value, v]), look.rows, look.present, size, k, z, bounds
+            leaf_members(predictors, axis, outcome, *of, np.ascontiguousarray(look.Z[..., j]))
+            found = [(z[..., w], k[..., w]) for w in range(len(widths))]
+            yield from _logs(f"path {size}", list(widths), found)
 
     def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """What the record's own row of Z shows."""
@@ -221,29 +240,6 @@ class _Look:
             size *= levels
         return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
 
-    def only(self, which: Ints) -> "_Look":
-        """The same of some of the rows that are asked about."""
-        bins = self.bins._replace(W=self.bins.W[which])
-        return _Look(self.y, self.Z, self.W[which], self.rows[which], self.present, bins)
-
-    def leaves(self, j: int, others: Sequence[int], size: int, seen: Array | None = None) -> _Split:
-        """Leaves of a tree which says column j from the others, grown on Z, or what was seen."""
-        from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-        grows = DecisionTreeRegressor if self._is_number(j) else DecisionTreeClassifier
-        seen = self.Z.reshape(-1, self.Z.shape[2]) if seen is None else seen
-        some = seen[:: 1 + len(seen) // TREE_ROWS]
-        tree = grows(min_samples_leaf=size, random_state=0).fit(some[:, others], some[:, j])
-
-        def at(table: Array) -> Ints:
-            rows = table[..., others].astype(np.float32)
-            return np.asarray(tree.apply(rows.reshape(-1, len(others)))).reshape(table.shape[:-1])
-
-        return _Split(at(self.Z), at(self.y), at(self.W))
-
-    def _is_number(self, j: int) -> bool:
-        return bool((self.bins.Z[..., j] != self.Z[..., j]).any())
-
     def counts(
         self, j: int, contexts: _Split, widths: Sequence[float]
     ) -> Iterator[tuple[Array, Array]]:
@@ -295,6 +291,17 @@ class _Look:
         of_Z = -0.5 * (v - seen @ beta_Z) ** 2 / variance_Z - 0.5 * np.log(variance_Z)
         of_y = -0.5 * (v - mean) ** 2 / variance[:, None] - 0.5 * np.log(variance)[:, None]
         return np.asarray(np.clip(of_Z - of_y, -10.0, 10.0))
+
+
+def _logs(
+    kind: str, widths: Sequence[float], counts: Iterable[tuple[Array, Array]]
+) -> Iterator[tuple[tuple[str, Any], Array]]:
+    """Features of counts z (m, U, G) and k (U, G), of each width."""
+    for w, (z, k) in zip(widths, counts, strict=True):
+        for a in A if w == 0.0 else A[1:]:
+            yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
+        if w == 0.0:
+            yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
 
 
 def _between(line: Ints, low: Ints, high: Ints) -> Array:

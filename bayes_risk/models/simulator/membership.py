@@ -56,7 +56,7 @@ def left_out(
             f"least {FEWEST} are needed; give more runs, or a larger share below 1",
         )
     seeds = [int(child.integers(2**62)) for child in rng.spawn(3)]
-    how = Features.of(data, np.arange(len(data.columns)), linked=False, own_trees=False)
+    how = Features.of(data, np.arange(len(data.columns)), linked=False)
 
     def chosen(r: int) -> tuple[Ints, Ints]:
         order = np.random.default_rng([seeds[0], r]).permutation(n)

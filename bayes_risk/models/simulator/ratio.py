@@ -14,7 +14,7 @@ are those with the largest gain in log score over the prior in runs that were le
 the prior is left as it is. So a generator that tells nothing leaves the prior.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ FOLDS = 10
 NEWTON = 5  # steps of the whole fit
 STEPS = 2  # of fits without a fold, from the whole fit
 CAUTION = 1.0  # standard errors of the gain
+DIRECTIONS = 12  # of errors that are kept
 SURE = 0.99  # of a gain above 0
 
 
@@ -44,31 +45,38 @@ class Examples(NamedTuple):
     drawn: Ints
     run: Ints
     sets: Sequence[Ints] = ()  # of features, tried one by one; by default all together
+    exact: Array = np.zeros((0, 2))  # (N, G): exact copies
+    place: Ints = np.zeros(0, dtype=np.int64)  # (N,): record, by its place in the pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RatioFit:
-    """A fitted model, fits without each fold of runs, and what these said of the runs left out.
+    """A fitted model, its error, and what fits without a fold said of the runs left out.
 
-    ``weights`` (d,), ``without`` (K, d), of the features as they are; ``log_p`` (N, G) of the
-    examples, from the fit without their fold; ``gain`` by run.
+    ``weights`` (d,) of the features as they are; ``directions`` (C, d): the mean squared error of
+    ``weights @ x`` is the sum of ``(directions @ x)^2``. ``log_p`` (N, G) of the examples, from the
+    fit without their fold; ``gain`` by run.
     """
 
     weights: Array
-    without: Array
+    directions: Array
     log_p: Array
     gain: Array
 
     def log_evidence(self, features: Array) -> tuple[Array, Array]:
-        """Log evidence (U, G) up to a constant, and deviations (K, U, G) of a jackknife.
+        """Log evidence (U, G) up to a constant, and deviations (2 C, U, G) of 2 C batches."""
+        return features @ self.weights, batches(features @ self.directions.T)
 
-        The fit without fold k moves the estimate by ``d_k``; the jackknife's variance
-        ``(K - 1) / K sum d_k^2`` is that of a mean of K deviations ``(K - 1) d_k``.
-        """
-        K = len(self.without)
-        every = features @ self.weights
-        left = np.stack([features @ w for w in self.without])
-        return every, (K - 1) * (left - left.mean(axis=0))
+
+def batches(moved: Array) -> Array:
+    """Deviations (2 C, ...) of batches whose mean has the variance sum of ``moved`` (..., C)^2.
+
+    Each direction is two batches, ``+c e`` and ``-c e``: with ``c^2 = C (2 C - 1)`` the variance of
+    a mean of batches, ``sum of squares / (2 C (2 C - 1))``, is the sum of ``e^2``.
+    """
+    C = moved.shape[-1]
+    each = np.sqrt(C * (2 * C - 1)) * np.moveaxis(moved, -1, 0)
+    return np.asarray(np.stack([each, -each], axis=1).reshape(2 * C, *moved.shape[:-1]))
 
 
 def folds_of(run: Ints) -> Ints:
@@ -80,50 +88,86 @@ def folds_of(run: Ints) -> Ints:
 
 def fitted(examples: Examples) -> RatioFit:
     """Fit to all runs and without each fold; choose penalty and factor by the runs left out."""
+    F, scale = _standardised(examples)
+    fold = folds_of(examples.run)[examples.run]
+    before = normalised(examples.log_share)
+    at = np.arange(len(fold)), examples.drawn
+    best: _Choice | None = None
+    for some in examples.sets or [np.arange(F.shape[2])]:
+        sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
+        w = np.zeros(len(some))
+        for penalty in PENALTIES:
+            w, without = sums.fits(w, penalty)
+            scores = np.empty(F.shape[:2])
+            for k, one in enumerate(without):
+                scores[fold == k] = F[fold == k][..., some] @ one
+            for factor in TEMPER:
+                log_p = normalised(factor * scores + examples.log_share)
+                gain = _by_run(log_p[at] - before[at], examples.run)
+                error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
+                worth = float(gain.mean()) - CAUTION * error
+                if best is None or worth > best.worth + 1e-12:
+                    sure = gain.mean() > t.ppf(SURE, len(gain) - 1) * error
+                    best = _Choice(worth, factor * sure, some, penalty, w, scores, log_p, gain)
+    assert best is not None
+    log_p, gain = best.log_p, best.gain
+    if not best.factor:  # nothing is known to be disclosed
+        log_p, gain = before, np.zeros(len(gain))
+    weights, directions = np.zeros(len(scale)), np.zeros((DIRECTIONS, len(scale)))
+    weights[best.some] = best.factor * best.w / scale[best.some]
+    found = _directions(F[..., best.some], examples, best)
+    directions[: len(found), best.some] = found / scale[best.some]
+    return RatioFit(weights=weights, directions=directions, log_p=log_p, gain=gain)
+
+
+class _Choice(NamedTuple):
+    """A set of features, its penalty and factor; what it is worth in runs that were left out."""
+
+    worth: float
+    factor: float
+    some: Ints
+    penalty: float
+    w: Array
+    scores: Array
+    log_p: Array
+    gain: Array
+
+
+def _standardised(examples: Examples) -> tuple[Array, Array]:
+    """Features less their mean over guesses, in units of their spread; and the units."""
     phi, counted = examples.features, np.isfinite(examples.log_share)
     with np.errstate(invalid="ignore"):
         inside = np.where(counted[..., None], phi, 0.0)
     n_of = counted.sum(axis=1)[:, None, None]
     F = np.where(counted[..., None], phi - inside.sum(axis=1, keepdims=True) / n_of, 0.0)
     scale = np.sqrt((F**2).sum(axis=(0, 1)) / counted.sum())
-    F /= np.where(scale > 1e-9, scale, np.inf)
-    fold = folds_of(examples.run)[examples.run]
-    before = _normalised(examples.log_share)
-    at = np.arange(len(fold)), examples.drawn
-    best: tuple[float, float, Array, Array, Array, Array] | None = None
-    for some, (w, without) in _fits(F, examples, fold):
-        scores = np.empty(F.shape[:2])
-        for k, one in enumerate(without):
-            scores[fold == k] = F[fold == k][..., some] @ one[some]
-        for factor in TEMPER:
-            log_p = _normalised(factor * scores + examples.log_share)
-            gain = _by_run(log_p[at] - before[at], examples.run)
-            error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-            worth = float(gain.mean()) - CAUTION * error
-            if best is None or worth > best[0] + 1e-12:
-                best = worth, factor, w, without, log_p, gain
-    assert best is not None
-    gain = best[-1]
-    error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-    if not gain.mean() > t.ppf(SURE, len(gain) - 1) * error:  # nothing is known to be told
-        # what it would have been is its error
-        best = *best[:2], np.zeros(F.shape[2]), best[3], before, np.zeros(len(gain))
-    _, factor, w, without, log_p, gain = best
-    back = factor / np.where(scale > 1e-9, scale, np.inf)
-    return RatioFit(weights=w * back, without=without * back, log_p=log_p, gain=gain)
+    scale = np.where(scale > 1e-9, scale, np.inf)
+    return F / scale, scale
 
 
-def _fits(F: Array, examples: Examples, fold: Ints) -> Iterator[tuple[Ints, tuple[Array, Array]]]:
-    """Each set of features and penalty: weights of all (d,), and without each fold (K, d)."""
-    d = F.shape[2]
-    for some in examples.sets or [np.arange(d)]:
-        sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
-        start = np.zeros(len(some))
-        for penalty in PENALTIES:
-            start, left_out = sums.fits(start, penalty)
-            w, without = np.zeros(d), np.zeros((len(left_out), d))
-            w[some], without[:, some] = start, left_out
-            yield some, (w, without)
+def _directions(F: Array, examples: Examples, best: _Choice) -> Array:
+    """Of the mean squared error of ``factor w``, the most important ones (C, d).
+
+    With A the inverse of (H + L), H the curvature of the log score, L the penalty, and s_r the
+    score of run r in a fit without it, the error is ``A (sum_r s_r s_r' + L) A``: spread over
+    runs, and bias if the weights have the variance that the penalty assumes (Nychka 1988, JASA
+    83). What the factor takes off is added.
+    """
+    p = np.exp(normalised(best.scores + examples.log_share))  # fits without the run
+    off = F[np.arange(len(F)), examples.drawn] - np.einsum("ng,ngd->nd", p, F)
+    by_run = np.zeros((int(examples.run.max()) + 1, F.shape[2]))
+    np.add.at(by_run, examples.run, off)
+    p = np.exp(normalised(F @ best.w + examples.log_share))
+    centred = (F - np.einsum("ng,ngd->nd", p, F)[:, None]) * np.sqrt(p)[..., None]
+    flat = centred.reshape(-1, F.shape[2])
+    H, L = flat.T @ flat, best.penalty * len(F) * np.eye(F.shape[2])
+    A = np.linalg.inv(H + L)
+    every = np.vstack([by_run @ A, np.sqrt(best.penalty * len(F)) * A, (1 - best.factor) * best.w])
+    # those that move the scores of the examples most
+    root = np.linalg.cholesky(H / len(F) + 1e-9 * np.eye(len(H)))
+    _, values, at = np.linalg.svd(every @ root, full_matrices=False)
+    most = slice(0, DIRECTIONS)
+    return np.asarray(np.linalg.solve(root.T, (values[most, None] * at[most]).T).T)
 
 
 class _Sums:
@@ -141,7 +185,7 @@ class _Sums:
 
     def gradients(self, w: Array) -> Array:
         """Sums of the gradient of minus the log score, by fold (K, d)."""
-        p = np.exp(_normalised(self.F @ w + self.log_share))
+        p = np.exp(normalised(self.F @ w + self.log_share))
         G, d = self.F.shape[1:]
         flat, each = self.F.reshape(-1, d), p.reshape(-1)
         cut = [slice(part.start * G, part.stop * G) for part in self.parts]
@@ -150,7 +194,7 @@ class _Sums:
 
     def hessians(self, w: Array) -> Array:
         """Sums of the second derivatives, by fold (K, d, d)."""
-        p = np.exp(_normalised(self.F @ w + self.log_share))
+        p = np.exp(normalised(self.F @ w + self.log_share))
         mean = np.einsum("ng,ngd->nd", p, self.F)
         out = []
         for part in self.parts:
@@ -161,7 +205,7 @@ class _Sums:
 
     def score(self, w: Array) -> float:
         """Minus the sum of the log score."""
-        log_p = _normalised(self.F @ w + self.log_share)
+        log_p = normalised(self.F @ w + self.log_share)
         return -float(log_p[np.arange(len(log_p)), self.drawn].sum())
 
     def fits(self, w: Array, penalty: float) -> tuple[Array, Array]:
@@ -193,7 +237,7 @@ class _Sums:
         return w, np.stack(without)
 
 
-def _normalised(log_p: Array) -> Array:
+def normalised(log_p: Array) -> Array:
     """Log probabilities over the last axis."""
     log_p = log_p - log_p.max(axis=-1, keepdims=True)
     return np.asarray(log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True)))
@@ -204,18 +248,21 @@ def _by_run(values: Array, run: Ints) -> Array:
     return np.bincount(run, values) / np.maximum(np.bincount(run), 1)
 
 
+def wide(array: Array, G: int, fill: float) -> Array:
+    """An array (N, G', ...) with G >= G' guesses."""
+    lack = [(0, 0), (0, G - array.shape[1])] + [(0, 0)] * (array.ndim - 2)
+    return np.pad(array, lack, constant_values=fill)
+
+
 def joined(parts: Sequence[Examples]) -> Examples:
     """Examples of several runs, with as many guesses each as those that have most."""
-    G = max(part.features.shape[1] for part in parts)
-
-    def wide(array: Array, fill: float) -> Array:
-        lack = [(0, 0), (0, G - array.shape[1])] + [(0, 0)] * (array.ndim - 2)
-        return np.pad(array, lack, constant_values=fill)
-
+    G, both = max(part.features.shape[1] for part in parts), np.concatenate
     return Examples(
-        np.concatenate([wide(part.features, 0.0) for part in parts]),
-        np.concatenate([wide(part.log_share, -np.inf) for part in parts]),
-        np.concatenate([part.drawn for part in parts]),
-        np.concatenate([part.run for part in parts]),
+        both([wide(part.features, G, 0.0) for part in parts]),
+        both([wide(part.log_share, G, -np.inf) for part in parts]),
+        both([part.drawn for part in parts]),
+        both([part.run for part in parts]),
         parts[0].sets,
+        both([wide(part.exact, G, 0.0) for part in parts]),
+        both([part.place for part in parts]),
     )

@@ -19,10 +19,13 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .features import Features
 from .generator import Generator, tables_of
-from .ratio import Examples
+from .leaks import Copies, watched
+from .ratio import Examples, normalised
 
 ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
 MOST = 12_000  # examples that a model is fitted to, about
+NEXT = 5  # runs between two looks at copies of single records
+MOST_AGAIN = 100  # records that are drawn again in a run
 FEWEST = 60  # examples: of fewer nothing can be learnt
 
 
@@ -77,6 +80,7 @@ class RedrawPlan:
     codes: Codes
     counted: Flags
     per_run: int
+    n: int
 
     @classmethod
     def made(
@@ -106,39 +110,72 @@ class RedrawPlan:
                 "needed; give more runs, or a larger share below 1",
             )
         how: Any = {"columns": targets.columns, "pool": pool, "of": of[pool], "per_run": per_run}
+        how["n"] = len(of)
         return cls(codes=codes, counted=counted, **how)
 
     def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
         """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""
         return self.codes[:, self.of[places]], self.counted[:, self.of[places]]
 
-    def drawn(self, y: Codes, rng: Rng) -> Redrawn:
-        """A table with values drawn."""
-        places = np.sort(rng.choice(len(self.pool), self.per_run, replace=False))
+    @property
+    def cycle(self) -> int:
+        """Runs in which nearly every record of the pool is drawn once."""
+        return len(self.pool) // self.per_run
+
+    def again(self, copies: list[Copies], total: int) -> list[Ints]:
+        """Who is drawn again in the next runs: nobody until all had their turn; then suspects."""
+        if not copies:
+            return [np.zeros(0, dtype=np.int64)] * min(self.cycle, max(total // 2, 1))
+        each = max(1, min(self.per_run // 4, MOST_AGAIN))
+        return watched(Copies.joined(copies), len(self.pool), min(NEXT, total - len(copies)), each)
+
+    def drawn(self, y: Codes, seed: int, r: int, again: Ints) -> Redrawn:
+        """The table of run r, with values drawn: of those whose turn it is, and some again."""
+        turn, at = divmod(r, self.cycle)
+        order = np.random.default_rng([seed, 0, turn]).permutation(len(self.pool))
+        own = order[at * self.per_run : (at + 1) * self.per_run]
+        places = np.r_[own, np.setdiff1d(again, own)]
         codes, counted = self.guesses_of(places)
+        rng = np.random.default_rng([seed, 1, r])
         chosen = (rng.random(counted.shape) * counted).argmax(axis=0)
         out = y.copy()
         out[np.ix_(self.pool[places], self.columns)] = codes[chosen, np.arange(len(places))]
         return Redrawn(out, places, chosen)
 
-    def examples(
+    def shown(
         self, how: Features, table: Redrawn, Z: Codes, rng: Rng, run: int, most: int
-    ) -> Examples:
-        """What a run shows of at most so many records drawn, and some of their guesses."""
+    ) -> "Shown":
+        """What a run shows of the records drawn, with some of their guesses."""
         y, places, chosen = table
-        if len(places) > most:
-            some = np.sort(rng.choice(len(places), most, replace=False))
-            places, chosen = places[some], chosen[some]
         codes, counted = self.guesses_of(places)
         at = np.arange(len(places))
         keys = np.where(counted, rng.random(counted.shape), 2.0)
         keys[chosen, at] = -1.0  # first
         kept = np.sort(np.argsort(keys, axis=0)[:ALTERNATIVES], axis=0)
         codes, counted = codes[kept, at], counted[kept, at]
-        made = how.made(y, Z, self.pool[places], codes)
         log_share = np.where(counted.T, 0.0, -np.inf)
         drawn = (kept == chosen).argmax(axis=0)
-        return Examples(made.features, log_share, drawn, np.full(len(at), run), made.sets)
+        exact = how.copies(y, Z, self.pool[places], codes)
+
+        def examples(some: Ints) -> Examples:
+            made = how.made(y, Z, self.pool[places[some]], codes[:, some])
+            of = drawn[some], np.full(len(some), run), made.sets, exact[some], places[some]
+            return Examples(made.features, log_share[some], *of)
+
+        turn = at[: self.per_run]
+        if len(turn) > most:
+            turn = np.sort(rng.choice(turn, most, replace=False))
+        copies = Copies(places, exact, normalised(log_share), drawn)
+        again = at[self.per_run :]
+        return Shown(examples(turn), examples(again) if len(again) else None, copies)
+
+
+class Shown(NamedTuple):
+    """What a run shows: of records whose turn it was, of those drawn again, of copies of all."""
+
+    turn: Examples
+    again: Examples | None
+    copies: Copies
 
 
 class Runs:

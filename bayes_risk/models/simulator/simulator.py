@@ -43,9 +43,10 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, seed_from, tables_of
+from .leaks import EFFECTS, Copies, effects, log_evidence
 from .membership import left_out
-from .ratio import Examples, fitted, joined
-from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
+from .ratio import Examples, RatioFit, batches, fitted, joined, normalised
+from .runs import MOST, Redrawn, RedrawPlan, RunFiles, Runs, Shown, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
@@ -269,9 +270,10 @@ class SimulatorFit(Fitted):
         runs = self.model.runs
         plan = RedrawPlan.made(release, targets, self.model.share, runs)
         seeds = [_whole(child) for child in rng.spawn(3)]
+        again = list[Ints]()  # of each run, who is drawn though it is not their turn
 
         def drawn(r: int) -> Redrawn:
-            return plan.drawn(self.microdata.codes, np.random.default_rng([seeds[0], r]))
+            return plan.drawn(self.microdata.codes, seeds[0], r, again[r])
 
         def seed(r: int) -> int:
             return seed_from(np.random.default_rng([seeds[1], r]))
@@ -281,28 +283,32 @@ class SimulatorFit(Fitted):
             return partial(run_of, *given, seed(r) if other is None else other)
 
         runner, most = Runs(job, n_jobs, progress), max(1, MOST // runs)
-        how, parts, remark = None, list[Examples](), ""
+        how, parts, remark = None, list[Shown](), ""
         while True:
-            more = runner.first(len(parts), max(runs, 2 * len(parts)))
-            for r, shown in enumerate(more, start=len(parts)):
-                if how is None:
-                    linked = release.corresponds and shown.corresponds
-                    how = Features.of(self.microdata, targets.columns, linked=linked)
-                    first = shown
-                choosing = np.random.default_rng([seeds[2], r])
-                parts.append(plan.examples(how, drawn(r), shown.Z, choosing, r, most))
+            total = max(runs, 2 * len(parts))
+            while len(parts) < total:
+                again += plan.again([part.copies for part in parts], total)
+                for r, files in enumerate(runner.first(len(parts), len(again)), len(parts)):
+                    if how is None:
+                        linked = release.corresponds and files.corresponds
+                        how = Features.of(self.microdata, targets.columns, linked=linked)
+                        first = files
+                    choosing = np.random.default_rng([seeds[2], r])
+                    parts.append(plan.shown(how, drawn(r), files.Z, choosing, r, most))
             assert how is not None
             if len(parts) == runs:  # last, so that runs are kept as they come
-                again = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
-                remark = stage("seeds", again)
-            examples = joined(parts)
+                once_more = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
+                remark = stage("seeds", once_more)
+            examples = joined([part.turn for part in parts])
             fit = fitted(examples)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
-            learnt = Learnt.of(fit.log_p, examples.drawn, fit.gain, **of)
-            found = _evidence(fit, how, release, targets, learnt)
+            learnt = Learnt.of(fit.log_p, examples.drawn, examples.run, fit.gain, **of)
+            again_too = [part.again for part in parts if part.again]
+            own = _effects(fit, examples, again_too, plan)
+            found = _evidence(fit, how, release, targets, own)
             error = _error(found.deviations, targets.guesses.truth)
             if error <= (target_mcse or np.inf) or len(parts) >= runs * 2**max_doublings:
-                return found
+                return replace(found, learnt=learnt)
 
 
 def _whole(rng: Rng) -> int:
@@ -311,21 +317,36 @@ def _whole(rng: Rng) -> int:
     return int(seed.generate_state(1, np.uint64)[0])
 
 
+def _effects(fit: RatioFit, examples: Examples, again: list[Examples], plan: RedrawPlan) -> Array:
+    """Posterior of the effects of single records, one row a record of the table."""
+    found = joined([examples, *again])
+    log_p = normalised(found.features @ fit.weights + found.log_share)
+    copies = Copies(found.place, found.exact, log_p, found.drawn)
+    out = np.zeros((plan.n, len(EFFECTS)))
+    out[:, 0] = 1.0
+    out[plan.pool] = effects(copies, len(plan.pool))
+    return out
+
+
 def _evidence(
-    fit: Any, how: Features, release: EncodedRelease, targets: Targets, learnt: Learnt
+    fit: RatioFit, how: Features, release: EncodedRelease, targets: Targets, own: Array
 ) -> Simulated:
     """Evidence of the release itself, block by block."""
     codes = targets.guesses.codes
     G, U, _ = codes.shape
-    K, step = len(fit.without), max(1, BLOCK // max(G, 1))
+    K, step = 2 * len(fit.directions) + 2, max(1, BLOCK // max(G, 1))
     log_p, deviations = np.empty((1, G, U)), np.empty((K, G, U))
     for begin in range(0, U, step):
         part = slice(begin, min(begin + step, U))
-        of = release.microdata.codes, release.codes, targets.record[part], codes[:, part]
-        features = how.made(*of).features
-        every, moved = fit.log_evidence(features)  # (block, G), (K, block, G)
-        log_p[0, :, part], deviations[:, :, part] = every.T, moved.swapaxes(1, 2)
-    return replace(Simulated.exact(log_p), deviations=deviations, learnt=learnt)
+        rows = targets.record[part]
+        made = how.made(release.microdata.codes, release.codes, rows, codes[:, part])
+        shared = made.features @ fit.weights  # (block, G)
+        counted = np.where(targets.guesses.counted[:, part].T, 0.0, -np.inf)
+        added, moved = log_evidence(own[rows], made.exact, normalised(shared + counted))
+        log_p[0, :, part] = (shared + added).T
+        of = np.concatenate([made.features @ fit.directions.T, moved[..., None]], axis=2)
+        deviations[:, :, part] = batches(of).swapaxes(1, 2)
+    return replace(Simulated.exact(log_p), deviations=deviations)
 
 
 def _error(deviations: Array, truth: Ints) -> float:

@@ -14,6 +14,7 @@ from .attribute import plot_calibration as plot_calibration
 from .attribute import plot_closeness as plot_closeness
 from .attribute import plot_diagnostics as plot_diagnostics
 from .attribute import plot_geography as plot_geography
+from .attribute import plot_held_out as plot_held_out
 from .attribute import plot_posterior as plot_posterior
 from .attribute import plot_priors as plot_priors
 from .attribute import plot_ranks as plot_ranks

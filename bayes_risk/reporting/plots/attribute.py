@@ -224,18 +224,42 @@ def plot_calibration(
     of records stand beside the points. See `calibration`.
     """
     axes, table = axes_of(ax), calibration(risk, bins=bins)
-    x, y = table["predicted"].to_numpy(), table["frequency"].to_numpy()
-    spread = np.stack([y - table["low"], table["high"] - y])
+    ends = table[["low", "high"]].to_numpy().T
+    frame = table.set_axis(["predicted", "observed", "low", "high", "examples"], axis=1)
+    return _calibrated(axes, frame, ends, kwargs, "records\nwhere it is so")
+
+
+def plot_held_out(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
+    """Simulated evidence in runs that were left out: observed against predicted, by certainty.
+
+    Intervals of 95 % from the spread over runs. Below the line the intruder is too sure. Numbers of
+    examples stand beside the points. The table is ``risk.learnt.calibration``.
+    """
+    if risk.learnt is None:
+        raise InputError(
+            "risk has no simulated evidence; give a result of attribute_risk of a Simulator"
+        )
+    table = risk.learnt.calibration
+    spread = 1.96 * table["standard_error"].to_numpy()
+    ends = table["observed"].to_numpy() + np.outer([-1, 1], spread)
+    return _calibrated(axes_of(ax), table, ends, kwargs, "examples\nwhere it was drawn")
+
+
+def _calibrated(
+    axes: Axes, table: pd.DataFrame, ends: Array, given: dict[str, Any], of: str
+) -> Axes:
+    """Observed against predicted, with intervals of these ends (2, levels)."""
+    x, y = table["predicted"].to_numpy(), table["observed"].to_numpy()
     axes.plot([0, 1], [0, 1], "--", color=GREY, label="calibrated")
     label = "likeliest guess (95 % interval)"
-    axes.errorbar(x, y, yerr=spread, **styled(kwargs, fmt="o", color=BLUE, capsize=3, label=label))
-    for at, height, n in zip(x, y, table["records"], strict=True):
+    spread = np.abs(np.clip(ends, 0, 1) - y)
+    axes.errorbar(x, y, yerr=spread, **styled(given, fmt="o", color=BLUE, capsize=3, label=label))
+    for at, height, n in zip(x, y, table["examples"], strict=True):
         axes.annotate(
             f"{n:,}", (at, height), (6, -11), textcoords="offset points", fontsize="small"
         )
     axes.set(xlim=(0, 1.05), ylim=(0, 1.05))
-    told = "probability of the likeliest guess"
-    return legend(axes, xlabel=told, ylabel="share of records\nwhere it is so")
+    return legend(axes, xlabel="probability of the likeliest guess", ylabel=f"share of {of}")
 
 
 MANY_BARS = 10
