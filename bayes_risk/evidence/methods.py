@@ -136,6 +136,7 @@ METHODS = {
             "gather each release's evidence with a target_mcse",
             by_release=False,
         ),
+        EvidenceMethod(
             "published",
             "the exact probability of published counts, of which a guess moves two",
             "give a finer table",

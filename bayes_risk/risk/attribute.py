@@ -346,34 +346,35 @@ def attribute_risk(
     prior : str, TruthFactor, Density, Interval, MixedPrior, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
         ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights`. By
-        default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
-        which is what an intruder who knows every other record would coherently believe; or the
-        assumptions state why not.
+        default two: flat (``"uniform"``), and ``"predictive"`` under ``risk.priors``, which is the
+        coherent belief of an intruder who knows every other record. Where a model does not offer
+        the second, the assumptions state why.
     targets : None, "all", int, list of labels, or mask
-        Records to audit: all whose values were replaced (None, "all"), that many drawn at random,
-        or named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
+        Records to audit. None, "all": every record whose values were replaced. An integer: that
+        many, drawn at random. A list or mask: these. For an `Intruder` with ``largest``, None is
+        the record with the largest value.
     evidence : str, optional
         How ``p(Z^(l) | y*, y_-i)`` is computed: ``"exact"``, in closed form; ``"predictive"``, by
-        leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form but for what is
-        simulated; ``"simulated"``, learnt from runs of a generator; ``"refit"``, by m + 1 fits anew
-        for every target; ``"importance"``, by the
-        published sampler. By default the first of these that the fit offers, ``"importance"`` only
-        if asked for. Who knows only some other records, with several releases: ``"imputed"`` in the
-        sampler, or ``"independent-releases"``, as if these did not share them, which overrates what
-        is learnt. For a business competitor leave it out.
+        leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form except for
+        simulated parts; ``"simulated"``, learnt from runs of a generator; ``"refit"``, by m + 1 new
+        fits for every target; ``"importance"``, by the published sampler. The default is the first
+        of these that the fit offers; ``"importance"`` is used only on request. For an intruder who
+        knows only some other records, and several releases: ``"imputed"``, a sampler over unknown
+        records, or ``"independent-releases"``, which treats the releases as if they shared no
+        unknown records and overstates the risk. For a business competitor leave it out.
     target_mcse : float, optional
-        Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
-        (record, guess) pairs, or ``max_doublings`` is spent.
+        Sampling continues until the Monte Carlo error of the log evidence is below this for 95 %
+        of (record, guess) pairs, or until ``max_doublings`` is reached.
     max_doublings : int
-        How often, at most, sampling is doubled to reach ``target_mcse``: chains twice as long, or
-        twice as many where the release leads them.
+        How often, at most, sampling is doubled to reach ``target_mcse``: chains become twice as
+        long, or twice as many if they start from the release.
     refit_budget : int
-        At most so many distinct cases with k-hat above threshold are fitted again without the
-        target.
+        Number of distinct cases, at most, that are fitted again without the target because their
+        k-hat is above the threshold.
     before : bool
-        Also state what the model's predictive gave the truth before anything was published: who
-        does not know all other records knows what the release leaves as it is, so that the
-        predictive prior has it already. Costs one more fit.
+        Also state the model's probability of the truth before anything was published. An intruder
+        who does not know all other records still knows the values that the release leaves
+        unchanged, and the predictive prior contains these. Costs one more fit.
     by : list of str, or mapping of column to list of numbers
         Columns of the model by which risk is stated group by group, in ``risk.groups``: see
         `AttributeRisk.by_group`.

@@ -513,14 +513,18 @@ def _check_other_files(
     one: AttributeEvidence, other: AttributeEvidence, what: str, before: str
 ) -> None:
     """No data set of one release is in another, but by chance, where both makers are known."""
+    if one.encoded is None or other.encoded is None:  # of published tables
+        if one.encoded is other.encoded and one.release.maker == other.release.maker:
+            raise InputError(f"{what} is of the tables of {before}: it adds nothing; leave it out")
+        return
     if set(one.release.synthesized) != set(other.release.synthesized):
         return
     makers = [(of.release.maker, of.release.seed_entropy) for of in (one, other)]
     if None not in (makers[0][0], makers[1][0]) and makers[0] != makers[1]:
         return
     ordered = one.encoded.corresponds and other.encoded.corresponds
-    seen = {digest: l for l, digest in enumerate(_digests(other, ordered), start=1)}
-    for l, digest in enumerate(_digests(one, ordered), start=1):
+    seen = {d: l for l, d in enumerate(_digests(other, other.encoded.codes, ordered), start=1)}
+    for l, digest in enumerate(_digests(one, one.encoded.codes, ordered), start=1):
         if digest in seen:
             raise InputError(
                 f"data set {l} of {what} is data set {seen[digest]} of {before}: it adds nothing; "
@@ -528,11 +532,11 @@ def _check_other_files(
             )
 
 
-def _digests(one: AttributeEvidence, ordered: bool) -> Iterator[tuple[int, int, int]]:
+def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tuple[int, int, int]]:
     """A number for each data set's synthetic values, and, if ordered, where they stand."""
     place = one.microdata.index.argsort() if ordered else None
     names = sorted(map(str, one.release.synthesized))
-    for codes in one.encoded.codes if place is None else one.encoded.codes[:, place]:
+    for codes in files if place is None else files[:, place]:
         row: Any = np.arange(len(codes), dtype=np.uint64) * np.uint64(ordered)
         for name in names:
             j = one.microdata.columns.index(name)

@@ -434,3 +434,39 @@ def test_no_guess_in_common():
     ]
     with pytest.raises(br.InputError, match="no guess but the truth is in all evidence"):
         br.join(each)
+
+
+def test_a_file_and_published_tables_by_enumeration():
+    """A guess changes one cell of each: two likelihoods, multiplied and normalised by hand."""
+    rng, n = np.random.default_rng(0), 60
+    df = pd.DataFrame({"job": rng.choice(list("xyz"), n), "region": rng.choice(list("pq"), n)})
+    fit = Marginals(level_prior=1.0).fit(df, random_seed=1)
+    release = fit.synthesize(1, ["job"], random_seed=2)
+    true = df.groupby(["region", "job"]).size()
+    noisy = true + rng.geometric(0.5, len(true)) - rng.geometric(0.5, len(true))
+    tables = br.Published(noisy, noise="geometric", scale=1 / np.log(2))
+    each = gathered(fit, release), tables.evidence(df, columns=["job"])
+    risk = br.join(each, prior="uniform")
+    counts = df["job"].value_counts()[list("xyz")]
+    made = release.datasets[0]["job"].value_counts().reindex(list("xyz"), fill_value=0)
+
+    def log_ascending(a, k):
+        return np.log(a + np.arange(k)).sum()
+
+    for row in (0, 17, 42):
+        region, job = df["region"][row], df["job"][row]
+        log_p = []
+        for guess in "xyz":
+            left = counts.copy()
+            left[job] -= 1
+            left[guess] += 1
+            log_file = sum(log_ascending(left[v] + 1.0, made[v]) for v in "xyz")
+            cells = true.copy()
+            cells[region, job] -= 1
+            cells[region, guess] += 1
+            log_p.append(log_file - np.abs(noisy - cells).sum() * np.log(2))
+        p = np.exp(np.array(log_p) - max(log_p))
+        right = (p / p.sum())["xyz".index(job)]
+        assert risk.records["probability"].iloc[row] == pytest.approx(right, rel=1e-9)
+    with pytest.raises(br.InputError, match="evidence 3 is of the tables of evidence 2"):
+        br.join([*each, each[1]])
