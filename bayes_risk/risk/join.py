@@ -10,6 +10,7 @@ their fits stand beside one another in `Evidence.deviations`, whose variances ad
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -156,7 +157,7 @@ class Aligned(NamedTuple):
     labels: pd.Index
     case: Ints  # (n,): the joint case of each record
     cases: list[Ints]  # of each evidence, (U,): its case for each joint case
-    place: list[Ints]  # of each evidence, (G, U): its guess for each joint guess
+    place: list[npt.NDArray[np.int32]]  # of each evidence, (G, U): its guess for each joint guess
     targets: Targets
     lost: str  # what some of them lack, in words
     gone: int  # records that not all have
@@ -197,6 +198,16 @@ class Aligned(NamedTuple):
     def _variables(self) -> list[Variable | Number]:
         return [self.each[-1].microdata.variables[j] for j in self.targets.columns]
 
+    def _stacked(self, parts: Sequence[tuple[int, Any]]) -> Any:
+        """Values (.., ..., G, U) of several evidences, one behind the other, as `_taken`."""
+        (_, first), at = parts[0], 0
+        shape = sum(len(values) for _, values in parts), *first.shape[1:-2]
+        out = np.empty((*shape, *self.place[-1].shape), dtype=first.dtype)
+        for t, values in parts:
+            out[at : at + len(values)] = self._taken(values, t)
+            at += len(values)
+        return out
+
     def _taken(self, values: Any, t: int) -> Any:
         """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""
         place, cases = self.place[t], self.cases[t]
@@ -209,9 +220,7 @@ class Aligned(NamedTuple):
 
     def _sum(self, which: Sequence[int], founds: Sequence[Evidence]) -> Evidence:
         """Evidence by release in their order; deviations by fit, the last release first."""
-        log_evidence = np.concatenate(
-            [self._taken(one.log_evidence, t) for t, one in zip(which, founds, strict=True)]
-        )
+        parts = [(t, one.log_evidence) for t, one in zip(which, founds, strict=True)]
         order = [*zip(which, founds, strict=True)][::-1]
         moved = [(t, one) for k, (t, one) in enumerate(order) if not k or one.deviations.any()]
         with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
@@ -219,10 +228,8 @@ class Aligned(NamedTuple):
         at = [self.cases[t] for t in which]
         learnt = [one.learnt for one in founds if one.learnt is not None]
         return Evidence(
-            log_evidence=log_evidence,
-            deviations=np.concatenate(
-                [self._taken(_in_batches(e.deviations, B), t) for t, e in moved]
-            ),
+            log_evidence=self._stacked(parts),
+            deviations=self._stacked([(t, _in_batches(one.deviations, B)) for t, one in moved]),
             khat=np.max([one.khat[u] for one, u in zip(founds, at, strict=True)], axis=0),
             ess=np.min([one.ess[u] for one, u in zip(founds, at, strict=True)], axis=0),
             learnt=learnt[-1] if learnt else None,
@@ -328,16 +335,18 @@ def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
     guessed = np.flatnonzero(counted[:, used].any(axis=1))
     cases = [u[used] for u in cases]
     index = common[np.flatnonzero(same)[kept]]
-    gone = len(set().union(*(one.index for one in each))) - len(index)
+    every = reduce(lambda one, other: one.union(other, sort=False), (e.index for e in each))
+    whole = len(guessed) == len(counted) and len(used) == len(left)
+    cut: Any = ... if whole else np.ix_(guessed, used)
     return Aligned(
         each=each,
         labels=index,
         case=number[case[kept]],
         cases=cases,
-        place=[place[np.ix_(guessed, used)] for place in found],
-        targets=_targets(last, cases[-1], guessed, counted[np.ix_(guessed, used)]),
-        lost=_lost(gone, fewer[case[kept]], wanted.sum(axis=0)[case[kept]]),
-        gone=gone,
+        place=[place[cut] for place in found],
+        targets=_targets(last, cases[-1], guessed, counted[cut]),
+        lost=_lost(len(every) - len(index), fewer[case[kept]], wanted.sum(axis=0)[case[kept]]),
+        gone=len(every) - len(index),
     )
 
 
@@ -471,11 +480,11 @@ def _placed(
     last: AttributeEvidence,
     wanted: npt.NDArray[Any],
     at: tuple[Ints, Ints],
-) -> Ints:
+) -> npt.NDArray[np.int32]:
     """Which of one's guesses each of the last's is, (G, U) of the joint cases; -1: none."""
     (mine, theirs), counted = at, one.cases.guesses.counted
     want = last.cases.guesses.counted
-    place = np.full((len(wanted), len(mine)), -1)
+    place = np.full((len(wanted), len(mine)), -1, dtype=np.int32)
     size = max(BLOCK // (len(codes) + len(wanted)), 1)
     for block in (slice(u, u + size) for u in range(0, len(mine), size)):
         a, b = codes[:, mine[block]], wanted[:, theirs[block]]
@@ -487,7 +496,7 @@ def _placed(
             found = _found(a, there, b)
             there = (found >= 0) & asked
         place[:, block] = np.where(there, found, -1)
-    return np.asarray(place)
+    return place
 
 
 def _found(codes: npt.NDArray[Any], counted: Flags, wanted: npt.NDArray[Any]) -> Ints:
@@ -536,7 +545,8 @@ def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tupl
     """A number for each data set's synthetic values, and, if ordered, where they stand."""
     place = one.microdata.index.argsort() if ordered else None
     names = sorted(map(str, one.release.synthesized))
-    for codes in files if place is None else files[:, place]:
+    for codes in files:
+        codes = codes if place is None else codes[place]
         row: Any = np.arange(len(codes), dtype=np.uint64) * np.uint64(ordered)
         for name in names:
             j = one.microdata.columns.index(name)

@@ -4,7 +4,7 @@ import re
 import shutil
 import stat
 import warnings
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.app.output import write_run
+from bayes_risk.app.output import _kept, write_run
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.data.kept import GROUP, MAKERS, _hash, kept, parts_of, read_kept, write_new
@@ -184,12 +184,20 @@ def test_nothing_is_written_over_or_left(tmp_path):
 
 
 def test_a_prior_that_is_a_function_is_refused_and_nothing_is_left(numbers, tmp_path):
-    from dataclasses import replace
-
     searched = replace(numbers, searched=lambda table: np.ones(len(table)))
     with pytest.raises(br.InputError, match="cannot be written to a file: its prior is a function"):
         searched.save(tmp_path / "e.nc")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_keeps_what_can_be_kept(tmp_path):
+    risk, evidence = every()["attribute"], every()["evidence"]
+    searched = replace(evidence, searched=lambda table: np.ones(len(table)))
+    write_new(tmp_path / "r.nc", {GROUP: _kept(risk, searched)})
+    same(risk, br.open_result(tmp_path / "r.nc"))
+    with pytest.raises(br.InputError, match="holds a risk without its evidence"):
+        br.open_evidence(tmp_path / "r.nc")
+    assert _kept(searched, None) is None
 
 
 def edited(path, **attrs):
