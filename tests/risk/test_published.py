@@ -1,5 +1,6 @@
 """Published noisy tables: laws of noise, enumeration of outcomes, bounds, limits, refusals."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -27,6 +28,7 @@ KINDS = {
 }
 
 
+@cache
 def by_hand(kind, t, f):
     """P(t | f) by SciPy, by a sum, or by counting on fingers."""
     setting = KINDS[kind]
