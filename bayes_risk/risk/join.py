@@ -26,7 +26,7 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.methods import JOINED
+from bayes_risk.evidence.methods import IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.guesses import GuessSet
@@ -393,6 +393,11 @@ def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[st
         raise InputError(
             f"{what} is of an intruder who knows other records than that of evidence {len(each)}; "
             "audit all for the same intruder"
+        )
+    if one.way in IN_FILE:
+        raise InputError(
+            f"{what} is of an intruder who is not certain that the target is in the file, which is "
+            "the same for all releases, so that their evidence does not add; leave in_file out"
         )
     if one.way == JOINED:
         raise InputError(f"{what} was joined before; give the evidence of each release")

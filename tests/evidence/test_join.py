@@ -470,3 +470,12 @@ def test_a_file_and_published_tables_by_enumeration():
         assert risk.records["probability"].iloc[row] == pytest.approx(right, rel=1e-9)
     with pytest.raises(br.InputError, match="evidence 3 is of the tables of evidence 2"):
         br.join([*each, each[1]])
+
+
+def test_an_intruder_who_is_not_certain_that_the_target_is_in_the_file():
+    df = pd.DataFrame({"job": list("xyzx") * 5, "region": list("pqqpp") * 4})
+    fit = br.models.DPMPM(n_classes=1).fit(df, draws=20, tune=10, chains=1, random_seed=1)
+    who = br.Intruder(in_file=0.1)
+    each = [gathered(fit, fit.synthesize(1, random_seed=k), intruder=who) for k in (1, 2)]
+    with pytest.raises(br.InputError, match="not certain .* does not add; leave in_file out"):
+        br.join(each)

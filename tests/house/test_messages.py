@@ -37,7 +37,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("intruder/intruder.py", "Intruder.__post_init__", "value"),
         ("matching/input.py", "checked_flag", "value"),
         ("matching/odds.py", "_given", "counts[l, i]"),
-        ("matching/radii.py", "_checked", "value"),
+        ("matching/radii.py", "_checked", "shown(value)"),
         ("studies/grid.py", "by_name", "values"),
         ("studies/grid.py", "listed", "values"),
         ("studies/reweighting.py", "LinearWeights.__post_init__", "value"),
