@@ -22,6 +22,7 @@ from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import packed, unpacked
 from bayes_risk._core.errors import InputError
 
+RESULT = "risk.nc"  # in the folder of a run
 GROUP = "saved"
 FORMAT = 1  # another number: other fields, which this version cannot read
 
@@ -203,7 +204,7 @@ def read_kept(path: str | os.PathLike[str]) -> Any:
         No such file; a file of another format, without what is needed, or damaged.
     """
     file = Path(path)
-    file = file / "risk.nc" if file.is_dir() else file
+    file = file / RESULT if file.is_dir() else file
     if not file.is_file():
         raise InputError(f"there is no file {str(file)!r}; give a run's folder, or its risk.nc")
     try:

@@ -10,9 +10,9 @@ from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.output import render_study, write_run
+from bayes_risk.app.output import differences, render_study, write_run
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.runner import estimate
+from bayes_risk.app.run.runner import estimate, identity
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.terminal import print_result
 from bayes_risk.reporting.verdicts.verdict import judge
@@ -138,6 +138,21 @@ def test_privacy_loss_and_groups_are_over_all(place, earlier):
 
 def test_an_estimate_of_cost_leaves_it_aside(place, earlier):
     assert estimate(study(place, 2025, earlier)).peak > 0
+
+
+def test_evidence_that_has_changed_is_another_run(place, earlier, tmp_path):
+    """Its file is part of the identity of a run, named by itself or by the folder of its run."""
+    folder = tmp_path / "2024"
+    folder.mkdir()
+    (folder / "risk.nc").write_bytes(earlier[1].read_bytes())
+    for named in (folder, folder / "risk.nc"):
+        begun = identity(study(place, 1, [named]), "audit")
+        assert not differences(begun, identity(study(place, 1, [named]), "audit"))
+        whole = (folder / "risk.nc").read_bytes()
+        (folder / "risk.nc").write_bytes(earlier[0].read_bytes())
+        (said,) = differences(begun, identity(study(place, 1, [named]), "audit"))
+        assert "risk.nc" in said
+        (folder / "risk.nc").write_bytes(whole)
 
 
 def refused(study, match):

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.kept import RESULT
 from bayes_risk.data.kinds import checked_file
 from bayes_risk.data.statistical import catalog_of
 from bayes_risk.release.synthpop import PREFIX, SUFFIX, found_files
@@ -16,14 +17,16 @@ from bayes_risk.release.synthpop import PREFIX, SUFFIX, found_files
 def files_behind(path: Path) -> Iterator[Path]:
     """A file that a study names, and every file that is read with it.
 
-    These are the data sets of a synthesis, the catalog of a SAS file, and the modules that a Python
-    file imports and that belong to no installed package. What is not there is refused when it is
-    read.
+    These are the data sets of a synthesis, the catalog of a SAS file, what an earlier run kept in
+    its folder, and the modules that a Python file imports and that belong to no installed package.
+    What is not there is refused when it is read.
     """
     found: list[Path] = []
     with suppress(InputError, OSError):
         if path.suffix == ".py":
             found = [*_imported(checked_file(path))]
+        elif (kept := path / RESULT).is_file():
+            found = [kept]
         elif path.is_dir() or path.suffix in (".txt", ".tab"):
             found = found_files(path)[0]
             found += [*path.glob(f"{PREFIX}*{SUFFIX}")]
