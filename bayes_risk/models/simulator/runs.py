@@ -144,7 +144,7 @@ class RedrawPlan:
 
     def shown(
         self, how: Features, table: Redrawn, Z: Codes, rng: Rng, run: int, most: int
-    ) -> "Displayed":
+    ) -> "RunExamples":
         """What a run shows of the records drawn, with some of their guesses."""
         y, places, chosen = table
         codes, counted = self.guesses_of(places)
@@ -167,10 +167,10 @@ class RedrawPlan:
             turn = np.sort(rng.choice(turn, most, replace=False))
         copies = Copies(places, exact, normalised(log_share), drawn)
         again = at[self.per_run :]
-        return Displayed(examples(turn), examples(again) if len(again) else None, copies)
+        return RunExamples(examples(turn), examples(again) if len(again) else None, copies)
 
 
-class Displayed(NamedTuple):
+class RunExamples(NamedTuple):
     """What a run shows: of records whose turn it was, of those drawn again, of copies of all."""
 
     turn: Examples

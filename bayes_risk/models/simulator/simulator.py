@@ -46,7 +46,7 @@ from .generator import Command, Generator, seed_from, tables_of
 from .leaks import EFFECTS, Copies, effects, log_evidence
 from .membership import left_out
 from .ratio import Examples, RatioFit, batches, fitted, joined, normalised
-from .runs import MOST, Displayed, Redrawn, RedrawPlan, RunFiles, Runs, run_of, seeds_remark
+from .runs import MOST, Redrawn, RedrawPlan, RunExamples, RunFiles, Runs, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
@@ -283,7 +283,7 @@ class SimulatorFit(Fitted):
             return partial(run_of, *given, seed(r) if other is None else other)
 
         runner, most = Runs(job, n_jobs, progress), max(1, MOST // runs)
-        how, parts, remark = None, list[Displayed](), ""
+        how, parts, remark = None, list[RunExamples](), ""
         while True:
             total = max(runs, 2 * len(parts))
             while len(parts) < total:
