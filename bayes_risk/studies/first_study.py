@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from scipy.stats import norm
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import toml_key, toml_value
+from bayes_risk._core.formats import percent, toml_key, toml_value
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.coarsening import coarser_keys, proposed, share_unique
@@ -335,8 +335,8 @@ class _Draft:
         if not self.keys or (alone := share_unique(df[self.keys])) <= MATCHED:
             return
         yield (
-            f"Keys: {alone:.1%} of the records are unique in {', '.join(self.keys)}, which are "
-            f"released unchanged; a match of {MATCHED:.0%} is allowed. Changes that suffice, "
+            f"Keys: {percent(alone)} of the records are unique in {', '.join(self.keys)}, which "
+            f"are released unchanged; a match of {percent(MATCHED)} is allowed. Changes that suffice, "
             "one after another:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
@@ -346,7 +346,7 @@ class _Draft:
                 change = f"[data.coarsen] {toml_key(name)} = {self.coarser[name]}"
             else:
                 change = f"leave {name} out of [data] columns, or synthesise it"
-            yield f"{change}: {share:.1%} are unique."
+            yield f"{change}: {percent(share)} are unique."
 
     def _codes(self, name: str) -> list[float]:
         """The code of a number that means missing, if it has one."""

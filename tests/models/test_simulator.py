@@ -147,6 +147,27 @@ def test_a_path_ends_in_the_leaf_of_a_tree_grown_without_the_record(min_leaf):
     assert np.array_equal(z[0].sum(axis=(1, 2)), k.sum(axis=(1, 2)) + 1)  # the record itself
 
 
+@pytest.mark.parametrize("number", [False, True])
+def test_paths_are_the_same_whatever_is_kept_of_those_before(number):
+    """With nodes kept for others, with two alone, and with none; some rows are not in the table."""
+    rng, n, levels = np.random.default_rng(8), 400, np.array([2, 6, 30])
+    X, Z = (np.column_stack([rng.integers(0, d, n) for d in levels]) for _ in range(2))
+    s = (X[:, 1] + rng.integers(0, 3, n)) % 5
+    value = np.stack([s + 1.0 if number else np.ones(n), s])
+    predictors = Predictors(X, Z, levels, np.array([False, True, False]))
+    outcome = np.zeros(n, dtype=int) if number else s
+    axis = axes(predictors, outcome, np.ones(n), 1 if number else 5)
+    guesses = np.broadcast_to(np.arange(5.0)[:, None], (2, n, 5, 1)).copy()
+    of, found = (value, np.arange(n), rng.random(n) < 0.9, 5), []
+    for most in (64, 2, 0):
+        k, z = np.zeros((n, 5, 1)), np.zeros((1, n, 5, 1))
+        leaf_members(predictors, axis, outcome, *of, k, z, guesses, s[None] * 1.0, most)
+        found.append((k, z))
+    assert found[0][0].sum() > 5 * n
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
 def test_a_path_does_not_depend_on_the_value_of_the_record():
     """Whatever it is, the rows around it are the same, up to the axes of all records."""
     rng, n = np.random.default_rng(4), 300

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bayes_risk as br
+from bayes_risk._core.formats import percent
 from bayes_risk.app.cli import app
 from bayes_risk.app.run.audit import tried
 from bayes_risk.app.run.runner import run
@@ -141,7 +142,7 @@ def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
     found = br.study_of(df)
     keys = df[["sex", "age", "región"]]
     alone = (~keys.duplicated(keep=False)).mean()
-    assert f"Keys: {alone:.1%} of the records are unique in sex, age, región" in found.notes[0]
+    assert f"Keys: {percent(alone)} of the records are unique in sex, age, región" in found.notes[0]
     for unit in (5, 10, 20):
         coarse = keys.assign(age=(df["age"] / unit).round())
         if (share := (~coarse.duplicated(keep=False)).mean()) <= 0.05:

@@ -45,7 +45,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
     "groups": 'targets = "all"',
-    "grid narrow": "a wider grid of numbers with the same step",
+    "grid narrow": 'a wider grid of numbers with the same step, also in the place of "levels"',
     "grid coarse": "a finer grid of numbers (n)",
     "others": "others, people outside the data",
     "membership error": "more others, people outside the data, and more records",
