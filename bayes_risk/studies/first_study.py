@@ -336,8 +336,8 @@ class _Draft:
             return
         yield (
             f"Keys: {percent(alone)} of the records are unique in {', '.join(self.keys)}, which "
-            f"are released unchanged; a match of {percent(MATCHED)} is allowed. Changes that suffice, "
-            "one after another:"
+            f"are released unchanged; a match of {percent(MATCHED)} is allowed. Changes that "
+            "suffice, one after another:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):
