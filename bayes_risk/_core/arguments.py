@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, of_type
 from .validate import BOUNDS, RANGES, in_range, is_number, is_sequence, whole_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -92,7 +92,7 @@ def _refusal(function: Any, args: Any, how: Any) -> InputError | None:
             continue
         if not _fits(value, hints[name]):
             entries = is_sequence(value) or isinstance(value, Mapping)
-            kind = f"cannot be {_article(type(value).__name__)}"
+            kind = f"cannot be {of_type(value)}"
             wrong = "has entries that do not fit, or none" if entries else kind
             return InputError(name, f"{wrong}; give {_in_words(hints[name])}")
         if not is_number(value):
@@ -174,15 +174,10 @@ def _in_words(hint: Any) -> str:
         return "a path"
     if issubclass(kind, Callable):  # type: ignore[arg-type]
         return "a function"
-    return _article(kind.__name__)
+    return f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
 
 
 def _several(words: str) -> str:
     """Of many: "a number" as "numbers"."""
     article, _, noun = words.partition(" ")
     return f"{noun}s" if article in ("a", "an") and " or " not in noun else words
-
-
-def _article(name: str) -> str:
-    """A name of a type with its article."""
-    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"

@@ -13,10 +13,16 @@ MOST_CHARACTERS = 2_000
 Argument = str | tuple[str, Any]  # a name; of a table its name and the key in it
 
 
+def of_type(value: Any) -> str:
+    """The type of a value, with its article."""
+    name = type(value).__name__.replace("ndarray", "array")
+    return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
+
+
 def shown(value: Any) -> str:
     """A value as Python writes it; of a table or an array its type, for it may hold data."""
     if getattr(value, "ndim", 0):
-        return f"a {type(value).__name__}"
+        return of_type(value)
     try:
         return repr(value)
     except (ValueError, RecursionError):  # a number of too many digits, lists in lists

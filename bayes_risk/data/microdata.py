@@ -18,7 +18,7 @@ import pandas as pd
 from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints, scalar
 from bayes_risk._core.disjoint_boxes import guesses_held, held
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, of_type
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
@@ -200,7 +200,7 @@ def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
         given = by_label(given, index, name)
     listed = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     if not listed:
-        raise InputError(name, f"cannot be a {type(given).__name__}; give labels, or a mask")
+        raise InputError(name, f"cannot be {of_type(given)}; give labels, or a mask")
     labels = pd.Index(np.ravel(given) if hasattr(given, "dtype") else list(given))
     if pd.api.types.is_bool_dtype(labels) and index.dtype != bool:
         if len(labels) != len(index):

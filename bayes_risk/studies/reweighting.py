@@ -41,7 +41,7 @@ import pandas as pd
 from bayes_risk._core.arguments import check_options
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
-from bayes_risk._core.errors import DisplacedRiskWarning, InputError
+from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import in_range, whole_number
@@ -407,7 +407,7 @@ def reweight(
 def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any) -> Rule:
     """How weights follow from an audit, and whether all can go on."""
     if not hasattr(model, "fit"):
-        raise InputError("model", f"cannot be a {type(model).__name__}; give a model of br.models")
+        raise InputError("model", f"cannot be {of_type(model)}; give a model of br.models")
     if "weights" not in inspect.signature(model.fit).parameters:
         raise InputError(
             f"{type(model).__name__} takes no record weights; give a model whose fit does: "

@@ -358,7 +358,7 @@ def test_it_says_at_least_and_is_never_within_unless_accepted():
     made, s = cells(300, 10)
     nothing = generator(lambda s, rng: rng.integers(0, len(LEVELS), len(s)))
     _, risk = audit(nothing, frame(made.x, s), runs=8)
-    assert "the truth at least 0.2" in risk.sentence()
+    assert "a probability of at least 0.2" in risk.sentence()
     found = judge(risk, None)
     assert found.outcome == "inconclusive"
     assert "An intruder with better features may learn more." in found.sentence()

@@ -135,7 +135,8 @@ def test_true_matches_are_counted_by_person() -> None:
     persons = once[once.pid_x == once.pid_y].pid_x.nunique()
     measure = {r.measure: r for r in judge(None, risk).reasons}["true match rate"]
     assert persons > 100 and measure.outcome == "above your thresholds"
-    assert measure.sentence.startswith(f"{100 * persons / 120:.1f} % of the 120 persons")
+    share = f"a record of {100 * persons / 120:.1f} % of the 120 persons uniquely"
+    assert share in measure.sentence
     single = y.assign(pid=np.arange(360))
     by_row, by_person = (
         list(_matches(br.identification_risk(single, z, corresponds=True, person=person, **how)))

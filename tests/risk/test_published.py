@@ -338,7 +338,7 @@ def test_targets_and_what_the_result_has():
     assert tables.evidence(DF).balance() is None
     with pytest.raises(br.InputError, match="does not come release by release"):
         tables.evidence(DF).first(1)
-    with pytest.raises(br.InputError, match="needs the release"):
+    with pytest.raises(br.InputError, match="needs one release"):
         tables.evidence(DF).risk("release")
 
 
