@@ -1,7 +1,7 @@
 """Whatever is given for an argument, a public function works or names the argument.
 
 Every argument of every public function, declaration and method of a result is given each of some
-forty values of other types. What is raised is an InputError or a ModelError, and holds nothing of
+thirty values of other types. What is raised is an InputError or a ModelError, and holds nothing of
 the table. Functions that read a path or a folder are left out: their refusals have tables.
 """
 
@@ -41,10 +41,10 @@ def made():
 
 def odd():
     own = made()
-    numbers = [5, -1, 0, 1.5, np.nan, np.inf, 10**400, 1j, True, np.int64(3), np.zeros(3)]
-    texts = ["x", "", b"x", np.datetime64("nat"), pd.NA, None, object(), [b"x"]]
-    lists = [[], (), [1], ["x"], [["x"]], [None], [{}], [[]], set(), range(3), np.zeros((2, 2))]
-    mappings = [{}, {"x": 1}, {1: 2}, {"job": None}, {"income": "x"}, {"income": []}]
+    numbers = [5, -1, 1.5, np.nan, np.inf, 10**400, 1j, True, np.zeros(3)]
+    texts = ["x", "", pd.NA, None, object(), [b"x"]]
+    lists = [[], ["x"], [["x"]], [None], [{}], set(), range(3), np.zeros((2, 2))]
+    mappings = [{}, {"x": 1}, {1: 2}, {"job": None}, {"income": "x"}]
     ours = [own["df"], own["df"]["job"], own["fit"], own["release"], own["model"]]
     return [*numbers, *texts, *lists, *mappings, *ours, lambda *of, **how: 0]
 

@@ -472,7 +472,7 @@ def test_overconfidence_is_found():
     assert found.overconfident and found.p_value < 0.001
 
 
-@pytest.mark.check
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.01, 0.1, pytest.param(0.3, marks=TOO_NARROW)])
 def test_intervals_hold_the_exact_posterior_in_repetition(share):
     """Copies of some values: ``low`` and ``high`` of each record over 60 audits of a release."""
