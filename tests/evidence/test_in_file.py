@@ -91,7 +91,7 @@ def posterior(risk, i):
 PRIOR = np.array([0.2, 0.3, 0.5])
 
 
-@pytest.mark.parametrize("m", [1, pytest.param(2, marks=pytest.mark.check)])
+@pytest.mark.parametrize("m", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_release_of_three_cells(m):
     """One table of three cells, pi = .1, all releases: the worked example of the formula."""
     levels, y, pi = (3,), np.array([[0], [0], [1], [2]]), 0.1

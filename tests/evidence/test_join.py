@@ -220,7 +220,7 @@ def test_joined_posteriors_are_calibrated():
     assert sd > 0.5  # posteriors that say something
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_stated_errors_are_those_of_repetition():
     """Audits of both releases with other seeds differ as the stated errors say."""
     rng = np.random.default_rng(2)

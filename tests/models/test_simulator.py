@@ -188,7 +188,9 @@ def test_a_path_does_not_depend_on_the_value_of_the_record():
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("min_leaf", [5, pytest.param(20, marks=FAR_FROM_KNOWN_TREES)])
+@pytest.mark.parametrize(
+    "min_leaf", [5, pytest.param(20, marks=[pytest.mark.slow, FAR_FROM_KNOWN_TREES])]
+)
 def test_most_of_what_trees_disclose_is_captured(min_leaf):
     """Against an intruder who knows the trees: log score over the prior, two releases."""
     rng, n = np.random.default_rng(4), 600
