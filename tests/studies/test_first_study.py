@@ -147,7 +147,8 @@ def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
         coarse = keys.assign(age=(df["age"] / unit).round())
         if (share := (~coarse.duplicated(keep=False)).mean()) <= 0.05:
             break
-    assert found.notes[1] == f"[data.coarsen] age = {{ unit = {unit} }}: {share:.1%} are unique."
+    said = f"[data.coarsen] age = {{ unit = {unit} }}: {percent(share)} are unique."
+    assert found.notes[1] == said
     assert f"# age = {{ unit = {unit} }}" in found.text
     assert found.notes[1] in found.text and found.notes[1] in repr(found)
 
