@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
-from .errors import InputError, of_type
+from .errors import InputError, of_type, with_article
 from .validate import BOUNDS, RANGES, in_range, is_number, is_sequence, whole_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -174,7 +174,7 @@ def _in_words(hint: Any) -> str:
         return "a path"
     if issubclass(kind, Callable):  # type: ignore[arg-type]
         return "a function"
-    return f"{'an' if kind.__name__[:1] in 'AEIOUaeiou' else 'a'} {kind.__name__}"
+    return with_article(kind.__name__)
 
 
 def _several(words: str) -> str:

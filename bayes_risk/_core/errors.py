@@ -15,7 +15,11 @@ Argument = str | tuple[str, Any]  # a name; of a table its name and the key in i
 
 def of_type(value: Any) -> str:
     """The type of a value, with its article."""
-    name = type(value).__name__.replace("ndarray", "array")
+    return with_article(type(value).__name__.replace("ndarray", "array"))
+
+
+def with_article(name: str) -> str:
+    """One of its name."""
     return f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}"
 
 

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -173,6 +173,34 @@ def write_arrays(path: Path, groups: Mapping[str | None, xr.Dataset | None]) -> 
             data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=packed)
 
 
+class Saved:
+    """What can be written to a file of its own."""
+
+    __slots__ = ()
+    KEPT_AS: ClassVar[str]  # its name in the file
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a NetCDF file that `open_result` or `open_evidence` reads.
+
+        The file holds confidential values.
+
+        Parameters
+        ----------
+        path : path
+            A new file, which is its owner's alone.
+
+        Raises
+        ------
+        InputError
+            A file that exists, a folder that does not, a prior that is a function.
+        """
+        return write_new(path, {**self.groups_beside(), GROUP: kept({self.KEPT_AS: self})})
+
+    def groups_beside(self) -> dict[str | None, xr.Dataset | None]:
+        """What other programs read in its file: nothing."""
+        return {}
+
+
 def write_new(path: str | os.PathLike[str], groups: Mapping[str | None, xr.Dataset | None]) -> Path:
     """Write a NetCDF file for its owner alone, whole or not at all; none is written over."""
     file = Path(path)
@@ -192,6 +220,10 @@ def write_new(path: str | os.PathLike[str], groups: Mapping[str | None, xr.Datas
     return file
 
 
+# What parts that no version wrote can raise, under a hash that fits
+PLANTED = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, ImportError) + (
+    RecursionError,
+)
 AGAIN = "run the study again, or take the file from a backup"
 
 
@@ -231,11 +263,11 @@ def read_kept(path: str | os.PathLike[str]) -> Any:
         if _hash(named) != found.attrs["sha256"]:
             raise ValueError
         arrays = _arrays(named)
-    except (KeyError, ValueError):
+    except PLANTED:
         raise InputError(f"{str(file)!r} is damaged: its hash is another; {AGAIN}") from None
     try:
         return unpacked(arrays, MAKERS)
-    except (KeyError, TypeError, AttributeError, ImportError):
+    except PLANTED:
         raise InputError(
             f"{str(file)!r} was written by bayes_risk {version}, whose results have other parts "
             f"than those of {__version__}: read it with that version, or run the study again"

@@ -7,9 +7,7 @@ kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from os import PathLike
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.groups import By, groups_of
-from bayes_risk.data.kept import GROUP, kept, write_new
+from bayes_risk.data.kept import Saved
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, Factors, by_column, factors_of
@@ -68,7 +66,7 @@ SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttributeEvidence(Shown):
+class AttributeEvidence(Shown, Saved):
     """The evidence of the release for every guess, before any prior.
 
     Attributes
@@ -99,6 +97,8 @@ class AttributeEvidence(Shown):
     before, sample : ndarray, shape (2, n_cases), or None, Sample or None
         As in `AttributeRisk`.
     """
+
+    KEPT_AS: ClassVar[str] = "evidence"
 
     microdata: Microdata
     release: Any
@@ -276,21 +276,6 @@ class AttributeEvidence(Shown):
             f"AttributeEvidence: {len(self.index):,} records ({U:,} distinct), {G:,} guesses each, "
             f"{self.release.m} releases; {self.way}. Give it a prior: .risk(prior)"
         )
-
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write a NetCDF file that `open_evidence` reads; it holds confidential values.
-
-        Parameters
-        ----------
-        path : path
-            A new file, which is its owner's alone.
-
-        Raises
-        ------
-        InputError
-            A file that exists, a folder that does not, a prior that is a function.
-        """
-        return write_new(path, {GROUP: kept({"risk": None, "evidence": self})})
 
     def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
         """All assumptions, in the order of reports."""

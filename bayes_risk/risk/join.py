@@ -74,7 +74,7 @@ def join(
     ------
     InputError
         Evidence of other tables, records, columns, or intruders; the same data set twice; guesses
-        that a search has chosen, or of which none but the truth are in all.
+        that a search has chosen; no guess but the truth in all evidence.
 
     Notes
     -----

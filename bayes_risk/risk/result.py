@@ -6,9 +6,7 @@ records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` sa
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,7 @@ import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.groups import GroupRisk
-from bayes_risk.data.kept import GROUP, kept, write_new
+from bayes_risk.data.kept import Saved
 from bayes_risk.data.measures import COMPARED
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.balance import Balance
@@ -55,7 +53,7 @@ class History(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class AttributeRisk(GuessPosterior):
+class AttributeRisk(GuessPosterior, Saved):
     """The intruder's posterior for the confidential values of each target.
 
     Every target has G guesses ``y*``, the truth among them; the equation: `attribute_risk`.
@@ -123,6 +121,8 @@ class AttributeRisk(GuessPosterior):
     history : History or None
         Risk before the release, where others were published before.
     """
+
+    KEPT_AS: ClassVar[str] = "risk"
 
     log_evidence: Array
     deviations: Array
@@ -389,21 +389,9 @@ class AttributeRisk(GuessPosterior):
         shown = ["prior", "posterior", "log_evidence", "truth", "guess_code", "case_of_record"]
         return xr.DataTree.from_dict(groups | {"sample_stats": found.drop_vars(shown)})
 
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write a NetCDF file that `open_result` reads; it holds confidential values.
-
-        Parameters
-        ----------
-        path : path
-            A new file, which is its owner's alone.
-
-        Raises
-        ------
-        InputError
-            A file that exists, or a folder that does not.
-        """
-        arrays = kept({"risk": self, "evidence": None})
-        return write_new(path, {"attribute_risk": self.dataset, GROUP: arrays})
+    def groups_beside(self) -> dict[str | None, xr.Dataset | None]:
+        """What other programs read in its file."""
+        return {"attribute_risk": self.dataset}
 
     @property
     def is_exact(self) -> bool:

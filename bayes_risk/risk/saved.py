@@ -1,6 +1,7 @@
 """Attribute risk and its evidence, read back from a file or the folder of a run."""
 
 from os import PathLike
+from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.kept import read_kept
@@ -31,7 +32,7 @@ def open_result(path: str | PathLike[str]) -> AttributeRisk:
     --------
     >>> open_result("study-risk").summary()  # doctest: +SKIP
     """
-    risk = read_kept(path)["risk"]
+    risk = _part(path, "risk")
     if not isinstance(risk, AttributeRisk):
         raise InputError("path", str(path), "holds evidence alone; open_evidence(path).risk(prior)")
     return risk
@@ -60,9 +61,15 @@ def open_evidence(path: str | PathLike[str]) -> AttributeEvidence:
     --------
     >>> open_evidence("study-risk").risk("marginal")  # doctest: +SKIP
     """
-    evidence = read_kept(path)["evidence"]
+    evidence = _part(path, "evidence")
     if not isinstance(evidence, AttributeEvidence):
         raise InputError(
             "path", str(path), "holds a risk without its evidence; save that: evidence.save(path)"
         )
     return evidence
+
+
+def _part(path: str | PathLike[str], name: str) -> Any:
+    """A value of a file by its name; None: it has no such."""
+    found = read_kept(path)
+    return found.get(name) if isinstance(found, dict) else None

@@ -336,3 +336,30 @@ def test_a_tree_with_the_names_of_arviz():
     np.testing.assert_array_equal(at, tree["sample_stats"]["probability"])
     held = {str(n) for group in tree.children.values() for n in group.data_vars}
     assert held == {*risk.dataset.data_vars} - {"prior", "posterior"} | {"probability"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"array": 99}',
+        '{"kind": "range", "content": [1]}',
+        '{"kind": "dtype", "content": "no type"}',
+        '{"kind": "nothing", "content": 1}',
+        '{"class": ["bayes_risk.intruder.grids", "Grid"], "parts": {}}',
+        '{"class": ["bayes_risk.app.run.runner", "run"], "parts": {}}',
+        "[1, 2]",
+        "1",
+        "no JSON",
+        "[" * 100_000,
+    ],
+    ids=range(10),
+)
+def test_planted_parts_under_a_hash_that_fits_are_refused_by_name(text, tmp_path):
+    arrays = np.frombuffer(text.encode(), dtype=np.uint8)
+    shapes = np.frombuffer(f'[["|u1", {len(arrays)}]]'.encode(), dtype=np.uint8)
+    named = {"u1_shapes": shapes, "u1": arrays}
+    attrs = {"format": 1, "version": "0", "sha256": _hash(named)}
+    data = {name: (f"along_{name}", found) for name, found in named.items()}
+    write_new(tmp_path / "planted.nc", {GROUP: xr.Dataset(data, attrs=attrs)})
+    with pytest.raises(br.InputError, match="planted.nc.* (was written by bayes_risk 0|holds)"):
+        br.open_result(tmp_path / "planted.nc")
