@@ -137,6 +137,15 @@ def test_a_doubt_alone_is_a_step(study):
     found = run_study(parse_study(study)).verdict
     assert found.outcome == "inconclusive"
     assert [s.change for s in found.steps] == [f"[attribute] {r.cure}" for r in found.deciding]
+    more = [
+        "16" if "target_mcse" in r.cure else number(int(r.cure.split()[2]) / 30, 1)
+        for r in found.deciding
+    ]
+    assert [s.effect for s in found.steps if "times as long" in s.effect] == [
+        f"{r.measure}; the attribute risk {'may take' if n == '16' else 'takes at most'} {n} times "
+        "as long"
+        for r, n in zip(found.deciding, more, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

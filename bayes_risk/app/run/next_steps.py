@@ -4,6 +4,7 @@ Steps change the file that is released, never what the intruder is assumed to kn
 expected to do is counted in the confidential table; only another audit shows what it does.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -52,7 +53,10 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
-        return tuple(NextStep("", where_it_stands(r.cure), r.measure) for r in open_)
+        return tuple(
+            NextStep("", where_it_stands(r.cure), f"{r.measure}{_cost(study, r.cure)}")
+            for r in open_
+        )
     steps = [
         *_columns(verdict),
         *_coarser(study, df, above, _too_many(verdict)),
@@ -65,6 +69,17 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
 def where_it_stands(cure: str) -> str:
     """A cure with the section of the study that holds its key, where it begins with one."""
     return f"[attribute] {cure}" if cure.partition(" = ")[0] in ATTRIBUTE_KEYS else cure
+
+
+def _cost(study: Study, cure: str) -> str:
+    """How much longer the attribute risk may take; nothing of other cures."""
+    now = study.attribute.targets if study.attribute is not None else None
+    more = re.match(r"targets = (\d+)", cure)
+    if more and isinstance(now, int):
+        return f"; the attribute risk takes at most {number(int(more[1]) / now, 1)} times as long"
+    if "target_mcse" in cure:  # a quarter of the error: 4^2
+        return "; the attribute risk may take 16 times as long"
+    return ""
 
 
 def _columns(verdict: Verdict) -> Iterator[NextStep]:
