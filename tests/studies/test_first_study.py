@@ -249,7 +249,7 @@ WRITERS = {
     spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
     spikes_and_gaps: ('kind = "CART"', "missing_numbers = { income = -8 }", "[utility]"),
 }
-LONG = (in_german, both)  # mixtures, as the two of them together
+LONG = (in_german, codes, both, both_in_german, spaced)  # mixtures, as `amounts`
 
 
 @pytest.mark.parametrize("write", WRITERS)
