@@ -73,8 +73,8 @@ def join(
     ------
     InputError
         Evidence of other tables, records, columns, or intruders; the same data set twice; guesses
-        that a search has chosen; no guess but the truth in all evidence; a transition that is no
-        table of probabilities, lacks values, or cannot be counted.
+        that a search has chosen; no guess but the truth in all evidence; a transition that
+        does not hold probabilities, lacks values, or cannot be counted.
 
     Notes
     -----
