@@ -16,7 +16,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.evidence import Evidence, zeros
 from bayes_risk.evidence.methods import IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
@@ -87,8 +87,8 @@ class Aligned(NamedTuple):
         out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
         counted = self.targets.guesses.counted
         for lead in np.ndindex(values.shape[:-2]):
-            np.copyto(out[lead], values[lead][place, cases])
-            out[lead][~counted] = 0
+            for g, row in enumerate(place):  # of all at once there would be a copy
+                out[lead][g] = np.where(counted[g], values[lead][row, cases], 0)
         return out
 
     def _sum(self, which: Sequence[int], founds: Sequence[Evidence]) -> Evidence:
@@ -98,9 +98,12 @@ class Aligned(NamedTuple):
         moved = [(t, one) for k, (t, one) in enumerate(order) if not k or one.deviations.any()]
         with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
         B = min(with_error, default=2)
+        deviations = zeros((len(founds[-1].deviations), B, *self.place[-1].shape))
+        if with_error:
+            deviations = self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved])
         return Evidence(
             log_evidence=self._stacked(parts),
-            deviations=self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved]),
+            deviations=deviations,
             **of_fits(founds, [self.cases[t] for t in which]),
             joined=len(founds[-1].log_evidence),
         )
@@ -176,7 +179,7 @@ def in_batches(deviations: Any, B: int) -> Any:
     if own == B:
         return deviations
     if not deviations.any():
-        return np.zeros((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
+        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
     halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
     units, groups = own // halves, B // halves
     out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)

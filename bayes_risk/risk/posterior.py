@@ -118,7 +118,8 @@ def weigh(
 ) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
     log_evidence = found.log_evidence.sum(axis=0)
-    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + log_evidence)
+    log_p = prior.log_p + log_evidence
+    log_p[np.isneginf(prior.log_p)] = -np.inf
     known = np.flatnonzero(disclosed)
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
@@ -130,11 +131,14 @@ def weigh(
             'MixedPrior([(0.99, prior), (0.01, "uniform")])'
         )
     check_possible(log_p)
-    log_p = log_p - log_sum(log_p)
+    del log_evidence  # arrays of this size are a join's peak
+    log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
-    p, p_truth = np.exp(log_p), np.exp(log_truth)
+    p_truth = np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    by_evidence: Array = np.zeros((*found.deviations.shape[:2], len(truth)))
+    if found.deviations.any():
+        by_evidence = np.einsum("fbgu,gu->fbu", found.deviations, np.exp(log_p))  # 0 at the truth
     shift, change = _moved(found, by_evidence, log_p, prior, truth)
     error = standard_error(shift, led=found.few_chains)
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
@@ -168,12 +172,12 @@ def _moved(
 
     The latter is ``d log odds = d log p / (1 - p)``, after the release less before it.
     """
-    shift, p, log_truth = -by_evidence, np.exp(log_p), at_truth(log_p, truth)
+    shift, log_truth = -by_evidence, at_truth(log_p, truth)
     moved = moved_prior(found, prior)
     with np.errstate(divide="ignore", invalid="ignore"):
         if moved is not None:
             own = at_truth(moved, truth)
-            shift[0] += own - np.einsum("bgu,gu->bu", moved, p)
+            shift[0] += own - np.einsum("bgu,gu->bu", moved, np.exp(log_p))
         change = shift / -np.expm1(log_truth)
         if moved is not None:
             change[0] -= own / -np.expm1(at_truth(prior.log_p, truth))

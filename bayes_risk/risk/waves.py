@@ -23,7 +23,7 @@ from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.evidence import Evidence, relative_to_truth
+from bayes_risk.evidence.evidence import Evidence, relative_to_truth, zeros
 from bayes_risk.evidence.prior_weights import PriorContext, PriorWeights, prior_weights
 from bayes_risk.intruder import priors
 
@@ -318,7 +318,7 @@ class WaveEvidence(AttributeEvidence):
         evidence = relative_to_truth(
             self.cases,
             log_evidence=log_ratio[None],
-            deviations=deviations,
+            deviations=deviations if len(deviations) else zeros((1, *deviations.shape[1:])),
             **of_fits(founds, [chain.cases[t] for t in self.which]),
             joined=1,
         )
@@ -351,7 +351,7 @@ class WaveEvidence(AttributeEvidence):
         before, of_prior = chain.around(log_v, [drift, *[[]] * (T - 1)], steps)
         ratio = np.where(before > -np.inf, change(total, before), 0.0)
         before = before - log_sum(before)
-        deviations = np.concatenate(by_fit or [np.zeros((1, B, *ratio.shape))])
+        deviations = np.concatenate([*by_fit, np.zeros((0, B, *ratio.shape))])
         prior_moved = of_prior[0] if of_prior else np.zeros((0, B, *ratio.shape))
         centre = np.einsum("fbgu,gu->fbu", prior_moved, np.exp(before))
         prior_moved = prior_moved - centre[:, :, None]
