@@ -35,7 +35,7 @@ from .result import AttributeRisk
 PANEL = "panel"
 Table = str | pd.DataFrame
 Transition = Table | Mapping[str, Table] | Sequence[Table | Mapping[str, Table]]
-ROOM = 2**22  # numbers at a time
+ROOM = 2**21  # numbers at a time
 TOLERANCE = 1e-6  # of sums of rows
 GIVE = 'give "panel", a DataFrame (rows: old values, columns: new ones), or {column: DataFrame}'
 
