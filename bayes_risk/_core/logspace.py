@@ -8,8 +8,9 @@ from .arrays import Array
 def log_sum(x: Array, axis: int = 0) -> Array:
     """log sum exp(x) along an axis; minus infinity where nothing is there."""
     top = np.maximum(x.max(axis=axis, keepdims=True), -1e300)
+    share = x - top
     with np.errstate(divide="ignore"):
-        total: Array = np.log(np.exp(x - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+        total: Array = np.log(np.exp(share, out=share).sum(axis=axis)) + np.squeeze(top, axis=axis)
     return total
 
 

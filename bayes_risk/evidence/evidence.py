@@ -51,6 +51,10 @@ class Evidence:
     # of several releases, joined: of how many of the data sets the base fit is; 0: of all
     joined: int = 0
 
+    def __post_init__(self) -> None:
+        if not self.deviations.any():  # exact: one zero stands for all, as they would be large
+            object.__setattr__(self, "deviations", zeros(self.deviations.shape))
+
     @property
     def few_chains(self) -> bool:
         """Whether errors are between a few chains that each have a say: with Student's t."""
@@ -70,6 +74,8 @@ class Evidence:
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
         F, B, G, U = self.deviations.shape
+        if not self.deviations.any():
+            return zeros((G, U), float)
         out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
         for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
             moved = self.deviations[..., part].astype(float)
@@ -95,6 +101,11 @@ class Evidence:
         return replace(
             self, log_evidence=log_evidence, deviations=deviations, by_column=by_column, apart=apart
         )
+
+
+def zeros(shape: tuple[int, ...], dtype: Any = np.float32) -> npt.NDArray[Any]:
+    """Zeros that take no room, and cannot be written to."""
+    return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 
 
 def known_evidence(found: Simulated, targets: Targets) -> Evidence:
@@ -208,7 +219,8 @@ def relative_to_truth(
     at = np.take_along_axis(log_evidence, truth[None, None, :], axis=1)
     best = log_evidence.max(axis=1, keepdims=True)
     log_evidence -= np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
-    deviations -= np.take_along_axis(deviations, truth[None, None, None, :], axis=2)
+    if deviations.any():
+        deviations -= np.take_along_axis(deviations, truth[None, None, None, :], axis=2)
     if base is not None:
         at = np.take_along_axis(base, truth[None], axis=0)
         best = np.maximum(base.max(axis=0, keepdims=True), -1e300)

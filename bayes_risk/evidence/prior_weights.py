@@ -53,6 +53,8 @@ class PriorWeights(NamedTuple):
     log_p: Array  # normalised
     from_base: Array | None = None  # which share was estimated by the base fit, or None
     log_widths: Array | float = 0.0  # of cells that turn its density into probabilities
+    # (B, G, U): how far batches of the first fit move it, where that is known; else by `from_base`
+    moved: npt.NDArray[Any] | None = None
 
 
 def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:

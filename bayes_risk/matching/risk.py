@@ -22,7 +22,7 @@ from bayes_risk.data.groups import By
 from bayes_risk.data.precision import SAME, shortest
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
-from bayes_risk.release.tables import Released, Tables
+from bayes_risk.release.tables import Released, Tables, together
 
 from .boxes import BOX, ROUND, Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
 from .input import (
@@ -255,7 +255,7 @@ def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:
 
 def identification_risk(
     original: pd.DataFrame,
-    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame | Released],
     *,
     known: Sequence[str],
     synthesized: Sequence[str],
@@ -297,8 +297,10 @@ def identification_risk(
     releases : Release, DataFrame, or list of m DataFrames; or Replicates
         The released files, with the original's records in the original's order, or with its index;
         made by whatever means: synthesis, swapping, noise, recoding. Files of a `Release` may leave
-        out columns that were not synthesised. `Replicates` are the m tables that an intruder who
-        knows the model draws; errors are then those between the releases they came from.
+        out columns that were not synthesised. A list of Releases of one table is matched as all
+        their files together; a key that any of them leaves unchanged is ``known``, as its values
+        are genuine there. `Replicates` are the m tables that an intruder who knows the model draws;
+        errors are then those between the releases they came from.
     known : list of str
         Unsynthesised columns that the intruder knows. The target's values are matched against the
         released ones, which must be the original's. May be empty.
@@ -451,6 +453,7 @@ def identified(
     original: pd.DataFrame, releases: Any, how: MatchingOptions
 ) -> tuple[Matched, Tables]:
     """`identification_risk`, and the tables that it has read."""
+    releases = together(releases)
     found, tables = matched(original, releases, how)
     if len(how.by):
         if not isinstance(found, IdentificationRisk):

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One file of records that a run read or wrote."""
+    """One file that a run read or wrote."""
 
-    role: str  # "data"; "release 1", ...; "release 1 of CANDIDATE"; "release 1, written"
+    # "data"; "release 1", ...; "release 1 of CANDIDATE"; "release 1, written"; "evidence 1", ...
+    role: str
     name: str  # name of the file, without its folder
-    # rows, columns: records, and columns without the labels of the records
-    rows: int
-    columns: int
     sha256: str  # of the bytes of the file, as ``sha256sum`` gives it
+    # records, and columns without the labels of the records; None: it holds no records
+    rows: int | None = None
+    columns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -282,6 +282,33 @@ def listed(releases: Any) -> list[pd.DataFrame]:
     return list(tables)
 
 
+def together(releases: Any) -> Any:
+    """Several Releases of one table as one: what any of them keeps is genuine in all files.
+
+    Its values are left out of the files that synthesised it, and are read from the original.
+    """
+    each = list(releases) if isinstance(releases, list | tuple) else []
+    several = [isinstance(one, Release) for one in each]
+    if not any(several):
+        return releases
+    if not all(several) or any(one.records is not None for one in each):
+        raise InputError(
+            "releases mixes a Release with tables, or with one of some records (records); give "
+            "Releases of all records alone"
+        )
+    made = [c for c in each[0].synthesized if all(c in list(one.synthesized) for one in each)]
+    if not made:
+        raise InputError(
+            "each column is unchanged in one of the releases, so that all values are genuine; "
+            "match one of them by its unchanged columns (known)"
+        )
+    tables = []
+    for one in each:
+        kept = [c for c in one.synthesized if c not in made]
+        tables += [table.drop(columns=kept) for table in one.datasets]
+    return Release(datasets=tables, synthesized=made)
+
+
 def declared_columns(releases: Any) -> list[str] | None:
     """Which columns a release says were synthesised; None: bare tables."""
     if isinstance(releases, pd.DataFrame) or not isinstance(releases, Released):

@@ -85,7 +85,9 @@ def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable
 def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) -> TextTable:
     rows = []
     for file in files:
-        size = f"{counted(file['rows'], 'record')}, {counted(file['columns'], 'column')}"
+        size = NONE
+        if file["rows"] is not None:
+            size = f"{counted(file['rows'], 'record')}, {counted(file['columns'], 'column')}"
         rows.append((str(file["name"]), str(file["role"]), size, str(file["sha256"]) or NONE))
     caption = f"{f'Run finished {in_full(finished)}. ' if finished else ''}Files read and written."
     if not_written:

@@ -27,7 +27,7 @@ from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
 from bayes_risk.evidence.methods import JOINED, METHODS, choose_method
-from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
+from bayes_risk.evidence.prior_weights import PriorContext, PriorWeights, prior_weights
 from bayes_risk.evidence.problem import AuditProblem, Sample
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, key_of, seed_of
 from bayes_risk.intruder import priors
@@ -235,11 +235,14 @@ class AttributeEvidence(Shown, Saved):
                 f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
                 "evidence anew with search_prior, or give JointGrid a larger budget"
             )
-        found, guesses = self.found, self.cases.guesses
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         if self.way == JOINED:  # each of its releases would be another prior
             context = context._replace(release=None)
-        weights = prior_weights(prior, context)
+        return self._under(prior, prior_weights(prior, context), mcse)
+
+    def _under(self, prior: priors.Prior, weights: PriorWeights, mcse: Array) -> AttributeRisk:
+        """The posterior under a prior, whose weights are computed."""
+        found, guesses = self.found, self.cases.guesses
         how = weights, guesses.truth, self.log_rest, self.disclosed
         posterior = weigh(found, *how)
         apart = [weigh(one, *how) for one in found.apart]

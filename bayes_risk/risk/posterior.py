@@ -1,7 +1,7 @@
 """From evidence to the intruder's posterior, its Monte Carlo error, and whether to trust it."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,6 +67,16 @@ def warn_of_unreliable(
         warnings.warn(said, UnreliableWeightsWarning, stacklevel=stacklevel)
 
 
+def filled(parts: Iterable[tuple[slice, Sequence[Array]]], U: int) -> list[Array]:
+    """Arrays whose last axis is that of U cases, from those of blocks of these."""
+    whole: list[Array] = []
+    for block, found in parts:
+        whole = whole or [np.empty((*one.shape[:-1], U), one.dtype) for one in found]
+        for out, one in zip(whole, found, strict=True):
+            out[..., block] = one
+    return whole
+
+
 def at_truth(values: npt.NDArray[Any], truth: Ints) -> Array:
     """Values (..., G, U) of the true, or another, guess of each case, shape (..., U)."""
     return np.asarray(values[..., truth, np.arange(len(truth))])
@@ -108,7 +118,8 @@ def weigh(
 ) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
     log_evidence = found.log_evidence.sum(axis=0)
-    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + log_evidence)
+    log_p = prior.log_p + log_evidence
+    log_p[np.isneginf(prior.log_p)] = -np.inf
     known = np.flatnonzero(disclosed)
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
@@ -120,11 +131,14 @@ def weigh(
             'MixedPrior([(0.99, prior), (0.01, "uniform")])'
         )
     check_possible(log_p)
-    log_p = log_p - log_sum(log_p)
+    del log_evidence  # arrays of this size are a join's peak
+    log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
-    p, p_truth = np.exp(log_p), np.exp(log_truth)
+    p_truth = np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    by_evidence: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    by_evidence: Array = np.zeros((*found.deviations.shape[:2], len(truth)))
+    if found.deviations.any():
+        by_evidence = np.einsum("fbgu,gu->fbu", found.deviations, np.exp(log_p))  # 0 at the truth
     shift, change = _moved(found, by_evidence, log_p, prior, truth)
     error = standard_error(shift, led=found.few_chains)
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
@@ -156,26 +170,34 @@ def _moved(
 ) -> tuple[Array, Array]:
     """How batches move log p of the truth, - sum_g p_g dE_g, and its log Bayes factor, (F, B, U).
 
-    The latter is ``d log odds = d log p / (1 - p)``, after the release less before it. Where the
-    base fit, which moves log p(y* | y_A) by ``b_g`` relative to the truth's and the evidence by
-    ``-m b_g``, has estimated a share ``r_g`` of the prior, it moves the log prior by
+    The latter is ``d log odds = d log p / (1 - p)``, after the release less before it.
+    """
+    shift, log_truth = -by_evidence, at_truth(log_p, truth)
+    moved = moved_prior(found, prior)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if moved is not None:
+            own = at_truth(moved, truth)
+            shift[0] += own - np.einsum("bgu,gu->bu", moved, np.exp(log_p))
+        change = shift / -np.expm1(log_truth)
+        if moved is not None:
+            change[0] -= own / -np.expm1(at_truth(prior.log_p, truth))
+    return shift, change
+
+
+def moved_prior(found: Evidence, prior: PriorWeights) -> npt.NDArray[Any] | None:
+    """How far batches of the base fit move the log prior, (B, G, U); None: it is not estimated.
+
+    The base fit moves log p(y* | y_A) by ``b_g`` relative to the truth's, and the evidence by
+    ``-m b_g``. Where it has estimated a share ``r_g`` of the prior, it moves the log prior by
     ``r_g (b_g - centre)``, the centre being the mean of b under the predictive.
     """
-    shift, p, log_truth = -by_evidence, np.exp(log_p), at_truth(log_p, truth)
-    before: Array | float = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if prior.from_base is not None and found.base is not None:
-            b, r = found.moved_base().astype(float), prior.from_base
-            log_base = found.base + prior.log_widths
-            predictive = np.exp(log_base - log_sum(log_base))
-            possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)
-            centre, own = np.einsum("bgu,gu->bu", b, possible), at_truth(r, truth)
-            of_prior = np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)
-            shift[0] -= of_prior
-            before = centre * own / -np.expm1(at_truth(prior.log_p, truth))
-        change = shift / -np.expm1(log_truth)
-        change[0] += before
-    return shift, change
+    if prior.moved is not None or prior.from_base is None or found.base is None:
+        return prior.moved
+    b, log_base = found.moved_base().astype(float), found.base + prior.log_widths
+    predictive = np.exp(log_base - log_sum(log_base))
+    possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)
+    centre: Array = np.einsum("bgu,gu->bu", b, possible)
+    return np.asarray(prior.from_base * (b - centre[:, None]))
 
 
 def disagreed(found: Evidence, shift: Array) -> Flags:

@@ -1,6 +1,8 @@
 """``[history]``: a new release judged given those before it; numbers, screen, report, refusals."""
 
+import hashlib
 import io
+import json
 import re
 
 import numpy as np
@@ -187,6 +189,42 @@ def test_tables_of_other_years_if_the_study_says_so(place, earlier):
     found = run_study(study(place, 9, prior=1.0, **other)).attribute
     then, now = (pd.read_csv(place / f"{name}.csv", index_col="id") for name in ("data", "other"))
     assert list(found.index) == list(then.index[then["job"] == now["job"]])
+
+
+def test_values_that_change_over_waves(place, earlier, tmp_path):
+    """A panel, or a table on disk: the risk of `join`, of records whose values changed too."""
+    moves = pd.DataFrame(
+        [[0.8, 0.1, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6]],
+        pd.Index(["clerk", "cook", "pilot"], name="job"),
+        ["clerk", "cook", "pilot"],
+    )
+    moves.to_csv(tmp_path / "moves.csv")
+    other = {"data": {"path": place / "changed.csv", "index": "id"}}
+    table = pd.read_csv(place / "data.csv")
+    table.loc[::7, "job"] = "pilot"
+    table.to_csv(place / "changed.csv", index=False)
+    by_file = {"job": str(tmp_path / "moves.csv")}
+    for given, made in (("panel", "panel"), (by_file, moves)):
+        how = {"evidence": [str(p) for p in earlier[1:]], "transition": given}
+        result = run_study(study(place, 9, prior=1.0, history=how, **other))
+        each = [br.open_evidence(earlier[1]), result.evidence]
+        expected = br.join(each, transition=made)
+        pd.testing.assert_frame_equal(result.attribute.records, expected.records)
+        assert len(expected.records) == N
+        rows = result.attribute.history.table
+        # the last year's values before its release: what the chain expects of them
+        assert rows.loc["before", "baseline"] == pytest.approx(rows.loc["after", "baseline"])
+    (tmp_path / "2025").mkdir()
+    write_run(tmp_path / "2025", result)
+    read = json.loads((tmp_path / "2025" / "manifest.json").read_text())["files"]
+    found = {file["role"]: file for file in read}
+    for role, path in (("evidence 1", earlier[1]), ("transition", tmp_path / "moves.csv")):
+        assert found[role]["name"] == path.name and found[role]["rows"] is None
+        assert found[role]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert "moves.csv" in (tmp_path / "2025" / "report.html").read_text()
+    moves.assign(cook=0.9).to_csv(tmp_path / "moves.csv")
+    wrong = study(place, 9, history=how, **other)
+    refused(wrong, r"\[history\] transition.*of 'job' from wave 1 to wave 2 has 3 rows whose")
 
 
 @pytest.mark.parametrize(

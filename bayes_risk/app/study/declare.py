@@ -246,6 +246,10 @@ def provenance_of(
             note = f" of {candidate}" if candidate else ""
             tables = getattr(release, "datasets", release)
             files += release_files(files_of_releases(given), tables, note=note)
+    named = [] if study.history is None else study.history.files()
+    for role, path in named:
+        if path.is_file():  # else refused where it is read
+            files.append(DataFile(role=role, name=path.name, sha256=data_hash(path)))
     return Provenance(files=tuple(files), described=describe(df))
 
 
@@ -275,7 +279,7 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
     if ready.reweighting is not None:
         risk = with_groups(ready.reweighting.risk, by, df, gain)
         return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
-    earlier = earlier_evidence(study, ready.fit)
+    earlier, of_waves = earlier_evidence(study, ready.fit)
     options = {**study.attribute.options, **how, "before": study.attribute.before}
     if (prior := options.pop("prior", None)) is not None:
         options["search_prior"] = prior
@@ -283,20 +287,23 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
     of: Any = evidence
     if earlier:
         with _of_history():
-            of = given_history(earlier, evidence, prior=prior, same_table=study.history.same_table)
+            of = given_history(earlier, evidence, prior=prior, **of_waves)
     risk = with_groups(of if earlier else evidence.risk(prior), by, df, gain)
     lost_of = br.privacy_loss(of) if lost else None
     return {"attribute": risk, "evidence": evidence, "privacy_loss": lost_of}
 
 
-def earlier_evidence(study: Study, fit: Any) -> list[br.AttributeEvidence]:
-    """What ``[history]`` names, checked against the table before anything is sampled."""
+def earlier_evidence(study: Study, fit: Any) -> tuple[list[br.AttributeEvidence], dict[str, Any]]:
+    """What ``[history]`` names, checked against the table before anything is sampled; and how."""
     if study.history is None:
-        return []
+        return [], {}
     with _of_history():
-        earlier = [br.open_evidence(path) for path in study.history.evidence]
-        check_earlier(earlier, fit.microdata, same_table=study.history.same_table)
-    return earlier
+        earlier, how = (
+            [br.open_evidence(path) for path in study.history.evidence],
+            study.history.how(),
+        )
+        check_earlier(earlier, fit.microdata, **how)
+    return earlier, how
 
 
 @contextmanager

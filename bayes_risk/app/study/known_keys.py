@@ -43,7 +43,7 @@ data: path demo columns index person missing missing_codes na days coarsen separ
 release: m n columns classes parameters files
 attribute: evidence target_mcse max_doublings refit_budget before by guesses prior knows_columns
     intruder targets guess_budget privacy_loss
-history: same_table evidence
+history: same_table evidence transition
 identification: known synthesized radius shape closed missing population strategy fallback
     corresponds by
 utility: columns numbers groups missing permutations analyses rules confidence

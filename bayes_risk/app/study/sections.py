@@ -4,7 +4,8 @@
 and ``[reweight]`` have the arguments of the functions of these names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from pydantic import (
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import BOUNDS
+from bayes_risk.data.kept import RESULT
 from bayes_risk.data.measures import RISKS, UTILITIES
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 
@@ -199,15 +201,46 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
         return self.model_copy(update={"guesses": guesses})
 
 
-HistorySection = section(
-    "HistorySection",
+Change = Literal["panel"] | FilePath
+HISTORY: Any = section(
+    "History",
     br.join,
     keys=("same_table",),
     evidence=(
         list[FilePath],
         worded('a list of what earlier runs wrote: ["2024/risk.nc"]', ..., min_length=1),
     ),
+    transition=(
+        Change | dict[str, Change] | None,
+        worded('"panel", or the path of a table, or { column = path }'),
+    ),
 )
+
+
+class HistorySection(HISTORY, Section):  # type: ignore[misc]
+    """``[history]``: what was published before."""
+
+    def how(self) -> dict[str, Any]:
+        """Keyword arguments of `br.join`; tables are read, their first column the old values."""
+        read = made(self.transition)
+
+        def labelled(table: Any) -> Any:
+            return table if isinstance(table, str) else table.set_index(table.columns[0])
+
+        if isinstance(read, dict):
+            read = {column: labelled(table) for column, table in read.items()}
+        elif read is not None:
+            read = labelled(read)
+        return {"same_table": self.same_table, "transition": read}
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Role and path of each."""
+        for l, path in enumerate(self.evidence, start=1):
+            yield f"evidence {l}", path / RESULT if path.is_dir() else path
+        tables = (
+            self.transition.values() if isinstance(self.transition, dict) else [self.transition]
+        )
+        yield from (("transition", path) for path in tables if isinstance(path, Path))
 
 
 MissingCodes = Literal["error", "level", "blank"]

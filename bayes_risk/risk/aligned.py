@@ -1,0 +1,480 @@
+"""The same records and guesses in the evidence of several releases, found by label and by value."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.evidence.evidence import Evidence, zeros
+from bayes_risk.evidence.methods import IN_FILE, JOINED
+from bayes_risk.evidence.problem import Sample
+from bayes_risk.intruder import priors
+from bayes_risk.intruder.guesses import GuessSet
+
+from .attribute import AttributeEvidence
+from .grid_check import grid_check
+from .posterior import Limits, at_truth
+
+BLOCK = 2**21  # guesses that are looked up at a time
+NO_COLUMNS = "several releases were joined, and a column may be synthesised in some of them"
+
+
+class Aligned(NamedTuple):
+    """Evidence of several releases for the same records and guesses, in the terms of the last."""
+
+    each: list[AttributeEvidence]
+    labels: pd.Index
+    case: Ints  # (n,): the joint case of each record
+    cases: list[Ints]  # of each evidence, (U,): its case for each joint case
+    place: list[npt.NDArray[np.int32]]  # of each evidence, (G, U): its guess for each joint guess
+    targets: Targets
+    lost: str  # what some of them lack, in words
+    gone: int  # records that not all have
+
+    def added(self, which: Sequence[int]) -> AttributeEvidence:
+        """The evidence of some of them, added."""
+        last, chosen = self.each[-1], [self.each[t] for t in which]
+        guesses, mine = self.targets.guesses, self.cases[-1]
+        founds = [one.found for one in chosen]
+        found = self._sum(which, founds)
+        base = None if last.base is None else self._taken(last.base, -1)
+        base_of_last = last.found.base is not None and which[-1] == len(self.each) - 1
+        return replace(
+            last,
+            index=self.labels,
+            case=self.case,
+            cases=self.targets,
+            found=replace(
+                found,
+                base=self._taken(last.found.base, -1) if base_of_last else None,
+                apart=tuple(self._sum(which, of) for of in modes_of(founds)),
+            ),
+            disclosed=np.any([self.each[t].disclosed[self.cases[t]] for t in which], axis=0),
+            words=joined_words(last, chosen, self.lost, "added over releases"),
+            base=base,
+            grid=None if base is None else grid_check(base, guesses, self._variables),
+            **of_several(last, chosen, mine, self.gone),
+        )
+
+    @property
+    def _variables(self) -> list[Variable | Number]:
+        return [self.each[-1].microdata.variables[j] for j in self.targets.columns]
+
+    def _stacked(self, parts: Sequence[tuple[int, Any]]) -> Any:
+        """Values (.., ..., G, U) of several evidences, one behind the other, as `_taken`."""
+        (_, first), at = parts[0], 0
+        shape = sum(len(values) for _, values in parts), *first.shape[1:-2]
+        out = np.empty((*shape, *self.place[-1].shape), dtype=first.dtype)
+        for t, values in parts:
+            out[at : at + len(values)] = self._taken(values, t)
+            at += len(values)
+        return out
+
+    def _taken(self, values: Any, t: int) -> Any:
+        """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""
+        place, cases = self.place[t], self.cases[t]
+        out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
+        counted = self.targets.guesses.counted
+        for lead in np.ndindex(values.shape[:-2]):
+            for g, row in enumerate(place):  # of all at once there would be a copy
+                out[lead][g] = np.where(counted[g], values[lead][row, cases], 0)
+        return out
+
+    def _sum(self, which: Sequence[int], founds: Sequence[Evidence]) -> Evidence:
+        """Evidence by release in their order; deviations by fit, the last release first."""
+        parts = [(t, one.log_evidence) for t, one in zip(which, founds, strict=True)]
+        order = [*zip(which, founds, strict=True)][::-1]
+        moved = [(t, one) for k, (t, one) in enumerate(order) if not k or one.deviations.any()]
+        with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
+        B = min(with_error, default=2)
+        deviations = zeros((len(founds[-1].deviations), B, *self.place[-1].shape))
+        if with_error:
+            deviations = self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved])
+        return Evidence(
+            log_evidence=self._stacked(parts),
+            deviations=deviations,
+            **of_fits(founds, [self.cases[t] for t in which]),
+            joined=len(founds[-1].log_evidence),
+        )
+
+
+def of_several(
+    one: AttributeEvidence, chosen: Sequence[AttributeEvidence], cases: Ints, gone: int
+) -> dict[str, Any]:
+    """What the evidence of several releases is beside its numbers, in terms of one of them."""
+    return {
+        "seed_entropy": "; ".join(each.seed_entropy for each in chosen),
+        "log_rest": np.full(len(cases), -np.inf),
+        "limits": _limits([each.limits for each in chosen]),
+        "way": JOINED,
+        "factors": NO_COLUMNS,
+        "before": None if one.before is None else one.before[:, cases],
+        "sample": one.sample if not gone else Sample(_records(one), False),
+    }
+
+
+def modes_of(founds: Sequence[Evidence]) -> list[tuple[Evidence, ...]]:
+    """Joint modes, where the release of any leaves several open."""
+    kinds = [[*one.apart] or [one] for one in founds]
+    return [*product(*kinds)] if any(len(k) > 1 for k in kinds) else []
+
+
+def of_fits(founds: Sequence[Evidence], at: Sequence[Ints]) -> dict[str, Any]:
+    """What the evidence of several fits is beside its numbers; ``at``: of each, its cases."""
+    learnt = [one.learnt for one in founds if one.learnt is not None]
+    return {
+        "khat": np.max([one.khat[u] for one, u in zip(founds, at, strict=True)], axis=0),
+        "ess": np.min([one.ess[u] for one, u in zip(founds, at, strict=True)], axis=0),
+        "learnt": learnt[-1] if learnt else None,
+        "imputed": any(one.few_chains for one in founds),
+    }
+
+
+def joined_words(
+    one: AttributeEvidence, chosen: Sequence[AttributeEvidence], lost: str, how: str
+) -> dict[str, str]:
+    """Assumptions of all, each once, in the terms of one."""
+
+    def said(name: str) -> str:
+        texts = []
+        for each in chosen:
+            modes = each.found.modes if name == "evidence" else None
+            texts.append(each.words[name] + (f"; {modes.sentence()}" if modes else ""))
+        unique = [*dict.fromkeys(texts)]
+        if len(unique) == 1:
+            return unique[0]
+        return "; ".join(f"release {k}: {text}" for k, text in enumerate(texts, start=1))
+
+    own = {name: said(name) for name in ("synthesis", "evidence", "releases")}
+    unknown = one.cases.known is not None
+    own["evidence"] += f"; {how}" + " as if these did not share the unknown records" * unknown
+    return {**one.words, **own, "guesses": f"{one.words['guesses']}{lost}"}
+
+
+def _records(one: AttributeEvidence) -> int:
+    """How many records were replaced, of which the targets are all or some."""
+    return len(one.index) if one.sample is None else one.sample.records
+
+
+def _limits(each: Sequence[Limits]) -> Limits:
+    """Errors as large as any allows, weights as good as all want."""
+    log_odds, khat, ess = zip(*each, strict=True)
+    return Limits(max(log_odds), min(khat), max(ess))
+
+
+def in_batches(deviations: Any, B: int) -> Any:
+    """Deviations (F, B', G, U) of neighbouring chains together, so that the variance stays."""
+    own = deviations.shape[1]
+    if own == B:
+        return deviations
+    if not deviations.any():
+        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
+    halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
+    units, groups = own // halves, B // halves
+    out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
+    for g, members in enumerate(np.array_split(np.arange(units), groups)):
+        scale = np.sqrt(len(members) * groups / units)  # of means of unequal numbers
+        for half in range(halves):
+            mean = deviations[:, members * halves + half].mean(axis=1)
+            out[:, g * halves + half] = scale * mean
+    return out
+
+
+# --- the same records, and the same guesses -------------------------------------------------------
+
+
+def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
+    """Records by label, guesses by value; what cannot be aligned is refused by name."""
+    last = each[-1]
+    names, common, rows, gone = in_common(each, same_table=same_table)
+    own = [_codes(one, last, names) for one in each]
+    same = np.ones(len(common), dtype=bool)
+    truth = at_truth(np.moveaxis(own[-1], 2, 0), last.cases.guesses.truth).T  # shape (U, q)
+    for one, codes, case in zip(each[:-1], own, rows, strict=False):
+        other = at_truth(np.moveaxis(codes, 2, 0), one.cases.guesses.truth).T
+        same &= (other[case] == truth[rows[-1]]).all(axis=1)
+    if same_table and not same.all():
+        raise InputError(
+            f"the true guess of {int((~same).sum()):,} records is not the same in all evidence; "
+            'give all audits the same grid, with truth="add"'
+        )
+    first, case, _ = distinct_rows(np.column_stack([row[same] for row in rows]))
+    cases = [row[same][first] for row in rows]
+    found = [_placed(one, codes, last, own[-1], (u, cases[-1]))
+             for one, codes, u in zip(each, own, cases, strict=True)]  # fmt: skip
+    counted = np.all([place >= 0 for place in found], axis=0)
+    wanted = last.cases.guesses.counted[:, cases[-1]]
+    fewer = wanted.sum(axis=0) - counted.sum(axis=0)
+    own_truth = counted[last.cases.guesses.truth[cases[-1]], np.arange(len(first))]
+    left = ((counted.sum(axis=0) >= 2) | (fewer == 0)) & own_truth
+    if not left.any():
+        raise InputError(
+            "no guess but the truth is in all evidence; give all audits the same guesses (grids at "
+            "quantiles of a model differ between models: give percent or bounds)"
+        )
+    kept = np.flatnonzero(left[case])
+    used = np.flatnonzero(left)
+    number = np.cumsum(left) - 1
+    guessed = np.flatnonzero(counted[:, used].any(axis=1))
+    cases = [u[used] for u in cases]
+    index = common[np.flatnonzero(same)[kept]]
+    gone += len(common) - len(index)
+    whole = len(guessed) == len(counted) and len(used) == len(left)
+    cut: Any = ... if whole else np.ix_(guessed, used)
+    return Aligned(
+        each=each,
+        labels=index,
+        case=number[case[kept]],
+        cases=cases,
+        place=[place[cut] for place in found],
+        targets=_targets(last, cases[-1], guessed, counted[cut]),
+        lost=_lost(gone, fewer[case[kept]], wanted.sum(axis=0)[case[kept]]),
+        gone=gone,
+    )
+
+
+def in_common(
+    each: list[AttributeEvidence], *, same_table: bool
+) -> tuple[list[str], pd.Index, list[Ints], int]:
+    """Guessed columns, labels in all, their case in each evidence, and how many are not in all."""
+    names = [_checked(each, t, same_table) for t in range(len(each))][-1]
+    common = each[-1].index
+    for one in each[:-1]:
+        common = common[common.isin(one.index)]
+    if not len(common):
+        raise InputError(
+            "evidence has no record label in common; give all tables the same index (in a study "
+            "[data] index), and all audits the same targets"
+        )
+    every = reduce(lambda one, other: one.union(other, sort=False), (e.index for e in each))
+    rows = [one.case[one.index.get_indexer(common)] for one in each]
+    return names, common, rows, len(every) - len(common)
+
+
+def _targets(last: AttributeEvidence, cases: Ints, guessed: Ints, counted: Flags) -> Targets:
+    """The last's targets, with the guesses that are in all."""
+    targets = last.cases.only(cases)
+    old = targets.guesses
+    number = np.full(len(old.codes), -1)
+    number[guessed] = np.arange(len(guessed))
+    guesses = GuessSet(
+        old.codes[guessed], number[old.truth], counted, old.cells[guessed], lines=old.lines
+    )
+    return replace(targets, guesses=guesses)
+
+
+def _lost(gone: int, fewer: Ints, of: Ints) -> str:
+    """Words for records and guesses that some of them lack; empty: none."""
+    said = ""
+    if fewer.any():
+        said = (
+            f"; of {of.mean():,.1f} guesses a record, {fewer.mean():,.1f} are not in every "
+            "release's evidence, and are not considered"
+        )
+    return said + f"; {gone:,} records that are not in all of it are left out" * bool(gone)
+
+
+def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[str]:
+    """The guessed columns of the last, after one was compared with it and those before."""
+    one, last, what = each[t], each[-1], f"evidence {t + 1}"
+    names = [last.microdata.columns[j] for j in last.cases.columns]
+    own = [one.microdata.columns[j] for j in one.cases.columns]
+    if set(own) != set(names):
+        raise InputError(
+            f"{what} guesses {', '.join(sorted(own))}, and evidence {len(each)} guesses "
+            f"{', '.join(sorted(names))}; audit all for the same columns (knows_columns)"
+        )
+    if one.searched is not None:
+        raise InputError(
+            f"the guesses of {what} were searched under the prior "
+            f"[{priors.in_words(one.searched)}], and those left out have no evidence; list all "
+            "of them: give JointGrid a larger budget, or coarser grids"
+        )
+    if one.way == "weaker" or (one.cases.known is None) != (last.cases.known is None):
+        raise InputError(
+            f"{what} is of an intruder who knows other records than that of evidence {len(each)}; "
+            "audit all for the same intruder"
+        )
+    if one.way in IN_FILE:
+        raise InputError(
+            f"{what} is of an intruder who is not certain that the target is in the file, which is "
+            "the same for all releases, so that their evidence does not add; leave in_file out"
+        )
+    if one.way == JOINED:
+        raise InputError(f"{what} was joined before; give the evidence of each release")
+    if same_table:
+        check_table(one.microdata, last.microdata, what, f"evidence {len(each)}")
+        _check_known(one, last, what, len(each))
+    for k, other in enumerate(each[:t], start=1):
+        _check_other_files(one, other, what, f"evidence {k}")
+    return names
+
+
+def check_table(mine: Microdata, theirs: Microdata, what: str, than: str) -> None:
+    """Both are one confidential table, as far as they have the same columns."""
+    if mine is theirs:
+        return
+    cure = "; evidence of tables of several years needs same_table=False"
+    rows = mine.index.get_indexer(theirs.index)
+    if len(mine.index) != len(theirs.index) or (rows < 0).any():
+        raise InputError(
+            f"{what} is of another table than {than}: their records have other labels{cure}"
+        )
+    by_name = {v.name: j for j, v in enumerate(mine.variables)}
+    shared = [(by_name[v.name], j) for j, v in enumerate(theirs.variables) if v.name in by_name]
+    for i, j in shared:
+        codes = _in_terms(mine.codes[rows, i], mine.variables[i], theirs.variables[j])
+        if wrong := int((codes != theirs.codes[:, j]).sum()):
+            raise InputError(
+                f"{what} is of another table than {than}: column {theirs.columns[j]!r} differs in "
+                f"{wrong:,} of {len(rows):,} records{cure}"
+            )
+
+
+def _check_known(one: AttributeEvidence, last: AttributeEvidence, what: str, T: int) -> None:
+    """Both are of intruders who know the same records, of those that have labels in both."""
+    if one.cases.known is None or last.cases.known is None:
+        return
+    rows = one.microdata.index.get_indexer(last.microdata.index)
+    if (one.cases.known[rows] != last.cases.known).any():
+        raise InputError(
+            f"{what} is of an intruder who knows other records than that of evidence {T}; name "
+            "the known records: Intruder(knows_records=[labels])"
+        )
+
+
+def _in_terms(
+    codes: npt.NDArray[Any], own: Variable | Number, other: Variable | Number
+) -> npt.NDArray[Any]:
+    """Codes of one variable in those of another of the same name; -1 or NaN: it has no such."""
+    if isinstance(own, Number) and isinstance(other, Number):
+        values = codes.astype(float)
+        if own.missing is not None and other.missing is not None:
+            values = np.where(values == own.missing, other.missing, values)
+        return values
+    if isinstance(own, Number):
+        levels = pd.Index(other.levels, dtype=object)  # type: ignore[union-attr]
+        return levels.get_indexer(pd.Index(codes.astype(float), dtype=object))
+    if isinstance(other, Number):
+        numbers = pd.to_numeric(pd.Series(own.levels, dtype=object), errors="coerce")
+        missing = np.nan if other.missing is None else other.missing
+        return np.append(numbers.to_numpy(dtype=float), missing)[codes.astype(np.int64)]
+    if (own.levels, own.missing) == (other.levels, other.missing):
+        return codes
+    table = pd.Index(other.levels, dtype=object).get_indexer(pd.Index(own.levels, dtype=object))
+    missing = len(other.levels) if other.missing else -1
+    return np.append(table, missing)[codes.astype(np.int64)]
+
+
+def _codes(one: AttributeEvidence, last: AttributeEvidence, names: list[str]) -> npt.NDArray[Any]:
+    """Guesses (G, U, q) in the order and terms of the last's columns."""
+    if one is last:
+        return one.cases.guesses.codes
+    own = [one.microdata.columns[j] for j in one.cases.columns]
+    parts = []
+    for name in names:
+        mine, theirs = (
+            of.variables[of.columns.index(name)] for of in (one.microdata, last.microdata)
+        )
+        parts.append(_in_terms(one.cases.guesses.codes[:, :, own.index(name)], mine, theirs))
+    return np.stack(parts, axis=2)
+
+
+def _placed(
+    one: AttributeEvidence,
+    codes: npt.NDArray[Any],
+    last: AttributeEvidence,
+    wanted: npt.NDArray[Any],
+    at: tuple[Ints, Ints],
+) -> npt.NDArray[np.int32]:
+    """Which of one's guesses each of the last's is, (G, U) of the joint cases; -1: none."""
+    (mine, theirs), counted = at, one.cases.guesses.counted
+    want = last.cases.guesses.counted
+    place = np.full((len(wanted), len(mine)), -1, dtype=np.int32)
+    size = max(BLOCK // (len(codes) + len(wanted)), 1)
+    for block in (slice(u, u + size) for u in range(0, len(mine), size)):
+        a, b = codes[:, mine[block]], wanted[:, theirs[block]]
+        there, asked = counted[:, mine[block]], want[:, theirs[block]]
+        if a.shape == b.shape and (a == b).all():
+            found = np.broadcast_to(np.arange(len(a))[:, None], asked.shape)
+            there = there & asked
+        else:
+            found = _found(a, there, b)
+            there = (found >= 0) & asked
+        place[:, block] = np.where(there, found, -1)
+    return place
+
+
+def _found(codes: npt.NDArray[Any], counted: Flags, wanted: npt.NDArray[Any]) -> Ints:
+    """Place of guesses (G, U, q) among others (G', U, q) that are counted; -1: none."""
+    rows = [
+        np.column_stack(
+            [np.tile(np.arange(part.shape[1]), len(part)), part.reshape(-1, part.shape[2])]
+        )
+        for part in (codes, wanted)
+    ]
+    _, cell, _ = distinct_rows(np.concatenate(rows))
+    number = np.repeat(np.arange(len(codes)), codes.shape[1])
+    at = np.full(cell.max() + 1, -1, dtype=np.int64)
+    kept = counted.ravel()
+    at[cell[: len(number)][kept]] = number[kept]
+    return np.asarray(at[cell[len(number) :]].reshape(wanted.shape[:2]))
+
+
+# --- the same files -------------------------------------------------------------------------------
+
+
+def _check_other_files(
+    one: AttributeEvidence, other: AttributeEvidence, what: str, before: str
+) -> None:
+    """No data set of one release is in another, but by chance, where both makers are known."""
+    if one.encoded is None or other.encoded is None:  # of published tables
+        if one.encoded is other.encoded and one.release.maker == other.release.maker:
+            raise InputError(f"{what} is of the tables of {before}: it adds nothing; leave it out")
+        return
+    if set(one.release.synthesized) != set(other.release.synthesized):
+        return
+    makers = [(of.release.maker, of.release.seed_entropy) for of in (one, other)]
+    if None not in (makers[0][0], makers[1][0]) and makers[0] != makers[1]:
+        return
+    ordered = one.encoded.corresponds and other.encoded.corresponds
+    seen = {d: l for l, d in enumerate(_digests(other, other.encoded.codes, ordered), start=1)}
+    for l, digest in enumerate(_digests(one, one.encoded.codes, ordered), start=1):
+        if digest in seen:
+            raise InputError(
+                f"data set {l} of {what} is data set {seen[digest]} of {before}: it adds nothing; "
+                "leave it out"
+            )
+
+
+def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tuple[int, int, int]]:
+    """A number for each data set's synthetic values, and, if ordered, where they stand."""
+    place = one.microdata.index.argsort() if ordered else None
+    names = sorted(map(str, one.release.synthesized))
+    for codes in files:
+        codes = codes if place is None else codes[place]
+        row: Any = np.arange(len(codes), dtype=np.uint64) * np.uint64(ordered)
+        for name in names:
+            j = one.microdata.columns.index(name)
+            row = row * np.uint64(1_000_003) + _value_hash(one.microdata.variables[j], codes[:, j])
+        mixed = pd.util.hash_array(row)
+        yield len(codes), int(mixed.sum(dtype=np.uint64)), int(np.bitwise_xor.reduce(mixed))
+
+
+def _value_hash(variable: Variable | Number, codes: npt.NDArray[Any]) -> Array:
+    if isinstance(variable, Number):
+        return np.asarray(pd.util.hash_array(codes.astype(float)))
+    texts = [repr(float(v)) if isinstance(v, int | float) else str(v) for v in variable.levels]
+    hashed = pd.util.hash_array(np.array([*texts, "missing"], dtype=object), categorize=False)
+    return np.asarray(hashed[codes.astype(np.int64)])
