@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.arrays import Flags, Ints, scalar
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
+from .microdata import require_columns
 from .variables import check_cells, holds_text
 
 
@@ -64,7 +65,7 @@ class Households:
         if (self.relate is None) != (self.head is None):
             raise InputError("relate and head go together; give both, or leave both out")
         named, present = [self.id, *([self.relate] if self.relate else [])], list(df.columns)
-        known_columns("household", named, present)
+        require_columns(df, known_columns("household", named, present), "original")
         number, index = numbered(df[self.id])
         several = {
             str(name): _several(number, df[name])
@@ -139,5 +140,5 @@ def _several(number: Ints, column: pd.Series) -> Flags:
 
 def _which(wrong: Flags, index: pd.Index) -> str:
     """Households by the label of the first."""
-    first, more = index[int(np.argmax(wrong))], int(wrong.sum()) - 1
+    first, more = scalar(index[int(np.argmax(wrong))]), int(wrong.sum()) - 1
     return f"household {first!r}" + (f" and {more:,} more" if more else "")

@@ -151,7 +151,7 @@ def household_matching(
     >>> household_matching(original, release, **keys).records["probability"].tolist()
     [0.5, 0.5]
     """
-    k = None if members is None else whole_number("members", members, 1)
+    k = None if members is None else whole_number("members", members)
     fallback = checked_flag("fallback", fallback)
     known, synthesized = checked_keys(original, known, synthesized)
     declared = household if isinstance(household, Households) else Households(household)

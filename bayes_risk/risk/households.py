@@ -54,6 +54,10 @@ class HouseholdRisk(Result):
     reliable: Flags
     total_mcse: Array
 
+    def words(self) -> str:
+        """What it is called, by the risk of the members."""
+        return f"Household risk, {self.kind}"
+
     @property
     def records(self) -> pd.DataFrame:
         """One row per household."""
@@ -168,7 +172,7 @@ def _of_persons(risk: Any, those: Ints, of: Ints) -> dict[str, Any]:
         moved = (risk.deviations.reshape(F * B, U) @ slope).reshape(F, B, H)
         mcse, total = (standard_error(x, led=risk.few_chains) for x in (moved, moved @ sums.T))
     else:
-        p, prior = risk.iloc[those].astype(float), np.nan * those
+        p, prior = pd.to_numeric(risk.iloc[those], errors="coerce"), np.nan * those
         mcse, total = np.full(H, np.nan), np.full(2, np.nan)
         if not p.between(0, 1).all():
             raise InputError("risk must hold probabilities from 0 to 1; give such numbers")

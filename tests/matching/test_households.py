@@ -167,6 +167,38 @@ def test_errors_of_attribute_risk_go_through_the_product():
     assert risk.kind == "attribute" and (risk.probability >= risk.baseline * 0).all()
 
 
+# --- attribute risk of a household of which no member is known ---------------------------------
+
+
+def test_members_unknown_together_by_enumeration():
+    """One draw of the parameters: p(Z|y*,y_A) is a sum over values of the other member."""
+    levels, x = list("abc"), list("aabcbc")
+    df = pd.DataFrame({"x": pd.Categorical(x, levels)})
+    fit = br.models.Marginals().fit(df, random_seed=1)
+    release = fit.synthesize(1, random_seed=3)
+    intruder = br.Intruder(knows_records=[2, 3, 4, 5])
+    how = {"targets": [0, 1], "prior": "uniform", "random_seed": 1}
+    found = br.attribute_risk(fit, release, intruder=intruder, **how).records["probability"]
+    counts = release.datasets[0]["x"].value_counts().reindex(levels).to_numpy()
+
+    def given(values):
+        """p(Z|y): levels of Z one after the other, as in an urn."""
+        urn, p = np.array([1.0 + values.count(level) for level in levels]), 1.0
+        for level, times in enumerate(counts):
+            for _ in range(times):
+                p *= urn[level] / urn.sum()
+                urn[level] += 1
+        return p
+
+    def of(guess):
+        known = [*x[2:], guess]
+        urn = np.array([1.0 + known.count(level) for level in levels])
+        return sum(urn[k] / urn.sum() * given([*known, other]) for k, other in enumerate(levels))
+
+    right = np.array([of(guess) for guess in levels]) / sum(map(of, levels))
+    assert found.tolist() == pytest.approx([right[0], right[0]], rel=1e-12)
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 DF, FILES = persons(0)
@@ -215,6 +247,10 @@ REFUSALS = [
     (lambda: of(changed("rooms", None), variables=["rooms"]), "missing is one. in household"),
     (lambda: of(variables=["b"]), "household variable 'b' has two values"),
     (lambda: of(variables=["no"]), "variables names column 'no'"),
+    (lambda: matching(pd.concat([DF, DF[["hid"]]], axis=1)), "hid"),
+    (lambda: of(DF.assign(hid=7, relate="x"), relate="relate", head="y"), "does not occur"),
+    (lambda: of(DF.assign(hid=[7] * len(DF)), **HEADS), "two heads or more in household 7;"),
+    (lambda: br.household_risk(pd.Series(["x"]), pd.Series([1])), "probabilities from 0 to 1"),
     (lambda: br.household_risk(wrong(3), DF["hid"]), "risk is a int; give an Att"),
     (lambda: br.household_risk(pd.Series([0.5]), DF["hid"]), "label of every target once"),
     (lambda: br.household_risk(pd.Series([0.5]), wrong([1])), "household must be a Series"),
