@@ -38,14 +38,14 @@ def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 TEXT = """\
 study: title random_seed data model release attribute history identification utility context
     bounds membership full_table reweight sweep compare thresholds output
-data: path demo columns index person missing missing_codes na days coarsen separator decimal
-    encoding levels
+data: path demo columns index person household relate head household_variables missing
+    missing_codes na days coarsen separator decimal encoding levels
 release: m n columns classes parameters files
 attribute: evidence target_mcse max_doublings refit_budget before by guesses prior knows_columns
     intruder targets guess_budget privacy_loss
 history: same_table evidence transition
 identification: known synthesized radius shape closed missing population strategy fallback
-    corresponds by
+    corresponds by members
 utility: columns numbers groups missing permutations analyses rules confidence
 context: keys target groups distances holdout lookups
 bounds: patterns m how numbers
