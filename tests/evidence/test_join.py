@@ -12,9 +12,10 @@ from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_by_fit
+from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.join import _in_batches, joined
+from bayes_risk.risk.join import joined
 from tests.oracles.label_sums import exact_log_evidence
 
 LEVELS = ["x", "y", "z"]
@@ -251,10 +252,10 @@ def test_fewer_batches_keep_the_variance(own, B):
     rng, n = np.random.default_rng(1), 40_000
     x = rng.normal(size=(1, own, 1, n)).astype(np.float32)
     x -= x.mean(axis=1, keepdims=True)
-    whole, part = (variance_by_fit(v.astype(float))[0, 0] for v in (x, _in_batches(x, B)))
+    whole, part = (variance_by_fit(v.astype(float))[0, 0] for v in (x, in_batches(x, B)))
     halves = lambda v: v.var(axis=0, ddof=1) / len(v)  # noqa: E731 - of iid batches
     error = np.hypot(whole.std(), part.std()) / np.sqrt(n)
-    assert abs(halves(_in_batches(x, B)[0, :, 0]).mean() - 1 / own) < 5 * error + 2e-3 / own
+    assert abs(halves(in_batches(x, B)[0, :, 0]).mean() - 1 / own) < 5 * error + 2e-3 / own
     assert part.mean() >= 1 / own - 5 * error
 
 

@@ -5,7 +5,7 @@ data sets are the same however many follow.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -71,6 +71,17 @@ def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[
     if isinstance(given, str) or not len(given):
         raise InputError(name, given, f"; give a list of at least one column name{otherwise}")
     return tuple(known_columns(name, given, list(given)))
+
+
+def of_columns(df: Any, columns: Sequence[str] | None) -> Any:
+    """A table of these columns alone; None: of all."""
+    if columns is None:
+        return df
+    if isinstance(df, Microdata):
+        raise InputError(
+            "columns", list(columns), "is for a DataFrame, not Microdata; leave it out"
+        )
+    return checked_table(df)[known_columns("columns", list(columns), list(df.columns))]
 
 
 def check_outcome(
@@ -171,6 +182,7 @@ class Request:
     seed_entropy: str
     parameters: str  # how draws were chosen, of `PARAMETERS`
     maker: str | None = None
+    begun: Iterator[Codes] | None = None  # tables that earlier parts of a chain have begun
 
     @classmethod
     def of(
@@ -227,6 +239,8 @@ class Request:
 
     def table(self) -> Codes:
         """A table to be filled: the confidential one; of another length it says nothing."""
+        if self.begun is not None:
+            return next(self.begun)
         y, size = self.microdata.codes, len(self.mask)
         return y.copy() if size == len(y) else np.zeros((size, y.shape[1]), y.dtype)
 
