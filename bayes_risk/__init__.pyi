@@ -40,6 +40,7 @@ from .matching.result import MatchCounts as MatchCounts
 from .matching.risk import identification_risk as identification_risk
 from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness
+from .models.fits.synthesis import open_fit as open_fit
 from .release.exposure import Exposure as Exposure
 from .release.exposure import exposure as exposure
 from .release.links import links as links

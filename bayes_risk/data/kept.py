@@ -19,6 +19,8 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._compat import draws_object, group_names, holds_draws, taken_apart
+from bayes_risk._compat import group as draws_group
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import packed, unpacked
 from bayes_risk._core.errors import InputError
@@ -36,6 +38,9 @@ FORMAT = 1  # another number: other fields, which this version cannot read
 
 def parts_of(value: Any) -> tuple[str, Any] | None:
     """Kind and content of what is no array, number, text or dataclass of ours."""
+    if holds_draws(value):
+        names = group_names(value)
+        return "draws", {name: taken_apart(draws_group(value, name)) for name in names}
     if isinstance(value, pd.DataFrame):
         columns = [_cells(value.iloc[:, j]) for j in range(value.shape[1])]
         return "frame", [columns, value.columns, value.index]
@@ -71,6 +76,10 @@ def parts_of(value: Any) -> tuple[str, Any] | None:
     if isinstance(value, Mapping):  # whose keys are no text
         return "items", [[k, v] for k, v in value.items()]
     return None
+
+
+def _draws(content: dict[str, Any]) -> Any:
+    return draws_object({name: xr.Dataset.from_dict(part) for name, part in content.items()})
 
 
 def _cells(values: Any) -> list[Any]:
@@ -119,6 +128,7 @@ MAKERS = {
     "date": dt.date.fromisoformat,
     "set": frozenset,
     "items": dict,
+    "draws": _draws,
 }
 
 # --- files --------------------------------------------------------------------------------------
@@ -136,9 +146,10 @@ def kept(value: Any) -> xr.Dataset:
         arrays = packed(value, parts_of)
     except TypeError:
         raise InputError(
-            "the result cannot be written to a file: its prior is a function or a distribution, or "
-            "its table has values other than text, numbers and dates; give a prior by name, or "
-            "convert these values to text"
+            "the result or fit cannot be written to a file: its prior is a function or a "
+            "distribution, its model has code (PyMCModel; functions of Simulator, PMM, Impossible, "
+            "families), or its table has values other than text, numbers and dates; give a prior "
+            "by name, fit again in the place of a file, or convert these values to text"
         ) from None
     by_type: dict[str, list[npt.NDArray[Any]]] = {}
     for array in arrays:
@@ -185,7 +196,7 @@ class Saved:
     KEPT_AS: ClassVar[str]  # its name in the file
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a NetCDF file that `open_result` or `open_evidence` reads.
+        """Write a NetCDF file that `open_result`, `open_evidence` or `open_fit` reads.
 
         The file holds confidential values.
 
@@ -197,7 +208,7 @@ class Saved:
         Raises
         ------
         InputError
-            A file that exists, a folder that does not, a prior that is a function.
+            A file that exists, a folder that does not, a prior or model that holds a function.
         """
         return write_new(path, {**self.groups_beside(), GROUP: kept({self.KEPT_AS: self})})
 
@@ -227,7 +238,7 @@ def write_new(path: str | os.PathLike[str], groups: Mapping[str | None, xr.Datas
 
 # What parts that no version wrote can raise, under a hash that fits
 PLANTED = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, ImportError) + (
-    RecursionError,
+    RuntimeError,
 )
 AGAIN = "run the study again, or take the file from a backup"
 

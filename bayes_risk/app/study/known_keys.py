@@ -61,12 +61,13 @@ thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_ga
     accept_simulated utility
 output: folder confidential release keep_labels redact min_count
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
-model.DPMPM: kind n_classes concentration_prior level_prior impossible draws tune chains thin
-    splits
+model.Chain: kind parts draws tune chains missing_numbers
+model.DPMPM: kind n_classes concentration_prior level_prior impossible columns draws tune chains
+    thin splits
 model.Forest: kind order n_trees min_leaf votes dirichlet chain
-model.Marginals: kind level_prior
+model.Marginals: kind level_prior columns
 model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
-    rate_prior normal_prior zeros draws tune chains thin splits missing_numbers
+    rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers
 model.PMM: kind order identifying threshold cuts models constraints donors later selection
 model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
     covariates exposure level_prior draws tune chains thin splits
