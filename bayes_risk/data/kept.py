@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -112,7 +112,7 @@ def _array(content: list[Any]) -> npt.NDArray[Any]:
     return np.asarray(_column([np.dtype(object), *cells[1:]])).astype(dtype).reshape(shape)
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[[Any], Any]] = {
     "frame": _frame,
     "series": lambda c: pd.Series(_column(c[0]), index=c[1], name=c[2]),
     "levels": lambda c: pd.MultiIndex.from_arrays(c[0], names=c[1]),

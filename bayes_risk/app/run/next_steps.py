@@ -178,7 +178,7 @@ def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
     """The unchanged column that says most of a synthesised one, where a probability rose."""
     made = [c for c in study.release.columns or () if c in df]
     kept = [str(c) for c in df if c not in made]
-    if not kept or not any(measure.startswith(GAINED) for measure in above):
+    if not (made and kept) or not any(measure.startswith(GAINED) for measure in above):
         return
     cells = {str(c): _cells(df[c]) for c in df}
 

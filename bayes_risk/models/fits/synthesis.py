@@ -143,8 +143,9 @@ class Fitted(Shown, Saved):
         InputError
             A fit without draws.
         """
-        parts = getattr(self, "parts", None)
-        each = {f"part {k}/": p.fit for k, p in enumerate(parts, 1)} if parts else {"": self}
+        own: Any = self
+        parts = enumerate(getattr(own, "parts", ()), 1)
+        each = {f"part {k}/": part.fit for k, part in parts} or {"": own}
         found = {
             f"{where}{name}": group(fit.idata, name)
             for where, fit in each.items()
@@ -152,8 +153,7 @@ class Fitted(Shown, Saved):
             for name in group_names(fit.idata)
         }
         if not found:
-            fit: Any = self
-            raise InputError(f"a fit of {model_name(fit)} has no draws; it needs no ArviZ")
+            raise InputError(f"a fit of {model_name(own)} has no draws; it needs no ArviZ")
         return xr.DataTree.from_dict(found)
 
     def __init_subclass__(cls) -> None:
