@@ -214,7 +214,6 @@ def calibration(tables, seed):
 
 
 @pytest.mark.check
-@pytest.mark.check
 def test_joined_posteriors_are_calibrated():
     """300 tables: the truth is each guess as often as the posteriors say."""
     score, sd = calibration(300, seed=11)
