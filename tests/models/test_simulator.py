@@ -11,6 +11,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import bayes_risk as br
+from bayes_risk._core.checkpoint import Store, keeping
 from bayes_risk.evidence.learnt import Learnt
 from bayes_risk.models.simulator.paths import Predictors, axes, leaf_members
 from bayes_risk.models.simulator.ratio import Examples, fitted
@@ -28,9 +29,6 @@ pytestmark = [
 
 FAR_FROM_KNOWN_TREES = pytest.mark.xfail(
     reason="41 % on this table: two releases; average over trees of resampled records"
-)
-TOO_NARROW = pytest.mark.xfail(
-    reason="90 % are held: errors of the weight of the own row are too small; more directions"
 )
 
 
@@ -475,26 +473,58 @@ def test_overconfidence_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.01, 0.1, pytest.param(0.3, marks=TOO_NARROW)])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
 def test_intervals_hold_the_exact_posterior_in_repetition(share):
-    """Copies of some values: ``low`` and ``high`` of each record over 60 audits of a release."""
-    made, s = cells(300, 20)
-
-    def draw(s, rng):
-        return np.where(rng.random(len(s)) < share, s, rng.choice(s, len(s)))
-
-    df = frame(made.x, s)
-    fit = br.models.Simulator(generator(draw), columns=["s"], runs=20).fit(df)
-    release = fit.synthesize(1, random_seed=1)
-    exact = copying(s, len(LEVELS), share)(codes_of(release))[np.arange(len(s)), s]
+    """Copies of some values: ``low`` and ``high`` of each record, 60 tables and their releases."""
     inside, p_values = [], []
     for seed in range(60):
-        risk = br.attribute_risk(fit, release, random_seed=seed)
+        rng = np.random.default_rng(seed)
+        x, s = rng.integers(0, 20, 300), rng.choice(5, 300, p=rng.dirichlet(np.ones(5)))
+
+        def draw(s, rng):
+            return np.where(rng.random(len(s)) < share, s, rng.choice(s, len(s)))
+
+        release, risk = audit(generator(draw), frame(x, s), runs=20, seed=seed, release_seed=seed)
+        exact = copying(s, len(LEVELS), share)(codes_of(release))[np.arange(len(s)), s]
         ends = risk.records[["low", "high"]].to_numpy()
-        inside.append((ends[:, 0] <= exact) & (exact <= ends[:, 1]))
+        inside.append(((ends[:, 0] <= exact) & (exact <= ends[:, 1])).mean())
         p_values.append(risk.learnt.p_value)
-    assert 0.92 <= np.mean(inside) <= 0.995
+    assert np.mean(inside) >= 0.93
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
+
+
+def publishing_the_first(df, m, seed):
+    """The first record as it is; all others from the margin."""
+    rng = np.random.default_rng(seed)
+    out = [df.assign(s=rng.choice(df["s"], len(df))) for _ in range(m)]
+    for table in out:
+        table.iloc[0] = df.iloc[0]
+    return out
+
+
+def test_a_run_stopped_while_suspects_are_redrawn_goes_on_with_the_same_bytes(tmp_path):
+    made, s = cells(300, 10)
+    df, redrawn, stop = frame(made.x, s), [], [False]
+
+    def make(df_of_run, m, seed):
+        redrawn.append(int((df_of_run["s"] != df["s"]).sum()))
+        if stop[0] and len(redrawn) == 9:
+            raise KeyboardInterrupt
+        return publishing_the_first(df_of_run, m, seed)
+
+    fit = br.models.Simulator(make, columns=["s"], runs=12).fit(df)
+    release = br.Release(datasets=publishing_the_first(df, 1, 1), synthesized=["s"])
+    whole = br.attribute_risk(fit, release, random_seed=2).records
+    stop[0], uninterrupted = True, redrawn.copy()
+    redrawn.clear()
+    with pytest.raises(KeyboardInterrupt), keeping(Store(tmp_path / "steps")):
+        br.attribute_risk(fit, release, random_seed=2)
+    stop[0] = False
+    with keeping(Store(tmp_path / "steps")):
+        resumed = br.attribute_risk(fit, release, random_seed=2).records
+    assert redrawn == uninterrupted[:9] + uninterrupted[8:]  # kept runs are not done again
+    assert np.mean(redrawn[6:9]) > 1.1 * np.mean(redrawn[:6])  # suspects beside those of the turn
+    pd.testing.assert_frame_equal(whole, resumed, check_exact=True)
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -505,13 +535,10 @@ def test_a_leak_about_one_person_is_found(linked):
     x[0] = x.max() + 1  # a combination of its own
 
     def make(df, m, seed):
-        rng = np.random.default_rng(seed)
-        out = [df.assign(s=rng.choice(df["s"], len(df))) for _ in range(m)]
-        for table in out:
-            table.iloc[0] = df.iloc[0]
+        out = publishing_the_first(df, m, seed)
         if linked:
             return out
-        rows = rng.permutation(len(df))  # and one row more: nobody's
+        rows = np.random.default_rng([seed, 1]).permutation(len(df))  # and a row more: nobody's
         return [table.iloc[[*rows, 1]].reset_index(drop=True) for table in out]
 
     df = frame(x, s)

@@ -27,6 +27,7 @@ BINS = 8  # of a number that stands in a context
 CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
 PAIRS = 6  # columns that are looked at one at a time
 WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
+COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
@@ -51,7 +52,7 @@ class Made(NamedTuple):
         return [*(some for some in found if 0 < len(some) < len(every)), every]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """How features are made in one audit; the same for its runs and for the real release.
 
@@ -79,14 +80,7 @@ class Features:
         spread = {j: float(np.ptp(end)) or float(np.ptp(y[:, j])) or 1.0 for j, end in ends.items()}
         bins = _binned(y, edges)
         order = {int(j): _associated(bins, int(j)) for j in guessed}
-        return cls(
-            microdata=microdata,
-            guessed=guessed,
-            linked=linked,
-            edges=edges,
-            order=order,
-            spread=spread,
-        )
+        return cls(microdata, guessed, linked, edges, order, spread)
 
     def made(
         self, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags | None = None
@@ -185,14 +179,14 @@ class Features:
         every = np.ones((look.Z.shape[0], *look.W.shape[:2]), dtype=bool)
         for j in map(int, self.guessed):
             apart = np.abs(look.Z[:, look.rows, j][:, :, None] - look.W[None, :, :, j])
-            same = apart == 0
-            every &= same
-            yield ("own", 0), same.sum(axis=0).astype(float)
+            every &= apart == 0
+            widths = [0.0, *self._widths(j)] if j in self.spread else [0.0]
+            for w, (_, k) in zip(widths, look.counts(j, look.of_columns(()), widths), strict=True):
+                odds = COPIED * len(look.y) / (k + 1.0)  # over a value drawn from the others
+                yield ("own", w), np.log1p(odds * (apart <= w)).sum(axis=0)
             if j in self.spread:
-                scaled = apart / self.spread[j]
-                yield ("own distance", 0), -np.minimum(scaled, 3.0).sum(axis=0)
-                for width in WIDTHS:
-                    yield ("own", width), (scaled <= width).sum(axis=0).astype(float)
+                scaled = np.minimum(apart / self.spread[j], 3.0)
+                yield ("own distance", 0), -scaled.sum(axis=0)
         if len(self.guessed) > 1:
             yield ("own", "all"), every.sum(axis=0).astype(float)
 

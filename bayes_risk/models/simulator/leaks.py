@@ -95,10 +95,3 @@ def log_evidence(posterior: Array, exact: Array, log_p: Array) -> tuple[Array, A
     mean = posterior @ EFFECTS
     spread = np.sqrt(np.maximum(posterior @ EFFECTS**2 - mean**2, 0.0))
     return added, spread[:, None] * exact
-
-
-def watched(found: Copies, size: int, runs: int, each: int) -> list[Ints]:
-    """Suspects that are drawn again in runs, at most ``each``: the first always, others once."""
-    some = suspects(found, size)
-    always, others = some[: each // 2], some[each // 2 :]
-    return [np.r_[always, others[r::runs][: each - len(always)]] for r in range(runs)]

@@ -15,24 +15,15 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Progress
-from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import LeftOut
-from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.release.release import EncodedRelease
 
 from .features import Features
 from .generator import Generator, seed_from
 from .ratio import Examples, fitted, joined
-from .runs import FEWEST, MOST, RunFiles, Runs, run_of
+from .runs import FEWEST, MOST, RunFiles, in_turn, run_of
 
 HALF = np.log(0.5)
-
-
-def without(
-    generator: Generator, release: Release, data: Microdata, present: Flags, seed: int
-) -> RunFiles:
-    """One run: the generator on the records that are present."""
-    part = replace(data, codes=data.codes[present], index=data.index[present])
-    return run_of(generator, release, part, part.codes, seed)
 
 
 def left_out(
@@ -69,8 +60,9 @@ def left_out(
         return there
 
     def job(r: int) -> Callable[[], RunFiles]:
+        part = replace(data, codes=data.codes[present(r)], index=data.index[present(r)])
         seed = seed_from(np.random.default_rng([seeds[1], r]))
-        return partial(without, generator, release.source, data, present(r), seed)
+        return partial(run_of, generator, release.source, part, part.codes, seed)
 
     def shown(Z: Any, rows: Ints, there: Flags) -> Array:
         made = how.made(data.codes, Z, rows, data.codes[rows][None], there)
@@ -78,7 +70,7 @@ def left_out(
 
     parts, centre = list[Examples](), np.zeros(0)
     records = list[Ints]()
-    for r, files in enumerate(Runs(job, n_jobs, progress).first(0, runs)):
+    for r, files in enumerate(in_turn(job, range(runs), n_jobs, progress)):
         rows, there = chosen(r)[1], present(r)
         found = shown(files.Z, rows, there)
         centre = found.mean(axis=0) if not r else centre

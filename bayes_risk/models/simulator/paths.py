@@ -14,8 +14,8 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-NODES = 64  # that are kept of all paths
-LARGEST = 2**22  # rows that are kept for them
+NODES = 256  # that are kept of all paths
+LARGEST = 2**22  # numbers that are kept for them
 APART = -2  # a node that is not kept
 
 
@@ -56,7 +56,7 @@ def leaf_members(
     X, XZ, levels, ordered = predictors
     n, P = X.shape
     C, D, m, N = axis.shape[1], levels.max(), of_z.shape[0], of_z.shape[1]
-    most, used = min(most, LARGEST // (n + m * N) + 1), 0
+    most, used = min(most, LARGEST // (n + m * N + P * D * C) + 1), 0
     parent, split, side = np.full((3, most), -1)
     masks, sums = np.zeros((most, D), np.bool_), np.empty((most, P, D, C))
     held, pures = np.empty((most, P, D)), np.empty(most)
@@ -70,46 +70,44 @@ def leaf_members(
     for i in every_row:
         for p in range(P):
             score[p, X[i, p]] += axis[p, outcome[i]] * value[0, i]
-    H, count, rank = np.empty_like(total), np.empty_like(there), np.empty((P, D), np.int64)
+    H, count, order = np.empty_like(total), np.empty_like(there), np.empty((P, D), np.int64)
     left, every, mask = np.empty(C), np.empty(C), np.zeros(D, np.bool_)
     for u in range(len(targets)):
         i, own = targets[u], int(present[targets[u]])
         rows, zs, node, pure = every_row, every_z, -1, pure_of_all
         H[:], count[:] = total, there
         _take_out(X, outcome, value, i, own, H, count)
-        _ranked(axis, outcome, value, predictors, i, own, score, count, rank)
+        _ordered(axis, outcome, value, predictors, i, own, score, count, order)
         while len(rows) - own >= 2 * min_leaf:
             inside = len(rows) - own
+            every[:] = 0.0
+            for level in range(levels[0]):
+                every += H[0, level]
             best, at_p, at_rank = -1.0, -1, 0
             for p in range(P):
-                d = levels[p]
-                order = np.empty(d, np.int64)
-                for level in range(d):
-                    order[rank[p, level]] = level
-                every[:] = 0.0
-                for level in range(d):
-                    every += H[p, level]
                 left[:], n_left = 0.0, 0.0
-                for at in range(d - 1):
-                    level = order[at]
+                for at in range(levels[p] - 1):
+                    level = order[p, at]
                     if count[p, level] == 0:
                         continue
-                    left += H[p, level]
                     n_left += count[p, level]
-                    if n_left < min_leaf or inside - n_left < min_leaf:
-                        continue
-                    crit = 0.0
+                    of_left = of_right = 0.0
                     for c in range(C):
-                        crit += left[c] ** 2 / n_left
-                        crit += (every[c] - left[c]) ** 2 / (inside - n_left)
-                    if crit > best * (1 + 1e-12):
-                        best, at_p, at_rank = crit, p, at
+                        left[c] += H[p, level, c]
+                        of_left += left[c] ** 2
+                        of_right += (every[c] - left[c]) ** 2
+                    if n_left >= min_leaf and inside - n_left >= min_leaf:
+                        crit = of_left / n_left + of_right / (inside - n_left)
+                        if crit > best * (1 + 1e-12):
+                            best, at_p, at_rank = crit, p, at
             if at_p < 0:
                 break
             if (every**2).sum() / inside >= (pure - own * value[0, i] ** 2) * (1 - 1e-12):
                 break
-            d, goes_left = levels[at_p], int(rank[at_p, X[i, at_p]] <= at_rank)
-            mask[:d] = rank[at_p, :d] <= at_rank
+            d = levels[at_p]
+            mask[:d] = False
+            mask[order[at_p, : at_rank + 1]] = True
+            goes_left = int(mask[X[i, at_p]])
             child = -1
             for e in range(used):
                 if parent[e] == node and split[e] == at_p and side[e] == goes_left:
@@ -165,8 +163,8 @@ def _take_out(X, outcome, value, i, own, H, count):
 
 
 @numba.njit(cache=True, nogil=True)
-def _ranked(axis, outcome, value, predictors, i, own, score, count, rank):
-    """Places of all levels in their order, without a record."""
+def _ordered(axis, outcome, value, predictors, i, own, score, count, order):
+    """Levels of each predictor in their order, without a record."""
     X, _, levels, ordered = predictors
     for p in range(X.shape[1]):
         place = np.arange(levels[p]).astype(np.float64)
@@ -175,9 +173,7 @@ def _ranked(axis, outcome, value, predictors, i, own, score, count, rank):
                 off = own * axis[p, outcome[i]] * value[0, i] if level == X[i, p] else 0.0
                 there = count[p, level]
                 place[level] = (score[p, level] - off) / there if there > 0 else np.inf
-        order = np.argsort(place, kind="mergesort")
-        for at in range(levels[p]):
-            rank[p, order[at]] = at
+        order[p, : levels[p]] = np.argsort(place, kind="mergesort")
 
 
 @numba.njit(cache=True, nogil=True)

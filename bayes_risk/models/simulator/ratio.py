@@ -97,10 +97,7 @@ def fitted(examples: Examples) -> RatioFit:
         sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
         w = np.zeros(len(some))
         for penalty in PENALTIES:
-            w, without = sums.fits(w, penalty)
-            scores = np.empty(F.shape[:2])
-            for k, one in enumerate(without):
-                scores[fold == k] = F[fold == k][..., some] @ one
+            w, scores = sums.fits(w, penalty)
             for factor in TEMPER:
                 log_p = normalised(factor * scores + examples.log_share)
                 gain = _by_run(log_p[at] - before[at], examples.run)
@@ -171,70 +168,79 @@ def _directions(F: Array, examples: Examples, best: _Choice) -> Array:
 
 
 class _Sums:
-    """Sums over examples that Newton's method takes, fold by fold; F (N, G, d) is centred."""
+    """Sums over examples that Newton's method takes, fold by fold; F (N, G, d) is centred.
+
+    Kept as (d, G, N), examples fold by fold: sums over guesses, and products, are fast.
+    """
 
     def __init__(self, F: Array, log_share: Array, drawn: Ints, fold: Ints) -> None:
-        order = np.argsort(fold, kind="stable")
-        self.F, self.log_share, self.drawn = F[order], log_share[order], drawn[order]
-        sizes = np.bincount(fold)
-        ends = np.append(0, np.cumsum(sizes))
+        self.order = np.argsort(fold, kind="stable")
+        self.F = np.ascontiguousarray(F[self.order].T)
+        self.log_share, self.sizes = log_share[self.order].T, np.bincount(fold)
+        self.at = drawn[self.order], np.arange(len(fold))
+        ends = np.append(0, np.cumsum(self.sizes))
         self.parts = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
-        chosen = self.F[np.arange(len(order)), self.drawn]
-        self.chosen = np.stack([chosen[part].sum(axis=0) for part in self.parts])  # (K, d)
-        self.sizes = sizes
+        chosen = self.F[:, *self.at]
+        self.chosen = np.stack([chosen[:, part].sum(axis=1) for part in self.parts])  # (K, d)
 
-    def gradients(self, w: Array) -> Array:
-        """Sums of the gradient of minus the log score, by fold (K, d)."""
-        p = np.exp(normalised(self.F @ w + self.log_share))
-        G, d = self.F.shape[1:]
-        flat, each = self.F.reshape(-1, d), p.reshape(-1)
-        cut = [slice(part.start * G, part.stop * G) for part in self.parts]
-        sums: Array = np.stack([each[c] @ flat[c] for c in cut]) - self.chosen
-        return sums
+    def of(self, W: Array) -> tuple[Array, Array]:
+        """Probabilities (K, G, N) under weights (K, d), and minus their log scores (K,)."""
+        scores = (W @ self.F.reshape(len(self.F), -1)).reshape(-1, *self.log_share.shape)
+        scores += self.log_share
+        scores -= scores.max(axis=1, keepdims=True)
+        p = np.exp(scores)
+        total = p.sum(axis=1)
+        p /= total[:, None]
+        return p, (np.log(total) - scores[:, *self.at]).sum(axis=1)
 
-    def hessians(self, w: Array) -> Array:
-        """Sums of the second derivatives, by fold (K, d, d)."""
-        p = np.exp(normalised(self.F @ w + self.log_share))
-        mean = np.einsum("ng,ngd->nd", p, self.F)
+    def means(self, p: Array) -> Array:
+        """Sums of F over guesses and examples, weighed by p (K, G, N); (K, d)."""
+        return np.asarray((self.F.reshape(len(self.F), -1) @ p.reshape(len(p), -1).T).T)
+
+    def hessians(self, p: Array) -> Array:
+        """Sums of the second derivatives at probabilities p (G, N), by fold (K, d, d)."""
         out = []
         for part in self.parts:
-            X = (self.F[part] - mean[part][:, None]) * np.sqrt(p[part])[..., None]
-            flat = X.reshape(-1, X.shape[2])
-            out.append(flat.T @ flat)
+            root = (self.F[..., part] * np.sqrt(p[:, part])).reshape(len(self.F), -1)
+            mean = np.einsum("gn,dgn->dn", p[:, part], self.F[..., part])
+            out.append(root @ root.T - mean @ mean.T)
         return np.stack(out)
 
-    def score(self, w: Array) -> float:
-        """Minus the sum of the log score."""
-        log_p = normalised(self.F @ w + self.log_share)
-        return -float(log_p[np.arange(len(log_p)), self.drawn].sum())
-
     def fits(self, w: Array, penalty: float) -> tuple[Array, Array]:
-        """The fit to all (d,), from a start, and the fits without each fold (K, d)."""
-        N, ridge = float(self.sizes.sum()), np.eye(len(w)) * penalty
+        """The fit to all (d,), from a start, and scores (N, G) from fits without their fold."""
+        N, ridge, chosen = (
+            float(self.sizes.sum()),
+            np.eye(len(w)) * penalty,
+            self.chosen.sum(axis=0),
+        )
 
-        def loss(w: Array) -> float:
-            return self.score(w) / N + 0.5 * penalty * float(w @ w)
+        def loss(w: Array) -> tuple[Array, float]:
+            p, lost = self.of(w[None])
+            return p, float(lost[0]) / N + 0.5 * penalty * float(w @ w)
 
-        value = loss(w)
+        p, value = loss(w)
         for _ in range(NEWTON):
-            gradient = self.gradients(w).sum(axis=0) / N + penalty * w
-            step = np.linalg.solve(self.hessians(w).sum(axis=0) / N + ridge, gradient)
+            gradient = (self.means(p)[0] - chosen) / N + penalty * w
+            step = np.linalg.solve(self.hessians(p[0]).sum(axis=0) / N + ridge, gradient)
             if float(gradient @ step) < 1e-8:
                 break
             size = 1.0
-            while (found := loss(w - size * step)) > value and size > 1e-3:
+            while (found := loss(w - size * step))[1] > value and size > 1e-3:
                 size /= 2
-            w, value = w - size * step, min(found, value)
-        H, without = self.hessians(w), []
-        for k in range(len(self.parts)):
-            n = N - self.sizes[k]
-            curve = np.linalg.inv((H.sum(axis=0) - H[k]) / n + ridge)
-            at = w
-            for _ in range(STEPS):
-                each = self.gradients(at)
-                at = at - curve @ ((each.sum(axis=0) - each[k]) / n + penalty * at)
-            without.append(at)
-        return w, np.stack(without)
+            w, p, value = w - size * step, found[0], min(found[1], value)
+        H, n = self.hessians(p[0]), (N - self.sizes)[:, None]
+        curves = (H.sum(axis=0) - H) / n[..., None] + ridge
+        without = np.tile(w, (len(H), 1))
+        for _ in range(STEPS):
+            p = self.of(without)[0]
+            for k, part in enumerate(self.parts):
+                p[k, :, part] = 0.0
+            gradients = (self.means(p) - chosen + self.chosen) / n + penalty * without
+            without = without - np.linalg.solve(curves, gradients[..., None])[..., 0]
+        scores = np.empty(self.log_share.T.shape)
+        for part, at in zip(self.parts, without, strict=True):
+            scores[self.order[part]] = np.tensordot(at, self.F[..., part], 1).T
+        return w, scores
 
 
 def normalised(log_p: Array) -> Array:

@@ -19,7 +19,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .features import Features
 from .generator import Generator, tables_of
-from .leaks import Copies, watched
+from .leaks import Copies, suspects
 from .ratio import Examples, normalised
 
 ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
@@ -126,8 +126,10 @@ class RedrawPlan:
         """Who is drawn again in the next runs: nobody until all had their turn; then suspects."""
         if not copies:
             return [np.zeros(0, dtype=np.int64)] * min(self.cycle, max(total // 2, 1))
-        each = max(1, min(self.per_run // 4, MOST_AGAIN))
-        return watched(Copies.joined(copies), len(self.pool), min(NEXT, total - len(copies)), each)
+        each, runs = max(1, min(self.per_run // 4, MOST_AGAIN)), min(NEXT, total - len(copies))
+        found = suspects(Copies.joined(copies), len(self.pool))
+        always, others = found[: each // 2], found[each // 2 :]  # the first always, others once
+        return [np.r_[always, others[r::runs][: each - len(always)]] for r in range(runs)]
 
     def drawn(self, y: Codes, seed: int, r: int, again: Ints) -> Redrawn:
         """The table of run r, with values drawn: of those whose turn it is, and some again."""
@@ -157,17 +159,20 @@ class RedrawPlan:
         drawn = (kept == chosen).argmax(axis=0)
         exact = how.copies(y, Z, self.pool[places], codes)
 
-        def examples(some: Ints) -> Examples:
-            made = how.made(y, Z, self.pool[places[some]], codes[:, some])
-            of = drawn[some], np.full(len(some), run), made.sets, exact[some], places[some]
-            return Examples(made.features, log_share[some], *of)
-
         turn = at[: self.per_run]
         if len(turn) > most:
             turn = np.sort(rng.choice(turn, most, replace=False))
+        some = np.r_[turn, at[self.per_run :]]
+        made = how.made(y, Z, self.pool[places[some]], codes[:, some])
+
+        def examples(part: slice) -> Examples:
+            of = some[part]
+            these = drawn[of], np.full(len(of), run), made.sets, exact[of], places[of]
+            return Examples(made.features[part], log_share[of], *these)
+
+        again = examples(slice(len(turn), None)) if len(some) > len(turn) else None
         copies = Copies(places, exact, normalised(log_share), drawn)
-        again = at[self.per_run :]
-        return RunExamples(examples(turn), examples(again) if len(again) else None, copies)
+        return RunExamples(examples(slice(len(turn))), again, copies)
 
 
 class RunExamples(NamedTuple):
@@ -178,37 +183,27 @@ class RunExamples(NamedTuple):
     copies: Copies
 
 
-class Runs:
+def in_turn(
+    job: Callable[[int], Callable[[], RunFiles]],
+    which: range,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Iterator[RunFiles]:
     """Runs as they are asked for, worked on ahead, each kept as a step of its own."""
+    ahead: Iterator[tuple[int, RunFiles]] | None = None
 
-    def __init__(
-        self,
-        job: Callable[[int], Callable[[], RunFiles]],
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> None:
-        self.job, self.n_jobs, self.progress = job, n_jobs, progress
+    def computed(r: int) -> dict[str, Any]:
+        nonlocal ahead
+        if ahead is None:
+            todo = range(r, which.stop)
+            jobs = in_order([job(k) for k in todo], n_jobs=n_jobs, what="runs")
+            ahead = zip(todo, jobs, strict=True)
+        return next(found for k, found in ahead if k == r)._asdict()  # after those that are kept
 
-    def first(self, begin: int, end: int) -> Iterator[RunFiles]:
-        """Runs ``begin .. end - 1``."""
-        ahead: Iterator[RunFiles] | None = None
-        at = begin
-
-        def computed(r: int) -> dict[str, Any]:
-            nonlocal ahead, at
-            if ahead is None:
-                jobs = [self.job(k) for k in range(r, end)]
-                ahead, at = in_order(jobs, n_jobs=self.n_jobs, what="runs"), r
-            found = next(ahead)
-            while at < r:  # kept ones in between
-                found, at = next(ahead), at + 1
-            at += 1
-            return found._asdict()
-
-        for r in range(begin, end):
-            yield RunFiles(**stage(f"run {r + 1}", partial(computed, r)))
-            if self.progress is not None:
-                self.progress("runs", r + 1, end)
+    for r in which:
+        yield RunFiles(**stage(f"run {r + 1}", partial(computed, r)))
+        if progress is not None:
+            progress("runs", r + 1, which.stop)
 
 
 def seeds_remark(run: Callable[[int], RunFiles], first: RunFiles, seed: int) -> str:

@@ -46,7 +46,7 @@ from .generator import Command, Generator, seed_from, tables_of
 from .leaks import EFFECTS, Copies, effects, log_evidence
 from .membership import left_out
 from .ratio import Examples, RatioFit, batches, fitted, joined, normalised
-from .runs import MOST, Redrawn, RedrawPlan, RunExamples, RunFiles, Runs, run_of, seeds_remark
+from .runs import MOST, Redrawn, RedrawPlan, RunExamples, RunFiles, in_turn, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
@@ -282,13 +282,13 @@ class SimulatorFit(Fitted):
             given = self.model.calls, release.source, self.microdata, drawn(r).y
             return partial(run_of, *given, seed(r) if other is None else other)
 
-        runner, most = Runs(job, n_jobs, progress), max(1, MOST // runs)
-        how, parts, remark = None, list[RunExamples](), ""
+        how, parts, remark, most = None, list[RunExamples](), "", max(1, MOST // runs)
         while True:
             total = max(runs, 2 * len(parts))
             while len(parts) < total:
                 again += plan.again([part.copies for part in parts], total)
-                for r, files in enumerate(runner.first(len(parts), len(again)), len(parts)):
+                which = range(len(parts), len(again))
+                for r, files in zip(which, in_turn(job, which, n_jobs, progress), strict=True):
                     if how is None:
                         linked = release.corresponds and files.corresponds
                         how = Features.of(self.microdata, targets.columns, linked=linked)
