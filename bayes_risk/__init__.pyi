@@ -9,6 +9,7 @@ from ._core.errors import ModelError as ModelError
 from ._core.errors import TruncationWarning as TruncationWarning
 from ._core.errors import UnreliableWeightsWarning as UnreliableWeightsWarning
 from .data.groups import GroupRisk as GroupRisk
+from .data.households import Households as Households
 from .data.impossible import Impossible as Impossible
 from .data.microdata import Microdata as Microdata
 from .data.table import read_table as read_table
@@ -26,6 +27,8 @@ from .intruder.priors import MixedPrior as MixedPrior
 from .intruder.priors import TruthFactor as TruthFactor
 from .matching.file_risk import FileRisk as FileRisk
 from .matching.file_risk import identification_risk_of_files as identification_risk_of_files
+from .matching.households import HouseholdMatching as HouseholdMatching
+from .matching.households import household_matching as household_matching
 from .matching.population import Population as Population
 from .matching.radii import SD as SD
 from .matching.radii import Absolute as Absolute
@@ -37,6 +40,7 @@ from .matching.result import MatchCounts as MatchCounts
 from .matching.risk import identification_risk as identification_risk
 from .matching.uniqueness import Uniqueness as Uniqueness
 from .matching.uniqueness import uniqueness as uniqueness
+from .models.fits.synthesis import open_fit as open_fit
 from .release.exposure import Exposure as Exposure
 from .release.exposure import exposure as exposure
 from .release.links import links as links
@@ -56,6 +60,8 @@ from .risk.full_table.likeliest import Likeliest as Likeliest
 from .risk.full_table.likeliest import likeliest as likeliest
 from .risk.full_table.risk import FullTableRisk as FullTableRisk
 from .risk.full_table.risk import full_table_risk as full_table_risk
+from .risk.households import HouseholdRisk as HouseholdRisk
+from .risk.households import household_risk as household_risk
 from .risk.join import join as join
 from .risk.membership.audit import Membership as Membership
 from .risk.membership.audit import membership as membership

@@ -75,6 +75,19 @@ def group(draws: Any, name: str) -> "xr.Dataset":
     return found.to_dataset() if isinstance(found, xr.DataTree) else found
 
 
+def taken_apart(data: "xr.Dataset") -> dict[str, Any]:
+    """Arrays, texts and plain attributes, as `xarray.Dataset.from_dict` reads them."""
+    found: dict[str, Any] = data.to_dict(data="array")
+    variables = {**found["coords"], **found["data_vars"]}
+    for held in variables.values():
+        held["attrs"] = {}
+        if held["data"].dtype.kind not in "biuf":
+            held["data"] = [str(v) for v in held["data"]]
+    plain = (str, int, float)
+    found["attrs"] = {k: v for k, v in found["attrs"].items() if isinstance(v, plain)}
+    return found
+
+
 def add_group(draws: Any, name: str, dataset: "xr.Dataset") -> None:
     """Put a further group into a DataTree or an InferenceData."""
     import xarray as xr

@@ -306,12 +306,15 @@ def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]], makers: Makers) 
     if not module.startswith(OWN) or module.endswith("__main__"):
         raise TypeError(module)
     cls = getattr(importlib.import_module(module), name)
-    return cls(**{name: inner(layout["parts"][name]) for name in _names(cls)})
+    make = cls.of_parts if hasattr(cls, "KEPT_PARTS") else cls
+    return make(**{name: inner(layout["parts"][name]) for name in _names(cls)})
 
 
 def _names(cls: Any) -> list[str]:
-    """Fields of a dataclass or a named tuple of ours."""
+    """Fields of a dataclass or a named tuple of ours, or what its ``of_parts`` makes it of."""
     own = cls.__module__.startswith(OWN)
+    if own and hasattr(cls, "KEPT_PARTS"):
+        return list(cls.KEPT_PARTS)
     if own and is_dataclass(cls) and all(f.init for f in fields(cls)):
         return [f.name for f in fields(cls)]
     if own and issubclass(cls, tuple):

@@ -64,13 +64,13 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
         top = float(np.ceil(most / unit) * unit)
         coarse = coarsened(numbers, unit, most=top)
         if share_alone(coarse) <= alone and coarse.nunique() <= MOST_DISTINCT:
-            cut = {"most": _plain(top)} if top < numbers.max() else {}
-            kept = {"keep": [_plain(k) for k in keep]} if keep else {}
-            return {"unit": _plain(unit), **cut, **kept}
+            cut = {"most": plain(top)} if top < numbers.max() else {}
+            kept = {"keep": [plain(k) for k in keep]} if keep else {}
+            return {"unit": plain(unit), **cut, **kept}
     return {}
 
 
-def _plain(x: float) -> float:
+def plain(x: float) -> float:
     """A whole number without its point, as it is written."""
     return int(x) if float(x).is_integer() else x
 
@@ -103,28 +103,30 @@ def share_unique(keys: pd.DataFrame) -> float:
 
 
 def coarser_keys(
-    df: pd.DataFrame, keys: Sequence[str], limit: float
+    df: pd.DataFrame, keys: Sequence[str], limit: float, coarse: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any], float]]:
     """Changes of keys, one after another, until so few records are unique: column, how, share.
 
-    Numbers first, as arguments of `coarsened`; then columns to leave out, with none.
+    Numbers first, as arguments of `coarsened`, those that are `coarse` already among them; then
+    columns to leave out, with none.
     """
     table = df[[*keys]].copy()
     share = share_unique(table)
-    numbers = [c for c in keys if is_numeric(df[c].dtype) and df[c].nunique() > MOST_DISTINCT]
+    many = [c for c in keys if df[c].nunique() > MOST_DISTINCT or c in coarse]
+    numbers = [c for c in many if is_numeric(df[c].dtype)]
     for name in sorted(numbers, key=lambda c: -df[c].nunique()):
         if share <= limit:
             return
         found = 0.0
         for unit in _units(df[name].dropna().astype(float)):
-            coarse = coarsened(df[name], unit)
-            if coarse.nunique() < FEWEST:
+            made = coarsened(df[name], unit)
+            if made.nunique() < FEWEST:
                 break
-            table[name], found = coarse, unit
+            table[name], found = made, unit
             if (share := share_unique(table)) <= limit:
                 break
         if found:
-            yield name, {"unit": _plain(found)}, share
+            yield name, {"unit": plain(found)}, share
     while share > limit and table.shape[1] > 1:
         rest: dict[str, float] = {
             str(name): share_unique(table.drop(columns=name)) for name in table

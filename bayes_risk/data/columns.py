@@ -58,6 +58,22 @@ def names_records(name: str) -> bool:
     return bool(like) or name in ("", ROW_NAMES)
 
 
+HOUSEHOLDS = re.compile(
+    r"^(h|hh|house|household|haushalt|haushalts|menage|hogar|famiglia)_?(id|nr|no|num|number|serial)$"
+    r"|^household$|^id_?(menage|hogar|famiglia)$|^serialno$|^nquest$|^[dh]b030$|^[rp]x030$"
+)
+
+
+def names_households(name: str) -> bool:
+    """Whether a column's name says that it names households."""
+    return bool(HOUSEHOLDS.search(name.lower()))
+
+
+def of_households(records: int, distinct: int) -> bool:
+    """Whether a column of so many values may name households, by their size."""
+    return distinct > FEW and 1.2 * distinct <= records <= 12 * distinct
+
+
 class Kind(NamedTuple):
     """What a column is taken for, in a word, and why.
 

@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,12 +19,18 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._compat import draws_object, group_names, holds_draws, taken_apart
+from bayes_risk._compat import group as draws_group
 from bayes_risk._core import __version__
 from bayes_risk._core.checkpoint import packed, unpacked
 from bayes_risk._core.errors import InputError
 
+from .kinds import check_unpacked
+from .reader import SMALL, read_in_parts
+
 RESULT = "risk.nc"  # in the folder of a run
-GROUP = "saved"
+GROUP, AXIS = "saved", "along_"
+BLOCK = 2**22  # numbers that are read at a time
 FORMAT = 1  # another number: other fields, which this version cannot read
 
 # --- values of pandas ---------------------------------------------------------------------------
@@ -31,6 +38,9 @@ FORMAT = 1  # another number: other fields, which this version cannot read
 
 def parts_of(value: Any) -> tuple[str, Any] | None:
     """Kind and content of what is no array, number, text or dataclass of ours."""
+    if holds_draws(value):
+        names = group_names(value)
+        return "draws", {name: taken_apart(draws_group(value, name)) for name in names}
     if isinstance(value, pd.DataFrame):
         columns = [_cells(value.iloc[:, j]) for j in range(value.shape[1])]
         return "frame", [columns, value.columns, value.index]
@@ -68,6 +78,10 @@ def parts_of(value: Any) -> tuple[str, Any] | None:
     return None
 
 
+def _draws(content: dict[str, Any]) -> Any:
+    return draws_object({name: xr.Dataset.from_dict(part) for name, part in content.items()})
+
+
 def _cells(values: Any) -> list[Any]:
     """Type and values of a column: numbers as an array, others once each, and which."""
     dtype = values.dtype
@@ -98,7 +112,7 @@ def _array(content: list[Any]) -> npt.NDArray[Any]:
     return np.asarray(_column([np.dtype(object), *cells[1:]])).astype(dtype).reshape(shape)
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[[Any], Any]] = {
     "frame": _frame,
     "series": lambda c: pd.Series(_column(c[0]), index=c[1], name=c[2]),
     "levels": lambda c: pd.MultiIndex.from_arrays(c[0], names=c[1]),
@@ -114,6 +128,7 @@ MAKERS = {
     "date": dt.date.fromisoformat,
     "set": frozenset,
     "items": dict,
+    "draws": _draws,
 }
 
 # --- files --------------------------------------------------------------------------------------
@@ -131,9 +146,10 @@ def kept(value: Any) -> xr.Dataset:
         arrays = packed(value, parts_of)
     except TypeError:
         raise InputError(
-            "the result cannot be written to a file: its prior is a function or a distribution, or "
-            "its table has values other than text, numbers and dates; give a prior by name, or "
-            "convert these values to text"
+            "the result or fit cannot be written to a file: its prior is a function or a "
+            "distribution, its model has code (PyMCModel; functions of Simulator, PMM, Impossible, "
+            "families), or its table has values other than text, numbers and dates; give a prior "
+            "by name, fit again in the place of a file, or convert these values to text"
         ) from None
     by_type: dict[str, list[npt.NDArray[Any]]] = {}
     for array in arrays:
@@ -143,7 +159,7 @@ def kept(value: Any) -> xr.Dataset:
     flat = {"|u1 shapes": np.frombuffer(shapes.encode(), dtype=np.uint8), **flat}
     named = {name.strip("<>|=").replace(" ", "_"): found for name, found in flat.items()}
     how = {"format": FORMAT, "version": __version__, "sha256": _hash(named)}
-    return xr.Dataset({name: (f"along_{name}", found) for name, found in named.items()}, attrs=how)
+    return xr.Dataset({name: (f"{AXIS}{name}", found) for name, found in named.items()}, attrs=how)
 
 
 def _hash(named: Mapping[str, npt.NDArray[Any]]) -> str:
@@ -180,7 +196,7 @@ class Saved:
     KEPT_AS: ClassVar[str]  # its name in the file
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a NetCDF file that `open_result` or `open_evidence` reads.
+        """Write a NetCDF file that `open_result`, `open_evidence` or `open_fit` reads.
 
         The file holds confidential values.
 
@@ -192,7 +208,7 @@ class Saved:
         Raises
         ------
         InputError
-            A file that exists, a folder that does not, a prior that is a function.
+            A file that exists, a folder that does not, a prior or model that holds a function.
         """
         return write_new(path, {**self.groups_beside(), GROUP: kept({self.KEPT_AS: self})})
 
@@ -222,9 +238,57 @@ def write_new(path: str | os.PathLike[str], groups: Mapping[str | None, xr.Datas
 
 # What parts that no version wrote can raise, under a hash that fits
 PLANTED = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, ImportError) + (
-    RecursionError,
+    RuntimeError,
 )
 AGAIN = "run the study again, or take the file from a backup"
+
+
+def stored(file: Path, suffix: str) -> Iterator[Any]:
+    """Names of groups, attributes and sizes of ours, then its arrays in blocks; nothing linked.
+
+    Sizes are None where the file has no such group.
+    """
+    import h5py
+
+    try:
+        with h5py.File(file, "r") as opened:
+            groups = [name for name in opened if _is_here(opened, name, h5py.Group)]
+            if GROUP not in groups:
+                yield groups, {}, None
+                return
+            ours = opened[GROUP]
+            found = {k: ours.attrs.get(k) for k in ("format", "version", "sha256")}
+            attrs = {k: None if v is None else np.asarray(v).item() for k, v in found.items()}
+            names = [name for name in ours if _is_here(ours, name, h5py.Dataset)]
+            arrays = {name: ours[name] for name in names if not name.startswith(AXIS)}
+            sizes = {name: len(array) for name, array in arrays.items()}
+            unpacked = sum(_dtype(name).itemsize * size for name, size in sizes.items())
+            check_unpacked(unpacked, file, suffix)
+            yield groups, attrs, sizes
+            for name, array in arrays.items():
+                for k in range(0, len(array), BLOCK):
+                    yield name, k, array[k : k + BLOCK].astype(_dtype(name))  # truths are int8
+    except InputError:
+        raise
+    except Exception:  # of HDF5, by kind of damage
+        raise InputError(f"{str(file)!r} is damaged, or no NetCDF file; {AGAIN}") from None
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Of the numbers of an array, which its name begins with."""
+    return np.dtype("".join(re.findall("^[biuf][0-9]+", name)))  # TypeError: of none
+
+
+def _is_here(group: Any, name: str, kind: Any) -> bool:
+    """Whether a part is of a kind; it is in the file itself, no link, and in one row."""
+    import h5py
+
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise ValueError
+    part = group[name]
+    if isinstance(part, h5py.Dataset) and (part.external or part.is_virtual or part.ndim != 1):
+        raise ValueError
+    return isinstance(part, kind)
 
 
 def read_kept(path: str | os.PathLike[str]) -> Any:
@@ -239,19 +303,18 @@ def read_kept(path: str | os.PathLike[str]) -> Any:
     file = file / RESULT if file.is_dir() else file
     if not file.is_file():
         raise InputError(f"there is no file {str(file)!r}; give a run's folder, or its risk.nc")
-    try:
-        with xr.open_datatree(file, engine="h5netcdf") as tree:
-            groups = list(tree.children)
-            found = tree[GROUP].to_dataset().load() if GROUP in groups else None
-    except Exception:  # of HDF5, by kind of damage
-        raise InputError(f"{str(file)!r} is damaged, or no NetCDF file; {AGAIN}") from None
-    if found is None:
+    parts = read_in_parts(file, ".nc", keep=file.stat().st_size <= SMALL)
+    groups, attrs, sizes = next(parts)
+    named = {name: np.empty(size, _dtype(name)) for name, size in (sizes or {}).items()}
+    for name, begin, values in parts:
+        named[name][begin : begin + len(values)] = values
+    if sizes is None:
         raise InputError(
             f"{str(file)!r} holds {' and '.join(groups) or 'no result'} without the guessed "
             "values, from which alone a result can be read back; run the study again with [output] "
             "confidential = true, or save the evidence: evidence.save(path)"
         )
-    number, version = found.attrs.get("format"), found.attrs.get("version")
+    number, version = attrs.get("format"), attrs.get("version")
     if number != FORMAT:
         raise InputError(
             f"{str(file)!r} is of format {number}, written by bayes_risk {version}; this is "
@@ -259,8 +322,7 @@ def read_kept(path: str | os.PathLike[str]) -> Any:
             "study again"
         )
     try:
-        named = {str(name): np.ascontiguousarray(found[name].to_numpy()) for name in found}
-        if _hash(named) != found.attrs["sha256"]:
+        if _hash(named) != attrs["sha256"]:
             raise ValueError
         arrays = _arrays(named)
     except PLANTED:

@@ -37,7 +37,7 @@ MOST_ALIKE = 0.8  # fields of a first line that looks like a record
 MAX_COLUMNS = 10_000
 # What packed files may unpack to: so many bytes, or so many times their size where that is more.
 UNPACKED = {".csv.gz": (100_000_000, 200), ".parquet": (10**9, 1_000), ".zsav": (10**9, 1_000)}
-UNPACKED[".xlsx"] = UNPACKED[".csv.gz"]
+UNPACKED |= {".xlsx": UNPACKED[".csv.gz"], ".nc": UNPACKED[".parquet"]}
 UNPACKED[".json.gz"] = (20_000_000, 100)
 
 

@@ -160,6 +160,23 @@ UNIQUENESS = _named(
     Measure("unique_matches", "right matches among those alone in the file", "place"),
     Measure("expected_matches", "right matches among all records", "place"),
 )
+_AT_RISK = "of which a member is identified"
+HOUSEHOLDS = _named(
+    Measure("households", "households", "count"),
+    Measure("persons", "persons in them", "count"),
+    Measure("households_alone", "households alone with their keys in the original", "count"),
+    Measure("persons_alone", "persons in households alone with their keys", "count"),
+    Measure("households_expected", "households, expected correct matches", "place"),
+    Measure("persons_expected", "persons in households expected to be matched", "place"),
+    Measure("households_true", "true match rate of households", "share"),
+    Measure("persons_true", "persons in households matched uniquely and correctly", "share"),
+    Measure("households_false", "false match rate of households", "share", higher_is="better"),
+    Measure("households_at_risk", f"expected households {_AT_RISK}", "place"),
+    Measure("persons_at_risk", f"expected persons in households {_AT_RISK}", "place"),
+    Measure("mean_probability", "household risk, mean"),
+    Measure("max_probability", "household risk, largest"),
+    Measure("unreliable", "households marked unreliable", "count"),
+)
 _SAME = "records identical to the original"
 EXPOSURE = _named(  # ``of``: the column of `Exposure.files` that it is a share of
     Measure("identical", f"{_SAME}, same row", "count", of="records"),

@@ -155,6 +155,7 @@ READERS = {  # what reads a kind of file, in which module, and what messages cal
     ".xpt": ("statistical", "SAS transport"),
     ".sav": ("statistical", "SPSS"),
     ".zsav": ("statistical", "SPSS"),
+    ".nc": ("kept", "NetCDF"),
 }
 PACKAGES = ("numpy", "pandas", "pyreadstat", "pyarrow", "openpyxl", "bayes_risk")
 SMALL = 1_000_000  # bytes of files after which a process reads further ones
@@ -208,7 +209,8 @@ def read_in_parts(file: Path, suffix: str, *, keep: bool = True, **how: Any) -> 
     }
     raise InputError(
         f"{str(file)!r}: the reader of {READERS[suffix][1]} files stopped while reading it "
-        f"({bounds.get(found, found)}); is the file whole? If it is, save it as a CSV"
+        f"({bounds.get(found, found)}); is the file whole? If it is, "
+        f"{'run the study again' if suffix == '.nc' else 'save it as a CSV'}"
     )
 
 

@@ -418,14 +418,16 @@ class Leaving(Protocol):
         """What runs without a random share of the records show of membership."""
 
 
-# Evidence that a model computes itself, as `ClosedForm.closed_form` without the method's name
-Compute = Callable[..., Simulated]
+# Evidence that a model computes itself, as `ClosedForm.closed_form` without the method's name; of a
+# chain of models an `Evidence`
+Compute = Callable[..., Any]
 # Methods that give the evidence, and what they call where the model does not compute it itself
 EVIDENCE: Mapping[str, type | None] = {
     "exact": None,
     "monte-carlo": None,
     "weaker": None,  # of competing businesses
     "simulated": None,  # from runs of the generator
+    "parts": None,  # of a chain of models, each part by a method of its own
     "predictive": Sampled,
     "refit": Sampled,
     "importance": Importance,

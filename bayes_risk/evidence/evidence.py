@@ -226,3 +226,21 @@ def relative_to_truth(
         best = np.maximum(base.max(axis=0, keepdims=True), -1e300)
         base = base - np.where(at > -np.inf, at, best)
     return Evidence(log_evidence=log_evidence, deviations=deviations, base=base, **how)
+
+
+def in_batches(deviations: Any, B: int) -> Any:
+    """Deviations (F, B', G, U) of neighbouring chains together, so that the variance stays."""
+    own = deviations.shape[1]
+    if own == B:
+        return deviations
+    if not deviations.any():
+        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
+    halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
+    units, groups = own // halves, B // halves
+    out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
+    for g, members in enumerate(np.array_split(np.arange(units), groups)):
+        scale = np.sqrt(len(members) * groups / units)  # of means of unequal numbers
+        for half in range(halves):
+            mean = deviations[:, members * halves + half].mean(axis=1)
+            out[:, g * halves + half] = scale * mean
+    return out

@@ -124,6 +124,13 @@ METHODS = {
             by_release=False,
         ),
         EvidenceMethod(
+            "parts",
+            "log evidence of the parts of a chain, each by a method of its own, added",
+            _LONGER,
+            min_ess=10.0,
+            by_release=False,
+        ),
+        EvidenceMethod(
             "weaker",
             "records that are not known integrated out by the model",
             "give a fit with more draws, or more classes where all are occupied",

@@ -255,7 +255,8 @@ class EvidenceRunner:
             return known_evidence(compute(self.release, cases, rng=self.rng, **how), cases)
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
         make = partial(compute, self.release, cases, rng=rng, **how)
-        return known_evidence(stage("evidence", make), cases)
+        found = stage("evidence", make)
+        return found if isinstance(found, Evidence) else known_evidence(found, cases)
 
     def importance(self, cases: Targets, budget: Budget) -> Evidence:
         """The published importance sampler."""

@@ -20,7 +20,7 @@ from .population import Population
 
 Outsiders = Population | Sequence[Population] | npt.ArrayLike | None
 
-GIVEN = "population counts as given"
+GIVEN, IN_FILE = "population counts as given", "in the file"
 
 
 class Odds(NamedTuple):
@@ -36,7 +36,7 @@ def how_many_may_be(
 ) -> Odds:
     """D of every target and release, from match counts N (m, n_t) and the population."""
     if population is None:
-        return Odds(N.astype(float), "in the file", False)
+        return Odds(N.astype(float), IN_FILE, False)
     counts, words = _counts(population, targets, len(N), keys, inexact)  # shape (1 or m, S, n_t)
     each = np.maximum(counts, N[:, None])  # shape (m, S, n_t)
     estimated = any(not one.known for one in _populations(population))

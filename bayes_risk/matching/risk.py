@@ -5,26 +5,27 @@ missing values that are no level. The intruder knows who is in the file, or what
 like. The mathematics and its derivation: ``docs/identification.md``.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Cells, Combinations, Matches, jackknife_error, number_keys
+from bayes_risk._core.matching import Combinations, number_keys
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.equality import Coded
 from bayes_risk.data.groups import By
-from bayes_risk.data.precision import SAME, shortest
+from bayes_risk.data.precision import shortest
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.tables import Released, Tables, together
 
-from .boxes import BOX, ROUND, Boxes, NumericKey, OwnRows, box_up, match_each, match_pooled
+from .boxes import Boxes, NumericKey, OwnRows
+from .found import Choices, KeySet, found_by
 from .input import (
     Key,
     MatchTargets,
@@ -38,34 +39,15 @@ from .input import (
     release_tables,
     rows_correspond,
 )
-from .odds import Outsiders, check_sample, how_many_may_be, per_table
+from .odds import Odds, Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
-from .replicates import Replicates, parts_of_draws, strata
-from .result import NOBODYS, STORED, IdentificationRisk, MatchCounts, Matched, Strategy
+from .replicates import Replicates
+from .result import NOBODYS, IdentificationRisk, MatchCounts, Matched, Strategy
 
 SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 
 # how a key is compared: as a number, by its level, or both (is it missing, and if not)
 Compared = tuple[NumericKey | None, Key | None]
-
-
-class Choices(NamedTuple):
-    """When a match is claimed, how radii combine, whether ends belong, what if nothing matches.
-
-    ``radius``, ``missing``: how near keys must come, and what their missing values match.
-    """
-
-    strategy: Strategy
-    shape: str
-    closed: bool
-    fallback: bool
-    radius: Mapping[str, Radius] = {}
-    missing: Mapping[str, str] = {}
-
-    @property
-    def limit(self) -> float:
-        """What the squared distances may add up to."""
-        return BOX if self.shape == "box" else ROUND
 
 
 def compared(
@@ -81,12 +63,7 @@ def compared(
     if unsynthesized:
         tables.check_kept(name)
     if within is None:
-        codes = tables.column(name)
-        for l, frame in enumerate(tables.frames):
-            if name in frame:
-                check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
-        if codes.refusal:
-            raise InputError(codes.refusal)
+        codes = coded_key(name, tables)
         parts: Sequence[Any] = codes.codes
     else:
         parts = _numbers(name, tables)
@@ -105,6 +82,17 @@ def compared(
     around = np.where(np.isnan(y), present[0], y)
     low, high = checked_ends(name, within, around, present, rules.closed)
     return _with_missing(NumericKey(y, low, high, value), missing)
+
+
+def coded_key(name: str, tables: Tables) -> Coded:
+    """A key that matches exactly, coded in every table."""
+    codes = tables.column(name)
+    for l, frame in enumerate(tables.frames):
+        if name in frame:
+            check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
+    if codes.refusal:
+        raise InputError(codes.refusal)
+    return codes
 
 
 def _with_missing(key: NumericKey, missing: str) -> Compared:
@@ -148,20 +136,6 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
     return found
 
 
-class KeySet(NamedTuple):
-    """Keys of n_t targets and of n rows in m releases."""
-
-    own: OwnRows
-    u: Ints  # (n_t,): numbers of exact keys
-    z: Ints  # (m, n): of released ones, -1 where no target has it
-    numeric: Sequence[NumericKey]  # keys compared as numbers
-
-    def boxes(self, limit: float, releases: Ints | slice = slice(None)) -> Boxes:
-        """Who matches in some of the releases; ``limit``: see `Boxes`."""
-        numeric = [key._replace(value=key.value[releases]) for key in self.numeric]
-        return box_up(self.u, self.z[releases], self.own, numeric, limit=limit)
-
-
 def key_sets(
     tables: Tables,
     files: Sequence[int],
@@ -193,22 +167,6 @@ def key_sets(
     wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
     of_all = KeySet(own, u, z, [*wide, *numeric[False]])
     return of_all, KeySet(own, u_us, z_us, numeric[True])
-
-
-def claimed(found: Matches, strategy: Strategy) -> Matches:
-    """The matches that he claims: elsewhere c = T = 0 (Drechsler & Reiter 2008, section 4.3).
-
-    Of ``Pr(J = n + 1) > max_j Pr(J = j)`` and ``Pr(J = n + 1) < gamma`` the other side of 1 is
-    compared, within `SAME`: 1 - 2/3 is above 1/3 in floating point, 1 - 9/10 below 1/10.
-    """
-    if strategy == "always":
-        return found
-    if strategy == "likeliest":
-        claims = found.inside + found.top >= 1 - SAME
-    else:
-        claims = found.inside > (1 - float(strategy)) * (1 + SAME)
-    one = np.where(claims, found.one, -1)
-    return found._replace(c=found.c * claims, hits=found.hits * claims, one=one)
 
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
@@ -518,66 +476,13 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     also = reason_key(reason, original, sought)
     files = range(1, tables.m + 1)
     held, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
-    boxes = held.boxes(choices.limit)
-    size, mine, one = (of[0] for of in kept.boxes(choices.limit).candidates())
-    certain = population is None  # else he takes whom nothing matches to be outside
-    cells = Cells(size, mine, one, choices.fallback and certain, certain)
     release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)
-    odds = how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
-    D = _by_box(odds.D, boxes.of)
-    each = match_each(boxes, D, cells)
-    pooled, *apart = match_pooled(boxes, D, each, cells, left_out=release_of is None)
-    of_parts = partial(_left_out, held, D, cells, choices.limit)
-    by_release, claims = (claimed(found, choices.strategy) for found in (each, pooled))
-    of_draws: Iterable[Matches] = ()
-    left_out: Iterable[Matches] = apart
-    if release_of is not None:
-        left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
-    found = IdentificationRisk(
-        known=tuple(known),
-        fallback=cells.used,
-        population=odds.words,
-        estimated=odds.estimated,
-        strategy=choices.strategy,
-        **same,
-        **{name: getattr(by_release, name).T for name in STORED},
-        **{f"pooled_{name}": getattr(claims, name) for name in STORED},
-        reason=reason is not None,
-        baseline=cells.own / np.maximum(cells.size, 1),
-        keys=sought.frame[keys],
-        release_of=release_of,
-        pooled_mcse=_jackknife(left_out, choices.strategy),
-        pooled_draws_mcse=_jackknife(of_draws, choices.strategy),
-    )
-    return found, tables
 
+    def odds_of(boxes: Boxes) -> Odds:
+        return how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
 
-def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
-    """Error of the pooled expected match risk, from what is matched without each part; or NaN."""
-    expected = [float(claimed(found, strategy).probability.sum()) for found in left_out]
-    return jackknife_error(np.array(expected)) if expected else float("nan")
-
-
-def _left_out(
-    keys: KeySet, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
-) -> Iterator[Matches]:
-    """Match pooled over the tables, each part left out in turn; of one part nothing."""
-    for part in parts if len(parts) > 1 else []:
-        kept = np.setdiff1d(np.arange(len(D)), part)
-        boxes = keys.boxes(limit, kept)
-        each = match_each(boxes, D[kept], cells)
-        yield from match_pooled(boxes, D[kept], each, cells, left_out=False)
-
-
-def _by_box(D: Array, of: Ints) -> Array:
-    """D of every box, (m, B), from those of the targets that have it."""
-    _, first = np.unique(of, return_index=True)
-    of_box: Array = D[:, first]
-    if (of_box[:, of] != D).any():
-        raise InputError(
-            "population gives different counts to targets with the same keys; count people by all "
-            "keys, or name the column that distinguishes them under known"
-        )
-    return of_box
+    found = found_by(held, kept, choices, odds_of, release_of)
+    same |= {"known": tuple(known), "reason": reason is not None, "keys": sought.frame[keys]}
+    return IdentificationRisk(**found, **same), tables

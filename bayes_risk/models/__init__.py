@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayes_risk.models.regression.families import Binomial as Binomial
     from bayes_risk.models.regression.families import RegressionPrior as RegressionPrior
 
+    from .chain import Chain as Chain
     from .marginals import Marginals as Marginals
     from .mixture.dpmpm import DPMPM as DPMPM
     from .mixture.mixture import Mixture as Mixture
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 GROUP = "bayes_risk.models"
 BUILT_IN = {  # for a checkout that is not installed
     "CART": "bayes_risk.models.trees.cart:CART",
+    "Chain": "bayes_risk.models.chain:Chain",
     "DPMPM": "bayes_risk.models.mixture.dpmpm:DPMPM",
     "Forest": "bayes_risk.models.trees.forest:Forest",
     "Marginals": "bayes_risk.models.marginals:Marginals",

@@ -24,7 +24,14 @@ from bayes_risk.evidence.contract import (
     offers,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, made_columns
+from bayes_risk.models.fits.synthesis import (
+    Declaration,
+    Request,
+    Synthesis,
+    column_order,
+    made_columns,
+    of_columns,
+)
 from bayes_risk.release.release import EncodedRelease
 
 
@@ -38,17 +45,22 @@ class Marginals(Declaration):
     ----------
     level_prior : float
         Every entry of the Dirichlet prior of level probabilities, above 0.
+    columns : list of str, optional
+        Columns of the table to model; all by default.
 
     Examples
     --------
     >>> Marginals()
-    Marginals(level_prior=1.0)
+    Marginals(level_prior=1.0, columns=None)
     """
 
     level_prior: float = 1.0
+    columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         positive("level_prior", self.level_prior)
+        if self.columns is not None:
+            object.__setattr__(self, "columns", column_order("columns", self.columns))
 
     def fit(
         self,
@@ -74,6 +86,7 @@ class Marginals(Declaration):
             Accepted for uniformity; nothing is sampled.
         """
         no_weights(weights, "Marginals", "it is a baseline, in which all records count in full")
+        df = of_columns(df, self.columns)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
         if df.numbers:

@@ -16,7 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Combinations
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.base_result import Result
-from bayes_risk.data.columns import ROW_NUMBERS
+from bayes_risk.data.columns import ROW_NUMBERS, names_households, of_households
 from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 from bayes_risk.data.microdata import Microdata
 
@@ -91,6 +91,8 @@ class Exposure(Result):
         Sums of synthesised amounts that files keep, and kept groups in which all have one value.
     persons : ndarray of int, shape (n,), or None
         Number of each record's person; None: each is one.
+    household : str
+        The column that plainly names households of records; empty: none does.
     """
 
     index: pd.Index
@@ -116,6 +118,7 @@ class Exposure(Result):
     links: Links
     exact: KeptTotals = KeptTotals()
     persons: Ints | None = None
+    household: str = ""
 
     @property
     def n(self) -> int:
@@ -450,7 +453,14 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         links=links(tables, keys=asked or chosen),
         exact=kept_exactly(tables),
         persons=tables.of_person(0),
+        household=next((name for name in names if _names_households(tables, name)), ""),
     )
+
+
+def _names_households(tables: Tables, name: str) -> bool:
+    if name == tables.person or not names_households(name) or tables.compared(name) is None:
+        return False
+    return of_households(tables.n, len(np.unique(tables.column(name).codes[0])))
 
 
 def _shown(tables: Tables, name: str, why: str) -> str:

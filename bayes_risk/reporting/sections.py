@@ -18,6 +18,7 @@ from bayes_risk.data.base_result import Result, Table
 from bayes_risk.data.groups import GroupRisk
 from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.file_risk import FileRisk
+from bayes_risk.matching.households import HouseholdMatching
 from bayes_risk.matching.result import IdentificationRisk, MatchCounts
 from bayes_risk.matching.uniqueness import Uniqueness
 from bayes_risk.release.exposure import Exposure, exposure_of
@@ -26,6 +27,7 @@ from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.full_table.likeliest import Likeliest
 from bayes_risk.risk.full_table.risk import FullTableRisk
+from bayes_risk.risk.households import HouseholdRisk
 from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.privacy_loss import PrivacyLoss
 from bayes_risk.risk.result import AttributeRisk
@@ -196,7 +198,8 @@ def kind_of(part: Any) -> "Head":
     """What is shown of a kind of result; its class in words where it is none of `HEADS`."""
     words = part.words()
     own = Head(type(part), words.lower().replace(" ", "-"), words)
-    return next((head for head in HEADS if isinstance(part, head.of)), own)
+    found = next((head for head in HEADS if isinstance(part, head.of)), own)
+    return found if found.name else own
 
 
 def head_of(part: Any) -> tuple[str, str, str]:
@@ -221,11 +224,12 @@ def parts_of(result: Any) -> dict[str, Any]:
     """What a study found beside the two risks, by name; None: not asked for."""
     shown = exposure_of(result.identification, result.attribute)
     names = ("privacy_loss", "membership", "full_table", "utility", "bounds", "context")
+    of_households = ("household_matching", "household_risk", "household_attribute_risk")
     return {
         "mechanism": None if result.attribute is None else result.attribute.check,
         "exposure": shown,
         "links": None if shown is None else shown.links,
-        **{name: getattr(result, name) for name in (*names, "reweighting")},
+        **{name: getattr(result, name) for name in (*of_households, *names, "reweighting")},
     }
 
 
@@ -393,6 +397,12 @@ HEADS = (  # in the order of the page
         ),
         ("groups",),
     ),
+    Head(
+        HouseholdMatching,
+        "households",
+        "Households: does the intruder find the household?",
+    ),
+    Head(HouseholdRisk, "", ""),
     Head(GroupRisk, "groups", "Risk by group: whose risk the release raises most"),
     Head(MatchCounts, "match-counts", "Match counts: how many rows match the intruder's knowledge"),
     Head(MechanismCheck, "mechanism", "Assumed model: did it make the files?"),

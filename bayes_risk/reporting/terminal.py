@@ -40,6 +40,7 @@ FIRST, LEAST = 36, 10  # characters of the first column, and of the others
 TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow
 NUMBERS = 35  # characters of a line with such columns that hold numbers and the space between
 SHORTEST = 8  # characters of a label that is cut off
+SHOWN_TIME = 0.05  # of the whole: shorter stages are not named
 SILENT = 10.0  # seconds without a line, at most, where there are no bars
 
 
@@ -75,8 +76,9 @@ class Bars(Progress):
         while not self.ended.wait(SILENT):
             with self.turn:
                 on = [task for task in self.tasks if not task.finished]
-            if on:
-                said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in on)
+            if on:  # a stage that has not begun its last part is as far as its parts
+                far = [task for task in on if task.completed or task is on[-1]]
+                said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in far)
                 self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {said}"))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -262,8 +264,9 @@ def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> No
         console.print(printed(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
         console.print(printed(words))
-    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= 0.5)
-    took = f"Time: {sum(result.seconds.values()):.0f} s{f' ({parts})' if parts else ''}"
+    whole, least = sum(result.seconds.values()), max(0.5, SHOWN_TIME * sum(result.seconds.values()))
+    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= least)
+    took = f"Time without the report: {whole:.0f} s{f' ({parts})' if parts else ''}"
     console.print(printed(took), no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
     _where(None if folder is None else Path(folder), console)

@@ -16,7 +16,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.evidence import Evidence, zeros
+from bayes_risk.evidence.evidence import Evidence, in_batches, zeros
 from bayes_risk.evidence.methods import IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
@@ -171,24 +171,6 @@ def _limits(each: Sequence[Limits]) -> Limits:
     """Errors as large as any allows, weights as good as all want."""
     log_odds, khat, ess = zip(*each, strict=True)
     return Limits(max(log_odds), min(khat), max(ess))
-
-
-def in_batches(deviations: Any, B: int) -> Any:
-    """Deviations (F, B', G, U) of neighbouring chains together, so that the variance stays."""
-    own = deviations.shape[1]
-    if own == B:
-        return deviations
-    if not deviations.any():
-        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
-    halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
-    units, groups = own // halves, B // halves
-    out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
-    for g, members in enumerate(np.array_split(np.arange(units), groups)):
-        scale = np.sqrt(len(members) * groups / units)  # of means of unequal numbers
-        for half in range(halves):
-            mean = deviations[:, members * halves + half].mean(axis=1)
-            out[:, g * halves + half] = scale * mean
-    return out
 
 
 # --- the same records, and the same guesses -------------------------------------------------------

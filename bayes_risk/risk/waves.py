@@ -23,11 +23,11 @@ from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.evidence import Evidence, relative_to_truth, zeros
+from bayes_risk.evidence.evidence import Evidence, in_batches, relative_to_truth, zeros
 from bayes_risk.evidence.prior_weights import PriorContext, PriorWeights, prior_weights
 from bayes_risk.intruder import priors
 
-from .aligned import in_batches, in_common, joined_words, modes_of, of_fits, of_several
+from .aligned import in_common, joined_words, modes_of, of_fits, of_several
 from .attribute import AttributeEvidence
 from .posterior import at_truth, filled, moved_prior
 from .result import AttributeRisk

@@ -18,7 +18,13 @@ from bayes_risk._core.formats import percent, toml_key, toml_value
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.coarsening import coarser_keys, proposed, share_unique
-from bayes_risk.data.columns import BY_NAME, BY_RUNS, kinds_of
+from bayes_risk.data.columns import (
+    BY_NAME,
+    BY_RUNS,
+    kinds_of,
+    names_households,
+    of_households,
+)
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
@@ -262,8 +268,11 @@ class _Draft:
     ) -> None:
         self.command = list(command)
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
+        self.household = next((c for c in self.kinds if _names_households(df[c], c)), "")
         for c, k in self.kinds.items():
-            if k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
+            if c == self.household:
+                self.kinds[c] = k._replace(taken="out", why=HOUSEHOLD)
+            elif k.code is not None and k.missing:  # not in a CSV, whose `na` takes the code
                 self.kinds[c] = k._replace(
                     taken="out", why=f"{k.why}, and empty ones: make them one"
                 )
@@ -408,6 +417,8 @@ class _Draft:
         why = kind.why + absent
         if kind.taken == "label":
             return "label", kind.why
+        if name == self.household:
+            return "household", why
         if kind.taken == "out":
             return "left out", why
         if name in self.later:
@@ -418,6 +429,7 @@ class _Draft:
         return "key" if name in self.keys else "kept", f"{why}; released unchanged"
 
 
+HOUSEHOLD = "it names the household of each person: no model uses it"
 WEIGHT = "a survey weight, by its name: it identifies records; each record counts once here"
 LATER = "for later, so that the first run is short"
 DESIGN = "a stratum or cluster of the sample, by its name"
@@ -428,6 +440,11 @@ WHY = {
     "Simulator": "any synthesiser, which is run",
     "CART": "trees: many records, or numbers of which many are equal",
 }
+
+
+def _names_households(column: pd.Series, name: str) -> bool:
+    named = names_households(name) and column.notna().all()
+    return bool(named) and of_households(len(column), column.nunique())
 
 
 def _aligned(rows: Mapping[str, tuple[str, str]]) -> list[str]:

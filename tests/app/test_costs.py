@@ -55,6 +55,7 @@ WORK = {  # records, levels, study
     "full table": (1_000, 4, {"model": DPMPM, "release": {"m": 2},
                               "full_table": {"targets": 1, "draws": 30}}),
 }  # fmt: skip
+EVERY_DAY = {"trees", "mixtures", "members"}
 
 
 def table(n, d, seed=2):
@@ -91,7 +92,9 @@ def test_amounts_are_read(text, size):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", WORK)
+@pytest.mark.parametrize(
+    "name", [n if n in EVERY_DAY else pytest.param(n, marks=pytest.mark.slow) for n in WORK]
+)
 def test_what_is_allocated_stays_beneath_the_bound_and_near_it(tmp_path, name):
     n, d, content = WORK[name]
     df = table(n, d)

@@ -165,7 +165,7 @@ def test_the_time_of_reweighting_is_told_round_by_round(content, monkeypatch):
 
 
 def test_processes_of_workers_count(content, monkeypatch):
-    monkeypatch.setattr(runner, "resident", lambda: 2**30)  # what is freed between is not theirs
+    monkeypatch.setattr(costs, "resident", lambda: 2**30)  # what is freed between is not theirs
     study = parse_study(content)
     threads, processes = (
         estimate(study, n_jobs=2, backend=b, time=False).peak for b in ("threads", "loky")

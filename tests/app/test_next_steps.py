@@ -2,17 +2,24 @@
 
 import io
 import json
+import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from sklearn.metrics import mutual_info_score
 
 from bayes_risk._core.formats import number, percent
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
+from bayes_risk.app.run.next_steps import _coarser, _related
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.data.coarsening import coarsened, share_unique
 from bayes_risk.reporting.terminal import print_result
+from bayes_risk.reporting.verdicts.reason import GAINED
+from bayes_risk.reporting.verdicts.reasons import MATCHES
 
 N = 240
 
@@ -46,7 +53,7 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     first = run_study(parse_study(study))
     assert first.verdict.outcome == "above your thresholds"
     steps = first.verdict.steps
-    assert [s.key for s in steps] == ["[data] coarsen", "[model] kind", "[release] m"]
+    assert [s.key for s in steps] == ["[data] coarsen", "[model] kind", "[release] m", ""]
     assert "income = { unit = " in steps[0].change and "keep = [-8] }" in steps[0].change
     assert "age = { unit = " in steps[0].change
     assert steps[1].change == (
@@ -59,7 +66,7 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     screen = Console(file=io.StringIO(), width=100)
     print_result(first, [], console=screen)
     said = screen.file.getvalue().replace("\n", " ").replace("  ", " ")
-    assert "Next: [data] coarsen = {" in said and "} } (2 more steps) Under" in said
+    assert "Next: [data] coarsen = {" in said and "} } (3 more steps) Under" in said
     page = render_study(first)
     assert page.index("What to do next") < page.index("What the intruder is assumed")
     # as the page says
@@ -78,6 +85,35 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
         then.attribute.certain().to_numpy().sum() == 0 < first.attribute.certain().to_numpy().sum()
     )
     assert after < before / 3 and not any(s.key == "[model] kind" for s in then.verdict.steps)
+
+
+def test_keys_become_coarser_until_the_file_is_within(study):
+    """The synthesised values match too, so that keys that alone would do may not be enough."""
+    study["data"] |= {"coarsen": {"age": {"unit": 2}}, "levels": {"age": "held"}}
+    table = pd.read_csv(study["data"]["path"])
+    df = read_data(parse_study(study).data)[0]
+    alone = share_unique(df[["age", "sex"]])
+    study["thresholds"]["true_match_rate"] = 2 * alone
+    for times in (1.5, 4.0):
+        (step,) = (s for s in _coarser(parse_study(study), df, {MATCHES}, times))
+        found = tomllib.loads(f"x = {step.change}")["x"]["age"]
+        made = df.assign(age=coarsened(table["age"], **found))
+        assert found["unit"] > 2 and share_unique(made[["age", "sex"]]) <= alone / times
+
+
+def test_the_unchanged_column_that_explains_most_is_named(study):
+    table = pd.read_csv(study["data"]["path"])
+    table["level"] = (table["income"] > 900) * 1 + (table["income"] > 2_000)
+    table["sex"] = table["sex"].where(np.arange(N) % 9 > 0, "m")
+    table.to_csv(study["data"]["path"], index=False)
+    parsed = parse_study(study)
+    df = read_data(parsed.data)[0]
+    (step,) = _related(parsed, df, {GAINED})
+    assert step.change.startswith("Leave level out of [data] columns")
+    bands = pd.qcut(df["income"], 10, labels=False, duplicates="drop")
+    share = mutual_info_score(bands, df["level"]) / mutual_info_score(bands, bands)
+    assert f"explains {percent(share)} of the entropy of income" in step.effect
+    assert not [*_related(parsed, df, {MATCHES})]
 
 
 def test_none_is_told_to_assume_less(study):
@@ -101,6 +137,15 @@ def test_a_doubt_alone_is_a_step(study):
     found = run_study(parse_study(study)).verdict
     assert found.outcome == "inconclusive"
     assert [s.change for s in found.steps] == [f"[attribute] {r.cure}" for r in found.deciding]
+    more = [
+        "16" if "target_mcse" in r.cure else number(int(r.cure.split()[2]) / 30, 1)
+        for r in found.deciding
+    ]
+    assert [s.effect for s in found.steps if "times as long" in s.effect] == [
+        f"{r.measure}; the attribute risk {'may take' if n == '16' else 'takes at most'} {n} times "
+        "as long"
+        for r, n in zip(found.deciding, more, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.helpers.fits import M, encoded, example, fit_of, fitted, offered, rel
 
 OWN = pytest.param("PyMCModel", marks=pytest.mark.check)  # PyTensor compiles
 MODELS = [*sorted(set(br.models.BUILT_IN) - {"PyMCModel"}), OWN]
-WAYS = ("exact", "predictive", "refit", "importance", "monte-carlo", "simulated")
+WAYS = ("exact", "predictive", "refit", "importance", "monte-carlo", "simulated", "parts")
 every_model = pytest.mark.parametrize("name", MODELS)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
 

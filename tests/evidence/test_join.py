@@ -12,9 +12,9 @@ from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_by_fit
+from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.aligned import in_batches
 from bayes_risk.risk.join import joined
 from tests.oracles.label_sums import exact_log_evidence
 
@@ -213,6 +213,7 @@ def calibration(tables, seed):
     return np.sum(scores), np.sqrt(np.sum(variances))
 
 
+@pytest.mark.check
 @pytest.mark.check
 def test_joined_posteriors_are_calibrated():
     """300 tables: the truth is each guess as often as the posteriors say."""

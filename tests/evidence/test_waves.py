@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.batches import standard_error
+from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.aligned import in_batches
 from bayes_risk.risk.join import check_earlier, joined
 
 LEVELS = ["x", "y", "z"]

@@ -171,7 +171,12 @@ def test_every_parallel_place_goes_through_the_workers():
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    [("threads", "DPMPM"), ("dask", "DPMPM"), ("loky", "CART"), ("loky", "Forest")],
+    [
+        ("threads", "DPMPM"),
+        ("dask", "CART"),
+        ("loky", "Forest"),
+        pytest.param("dask", "DPMPM", marks=pytest.mark.slow),
+    ],
 )
 def test_an_audit_is_the_same_with_any_workers(chosen, backend, name):
     """DPMPM in processes of joblib: `test_a_run_leaves_the_same_bytes`."""
@@ -190,6 +195,7 @@ def test_every_audit_is_the_same_with_any_workers(chosen, name):
                 assert audits.found(name, n_jobs=n_jobs) == expected, (backend, n_jobs)
 
 
+EVERY_DAY = {"Forest", "normal"}  # an audit by trees and one by draws
 SIZES = {"small": (8, 1, 8, 3), "odd": (13, 64, 5, 2), "large": (1_000, 2**24, 500, 1)}
 
 
@@ -198,7 +204,7 @@ SIZES = {"small": (8, 1, 8, 3), "odd": (13, 64, 5, 2), "large": (1_000, 2**24, 5
 )
 @pytest.mark.parametrize(
     "name",
-    ["DPMPM", *(pytest.param(n, marks=pytest.mark.slow) for n in audits.AUDITS if n != "DPMPM")],
+    [n if n in EVERY_DAY else pytest.param(n, marks=pytest.mark.slow) for n in audits.AUDITS],
 )
 def test_an_audit_is_the_same_with_blocks_of_any_size(monkeypatch, name, size):
     expected = audits.alone(name)
@@ -249,15 +255,9 @@ def test_what_is_read_in_threads_is_heard(chosen, what):
     assert {stack.split()[0] for stack in found} == {"import" if what == "import" else "compile"}
 
 
-TIERS = {"knows half": pytest.mark.slow}
-
-
 @pytest.mark.parametrize(
     "name",
-    [
-        n if n in QUICK else pytest.param(n, marks=TIERS.get(n, pytest.mark.check))
-        for n in audits.AUDITS
-    ],
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in audits.AUDITS],
 )
 def test_threads_read_nothing(chosen, name):
     """Formulas are read where they are declared: Python cannot always read in several threads."""
@@ -266,8 +266,13 @@ def test_threads_read_nothing(chosen, name):
     assert found == []
 
 
-@pytest.mark.check
-@pytest.mark.parametrize("name", audits.AUDITS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        n if n in EVERY_DAY | {"DPMPM"} else pytest.param(n, marks=pytest.mark.slow)
+        for n in audits.AUDITS
+    ],
+)
 def test_threads_import_nothing_for_the_first_time(name):
     code = (
         "from tests.helpers import worker_audits as audits\n"

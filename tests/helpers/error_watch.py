@@ -31,6 +31,11 @@ SAID = {  # functions whose errors may repeat a cell, and what it is there
         ("data/variables.py", "declare_levels"),
         ("data/microdata.py", "ZeroRegion.refuse"),
     ],
+    "the label of a household": [
+        ("data/households.py", "Households.of"),
+        ("data/households.py", "Households._heads"),
+        ("data/households.py", "numbered"),
+    ],
     "an argument, or a name": [
         ("_core/validate.py", "known_columns"),
         ("_core/validate.py", "one_of"),

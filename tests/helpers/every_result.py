@@ -101,7 +101,14 @@ def _counted() -> dict[str, object]:
             moved.reset_index(drop=True).to_parquet(path)
         keys: dict[str, Any] = {"known": ["sex", "age"], "synthesized": ["job"]}
         files = br.identification_risk_of_files(paths[0], paths[1:], **keys)
-    return {"files": files, "uniqueness": br.uniqueness(table, ["age", "job"], fraction=0.1)}
+    household = pd.Series(np.arange(60) // 3, table.index, name="hid")
+    found = br.household_matching(table.assign(hid=household), table, household="hid", **keys)
+    of_households: dict[str, object] = {"households": found}
+    of_households["household risk"] = br.household_risk(table["sex"].eq("f") / 2, household)
+    return of_households | {
+        "files": files,
+        "uniqueness": br.uniqueness(table, ["age", "job"], fraction=0.1),
+    }
 
 
 def parts() -> list[object]:

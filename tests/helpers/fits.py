@@ -88,6 +88,10 @@ def example(name: str) -> Example:
         trees = br.models.CART(["job", "age"], min_leaf=4)
         mixed = {"job": br.Levels(), "age": near}
         made = Example(trees, table[["sex", "staff", "job", "age"]], seed, mixed)
+    elif name == "Chain":
+        parts = [br.models.CART(["job"], min_leaf=4), br.models.Regression({"age": "1 + job"})]
+        mixed = {"job": br.Levels(), "age": near}
+        made = Example(br.models.Chain(parts), table[["sex", "job", "age"]], short, mixed)
     elif name == "Forest":
         forest = br.models.Forest(["job"], n_trees=8)
         made = Example(forest, table[["sex", "area", "job"]], seed, None)

@@ -34,6 +34,7 @@ def test_demo_study(reports):
     assert "Redbook survey of 1974" in path.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_worst_case_audit():
     table = main_of("worst_case_audit.py")(draws=200, refit_budget=0)
@@ -48,6 +49,7 @@ def test_match_release_made_elsewhere(capsys):
     assert "is expected to match" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_own_pymc_model(capsys):
     risk = main_of("own_pymc_model.py")(draws=60)
@@ -63,6 +65,7 @@ def test_regression_study():
     assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_sweep_study():
     found = swept().sensitivity
@@ -176,6 +179,7 @@ def test_full_table(capsys):
     assert "Among all 4,354,560 values of 9 columns" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_risk_against_knowledge(tmp_path):
     path = tmp_path / "curve.png"

@@ -75,6 +75,7 @@ def test_hornby_hu_2021(capsys):
     assert "without release" in said
 
 
+@pytest.mark.slow
 def test_hornby_hu_2021_radius(capsys):
     main, path = study("hornby_hu_2021_radius.py", "ce_hornby_hu_identification.csv.gz")
     curves, growth = main(path, m=3)

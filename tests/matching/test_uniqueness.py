@@ -233,7 +233,7 @@ def test_draws_are_averaged_and_give_intervals_and_errors():
     assert "posterior draws" in found.sentence() and " to " in found.sentence()
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_draws_agree_with_the_fit_within_their_spread():
     df = sample()
     fit, drawn = (

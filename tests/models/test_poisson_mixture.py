@@ -139,7 +139,7 @@ def test_log_density_of_the_model_equals_numpy(zeros):
         assert logp(point) == pytest.approx(total, rel=1e-10)
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_nuts_agrees_with_gibbs():
     table = pd.DataFrame({"a": [0, 2, 3, 9, 14]})
     model = PoissonMixture(2, concentration_prior=(1.0, 1.0), rate_prior=(1.0, 0.2))

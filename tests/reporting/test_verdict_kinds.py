@@ -72,11 +72,6 @@ def test_sound_files_are_not_above():
     at_most_one_percent(*share_above(SOUND, (60, 120), 2))
 
 
-@pytest.mark.check
-def test_of_150_sound_files_at_most_one_percent_are_above():
-    at_most_one_percent(*share_above(SOUND, SIZES, 150 // len(SOUND)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SOUND)
 def test_of_500_sound_files_at_most_one_percent_are_above(kind):

@@ -242,6 +242,72 @@ def test_bytes_that_changed_are_found(file):
     assert refused > 0
 
 
+def planted(how, path, tmp_path):
+    """Something in the place of an array of a file, that is not in the file."""
+    import h5py
+
+    with h5py.File(path, "a") as file:
+        group, size = file[GROUP], len(file[GROUP]["u1"])
+        values = group["u1"][:]
+        del group["u1"]
+        if how == "a link to another file":
+            with h5py.File(tmp_path / "other.nc", "w") as other:
+                other["x"] = values
+            group["u1"] = h5py.ExternalLink(str(tmp_path / "other.nc"), "/x")
+        elif how == "a link within the file":
+            file["elsewhere"] = values
+            group["u1"] = h5py.SoftLink("/elsewhere")
+        elif how == "stored in another file":
+            values.tofile(tmp_path / "raw")
+            stored = [(str(tmp_path / "raw"), 0, size)]
+            group.create_dataset("u1", (size,), "u1", external=stored)
+        elif how == "made of other files":
+            layout = h5py.VirtualLayout((size,), "u1")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other.nc"), "x", (size,))
+            group.create_virtual_dataset("u1", layout)
+        elif how == "of 10^14 numbers that are not there":
+            group.create_dataset("u1", (10**14,), "u1", chunks=(10**6,))
+        elif how == "of more dimensions":
+            group["u1"] = values[:, None]
+        else:
+            group["u1"] = np.array(["text"] * size, dtype=object)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a link to another file",
+        "a link within the file",
+        "stored in another file",
+        "made of other files",
+        "of 10^14 numbers that are not there",
+        "of more dimensions",
+        "text",
+    ],
+)
+def test_only_what_is_in_the_file_is_read(file, how, tmp_path):
+    planted(how, file, tmp_path)
+    with pytest.raises(br.InputError, match="is damaged|unpacks to more than"):
+        br.open_result(file)
+
+
+def test_a_file_is_read_in_another_process(file, monkeypatch):
+    """A memory fault of HDF5 ends that process alone, which has bounds; arrays come in blocks."""
+    from bayes_risk.data import kept as module
+    from bayes_risk.data import reader
+
+    whole, asked, answer = br.open_result(file), list[bool](), reader._answer
+    monkeypatch.setattr(reader, "_answer", lambda *how: asked.append(True) or answer(*how))
+    same(whole, br.open_result(file))
+    assert len(asked) > 2
+    monkeypatch.setattr(reader, "_answer", lambda *how: ("stopped", "memory"))
+    with pytest.raises(br.InputError, match="reader of NetCDF files stopped .* run the study aga"):
+        br.open_result(file)
+    monkeypatch.setattr(reader, "starts_processes", lambda: False)  # blocks are set here
+    monkeypatch.setattr(module, "BLOCK", 7)
+    same(whole, br.open_result(file))
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_half_a_file_is_damage(file, share):
     whole = file.read_bytes()

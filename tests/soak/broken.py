@@ -13,6 +13,7 @@ import traceback
 import warnings
 import zipfile
 from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from tests.soak.files import parquet_bytes
 from tests.soak.mutations import garbled, mutated
 from tests.soak.schemas import category, count, number, numbered
 
-FOREIGN = tuple(reader.READERS)
+FOREIGN = tuple(kind for kind in reader.READERS if kind != ".nc")  # tables
 ORDINARY = ("whole", "normal", "positive", "negative")  # numbers that all formats hold
 GOOD = ("read", "refused", "stopped, and told")  # what may come of a file
 TOLD = "told"
@@ -198,10 +199,37 @@ def models(choices: Choices, folder: Path) -> None:
     assert len(release.datasets[0]) == len(PEOPLE)
 
 
+@cache
+def results(folder: Path) -> list[bytes]:
+    """Evidence of trees and of levels, and its risk, as they are kept."""
+    table, found = people(0), list[bytes]()
+    for fit in (br.models.Marginals().fit(table[["x0"]]), br.models.CART(["x1"]).fit(table)):
+        evidence = br.attribute_evidence(fit, fit.synthesize(1, random_seed=1), targets=5)
+        for one in (evidence, evidence.risk("uniform", warn=False)):
+            path = one.save(folder / f"{len(found)}.nc")
+            found.append(path.read_bytes())
+            path.unlink()
+    return found
+
+
+def saved(choices: Choices, folder: Path) -> None:
+    """A result that was kept, damaged: it reads back the same, or is refused."""
+    path, whole = folder / "a.nc", pick(choices, results(folder))
+    path.write_bytes(whole)
+    open_it = br.open_result if results(folder).index(whole) % 2 else br.open_evidence
+    before = repr(open_it(path))
+    path.write_bytes(spoiled(choices, whole))
+    assert repr(open_it(path)) == before
+
+
 KINDS = {kind: partial(read, kind=kind) for kind in (".csv", ".csv.gz", *FOREIGN)} | {
     "synthpop": synthpop,
     "models": models,
+    "saved": saved,
 }
+
+
+APART = (*FOREIGN, "saved")  # what is read in another process
 
 
 # --- the worker ------------------------------------------------------------------------------
@@ -231,8 +259,12 @@ def many(kind: str, seeds: range, folder: Path, apart: bool = False) -> str:
     """Files of some seeds: one line each of what came of it; `apart`, read as users read them."""
     bare = reader._stored
 
-    def sent(*how: Any) -> Any:  # what is found passes through the message that a process sends
-        return reader.received(io.BytesIO(b"".join(reader.packed(bare(*how)))))
+    def passed(found: Any) -> Any:  # through the message that a process sends
+        return reader.received(io.BytesIO(b"".join(reader.packed(found))))
+
+    def sent(*how: Any) -> Any:
+        found = bare(*how)
+        return (passed(p) for p in found) if isinstance(found, Generator) else passed(found)
 
     if not apart:
         reader.starts_processes, reader._stored = lambda: False, sent  # type: ignore[assignment]
@@ -262,7 +294,7 @@ def soaked(kind: str, seeds: range, apart: int, folder: Path) -> Counter[str]:
             said.append(f"a worker: {ended}")
             parts.insert(0, (rest[1:], users))
         for seed, what in zip(part, said, strict=False):
-            if what not in GOOD and not (users and kind in FOREIGN):
+            if what not in GOOD and not (users and kind in APART):
                 counts[f"again ({' '.join(what.split()[:2])})"] += 1
                 told.write_text("")
                 ended = within(BATCH, partial(many, kind, range(seed, seed + 1), folder, True))

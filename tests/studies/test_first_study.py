@@ -1,6 +1,7 @@
 """A study proposed for a table: what columns are taken for, and a file that runs to a verdict."""
 
 import datetime
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -132,12 +133,12 @@ def test_amounts_that_are_not_synthesised_are_left_out():
 
 
 def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
-    df = people(2_000).assign(household_id=np.arange(2_000) // 2)
+    df = people(2_000).assign(plant_id=np.arange(2_000) // 2)
     df["wave"] = df["sex"]
     found = br.study_of(df)
     keys = df[["sex", "age", "región"]]
     alone = (~keys.duplicated(keep=False)).mean()
-    assert found.notes[0].startswith("Groups: household_id") and alone < 0.05
+    assert found.notes[0].startswith("Groups: plant_id") and alone < 0.05
     df["región"] = df["región"] + (df["job"].str[-1])
     found = br.study_of(df)
     keys = df[["sex", "age", "región"]]
@@ -151,6 +152,29 @@ def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
     assert found.notes[1] == said
     assert f"# age = {{ unit = {unit} }}" in found.text
     assert found.notes[1] in found.text and found.notes[1] in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "found"),
+    [
+        ("household_id", 2, True),
+        ("HID", 3, True),
+        ("DB030", 3, True),
+        ("household", 2, True),
+        ("hid", 1, False),  # its own of each: a label
+        ("hid", 30, False),  # regions, or so
+        ("plant_id", 2, False),
+        ("household_size", 2, False),
+    ],
+)
+def test_the_column_of_households_is_found_and_no_model_has_it(name, members, found):
+    rng = np.random.default_rng(1)
+    df = people(600).assign(**{name: rng.permutation(np.arange(600) // members) + 100})
+    study = br.study_of(df)
+    assert (study.columns["role"].get(name) == "household") == found
+    data = tomllib.loads(study.text)["data"]
+    assert data.get("household") == (name if found else None)
+    assert not found or name not in data["columns"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +273,7 @@ WRITERS = {
     spikes: ('kind = "CART"', "[data.levels]", 'class = "held"'),
     spikes_and_gaps: ('kind = "CART"', "missing_numbers = { income = -8 }", "[utility]"),
 }
-LONG = (in_german, both)  # mixtures, as the two of them together
+LONG = (in_german, codes, both, both_in_german, spaced)  # mixtures, as `amounts`
 
 
 @pytest.mark.parametrize("write", WRITERS)

@@ -33,6 +33,8 @@ from bayes_risk.app.study.declare import (
     bounds_of,
     compare_options,
     fit_model,
+    household_results,
+    of_households,
     provenance_of,
     read_data,
     read_release,
@@ -88,6 +90,9 @@ class StudyResult(RunResult):
     identification: br.IdentificationRisk | br.MatchCounts | None = None
     utility: br.Utility | None = None
     context: ContextMeasures | None = None
+    household_matching: br.HouseholdMatching | None = None
+    household_risk: br.HouseholdRisk | None = None
+    household_attribute_risk: br.HouseholdRisk | None = None
     bounds: InherentBounds | None = None
     privacy_loss: br.PrivacyLoss | None = None
     membership: br.Membership | None = None
@@ -142,6 +147,7 @@ def stages_of(study: Study, what: str) -> dict[str, int]:
         ("sweep", 200, what == "sweep"),
         ("comparison", 200, what == "compare"),
         *((one.stage, one.share, getattr(study, name)) for name, one in asked.items()),
+        ("households", 1, study.data.household if what == "audit" else None),
         ("report", 2, study.output.folder),
     ]
     return {stage: share for stage, share, given in stages if given not in (None, False)}
@@ -215,6 +221,9 @@ def audits(
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
+    if study.data.household is not None:
+        with clock("households"):
+            found |= household_results(study, ready, found)
     return found
 
 
@@ -335,6 +344,9 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
     declaration = study.model.declared(df) if study.needs_fit else None
     fit = unsampled(study, declaration, df)
     work: list[Work] = []
+    if study.data.household is not None:
+        with named(study, "data"):
+            of_households(study.data, df)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         usual = stand_in(study, df, fit)

@@ -4,11 +4,14 @@ Steps change the file that is released, never what the intruder is assumed to kn
 expected to do is counted in the confidential table; only another audit shows what it does.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.formats import (
     counted,
     number,
@@ -19,7 +22,14 @@ from bayes_risk._core.formats import (
 )
 from bayes_risk.app.study.known_keys import KEYS
 from bayes_risk.app.study.study import Study
-from bayes_risk.data.coarsening import coarsened, coarser_keys, proposed, share_alone, share_unique
+from bayes_risk.data.coarsening import (
+    coarsened,
+    coarser_keys,
+    plain,
+    proposed,
+    share_alone,
+    share_unique,
+)
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
@@ -27,8 +37,10 @@ from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, WITHIN, Ne
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
+BANDS = 10  # of a number, to see how far it is related to another column
 ATTRIBUTE_KEYS = ("targets", "target_mcse", "refit_budget", "evidence")
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
@@ -41,11 +53,15 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
-        return tuple(NextStep("", where_it_stands(r.cure), r.measure) for r in open_)
+        return tuple(
+            NextStep("", where_it_stands(r.cure), f"{r.measure}{_cost(study, r.cure)}")
+            for r in open_
+        )
     steps = [
         *_columns(verdict),
-        *_coarser(study, df, above),
+        *_coarser(study, df, above, _too_many(verdict)),
         *_model(study, df, above),
+        *_related(study, df, above),
     ]
     return tuple(dict.fromkeys(steps))
 
@@ -53,6 +69,17 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
 def where_it_stands(cure: str) -> str:
     """A cure with the section of the study that holds its key, where it begins with one."""
     return f"[attribute] {cure}" if cure.partition(" = ")[0] in ATTRIBUTE_KEYS else cure
+
+
+def _cost(study: Study, cure: str) -> str:
+    """How much longer the attribute risk may take; nothing of other cures."""
+    now = study.attribute.targets if study.attribute is not None else None
+    more = re.match(r"targets = (\d+)", cure)
+    if more and isinstance(now, int):
+        return f"; the attribute risk takes at most {number(int(more[1]) / now, 1)} times as long"
+    if "target_mcse" in cure:  # a quarter of the error: 4^2
+        return "; the attribute risk may take 16 times as long"
+    return ""
 
 
 def _columns(verdict: Verdict) -> Iterator[NextStep]:
@@ -63,9 +90,22 @@ def _columns(verdict: Verdict) -> Iterator[NextStep]:
             yield NextStep("", change, reason.sentence.rstrip("."))
 
 
-def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
-    """Numbers of which many values belong to one record, and keys of which many are unique."""
+def _too_many(verdict: Verdict) -> float:
+    """How many times as many records are matched as are allowed; at least 1."""
+    matched = [r.of_allowed for r in verdict.reasons if r.measure in (MATCHES, MATCHED_GROUPS)]
+    return max((found[1] for found in matched if found is not None), default=1.0)
+
+
+def _coarser(
+    study: Study, df: pd.DataFrame, above: Collection[str], too_many: float
+) -> Iterator[NextStep]:
+    """Numbers of which many values belong to one record, and keys of which many are unique.
+
+    The keys are to be `too_many` times less often unique: the synthesised values match as well.
+    """
     how, effects = dict[str, dict[str, Any]](), list[str]()
+    numbers = {c: df[c].astype(float) for c in study.data.coarsen if c in df}
+    df = df.assign(**numbers)  # their multiples may be levels
     if any(measure.startswith(GAINED) or measure in (CERTAIN, *LIMITS) for measure in above):
         for name in map(str, study.release.columns or df.columns):
             keep = _codes(study, name)
@@ -82,15 +122,18 @@ def _coarser(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
     without, keys = dict[str, str](), _keys(study, above)
     limit = study.thresholds.made().true_match_rate if keys else 1.0
     if keys:
-        alone = percent(share_unique(df[keys]))
-        effects.append(f"{alone} of the records are unique in the keys now")
-    for name, found, left in coarser_keys(df, keys, limit):
+        alone = share_unique(df[keys])
+        limit = min(limit, alone / max(too_many, 1.0))
+        effects.append(f"{percent(alone)} of the records are unique in the keys now")
+    for name, found, left in coarser_keys(df, keys, limit, study.data.coarsen):
         if found:
             how |= {name: found}
             effects.append(f"with {name} coarsened, {percent(left)} are")
         else:
             without[name] = f"Without {name}, {percent(left)} of the records are unique in the keys"
     if how:
+        held = _as_they_are(study)
+        how = held | {name: held.get(name, {}) | found for name, found in how.items()}
         table = ", ".join(f"{toml_key(name)} = {toml_value(found)}" for name, found in how.items())
         yield NextStep("[data] coarsen", f"{{ {table} }}", "; ".join(effects))
     for name, effect in without.items():
@@ -119,6 +162,46 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
         yield NextStep("[model] min_leaf", str(2 * leaf), effect)
     if study.m > 1 and gained:
         yield NextStep("[release] m", "1", f"Each of the {study.m} files adds to the evidence")
+
+
+def _as_they_are(study: Study) -> dict[str, dict[str, Any]]:
+    """Columns that the study makes coarser."""
+    found = study.data.coarsen.items()
+    keys = {name: section.model_dump(exclude_defaults=True) for name, section in found}
+    return {
+        name: {key: x if isinstance(x, list) else plain(x) for key, x in how.items()}
+        for name, how in keys.items()
+    }
+
+
+def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
+    """The unchanged column that says most of a synthesised one, where a probability rose."""
+    made = [c for c in study.release.columns or () if c in df]
+    kept = [str(c) for c in df if c not in made]
+    if not (made and kept) or not any(measure.startswith(GAINED) for measure in above):
+        return
+    cells = {str(c): _cells(df[c]) for c in df}
+
+    def shared(one: str, other: str) -> float:
+        x, y = cells[one], cells[other]
+        size = int(x.max()) + 1, int(y.max()) + 1
+        of_one = mutual_information(x * size[0] + x, (size[0], size[0]))  # its entropy
+        return mutual_information(x * size[1] + y, size) / of_one if of_one else 0.0
+
+    found = {(one, other): shared(one, other) for one in made for other in kept}
+    one, other = max(found, key=lambda pair: found[pair])
+    effect = (
+        f"{other} is released unchanged, and of all such columns it is most informative of a "
+        f"synthesised one: it explains {percent(found[one, other])} of the entropy of {one}"
+    )
+    yield NextStep("", f"Leave {other} out of [data] columns, or synthesise it", effect)
+
+
+def _cells(column: pd.Series) -> Ints:
+    """Levels by number; numbers of many values in bands of equally many records."""
+    if is_numeric(column.dtype) and column.nunique() > BANDS:
+        column = pd.qcut(column.astype(float), BANDS, duplicates="drop", labels=False)
+    return np.asarray(pd.factorize(column, use_na_sentinel=False)[0], dtype=np.int64)
 
 
 def _keys(study: Study, above: Collection[str]) -> list[str]:

@@ -37,7 +37,7 @@ from bayes_risk.studies.bounds import InherentBounds, numbers_of
 from .keys import placed, refused
 from .sections import DataSection, made_guesses
 from .signatures import ModelSection, functions_in, made
-from .study import Study, candidate_study, changed
+from .study import KEYS, Study, candidate_study, changed
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -212,7 +212,39 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
     for name, coarser in data.coarsen.items():
         known_columns("coarsen", [name], list(df.columns))
         df = df.assign(**{name: coarsened(df[name], **coarser.model_dump())})
+    if data.household in df:  # no model uses it
+        df = df.drop(columns=data.household)
     return declare_levels(df, declared(data.levels), "the data"), sha256
+
+
+def of_households(data: DataSection, df: pd.DataFrame) -> tuple[br.Households, pd.DataFrame]:
+    """The households that ``[data]`` names, checked; and the table with the columns for them."""
+    own = br.Households(str(data.household), data.relate, data.head, data.household_variables)
+    lacks = [c for c in (own.id, own.relate, *own.variables) if c is not None and c not in df]
+    table = (
+        demo_data(str(data.demo)) if data.path is None else read_table(data.path, **data.reading)
+    )
+    df = df.assign(**table[known_columns("household", lacks, list(table.columns))])
+    own.of(df)
+    return own, df
+
+
+def household_results(study: Study, ready: "Prepared", found: "Found") -> "Found":
+    """Matching of households by the exact keys, and household risk of what was found of persons."""
+    own, df = of_households(study.data, ready.df)
+    risk, attribute, made = found.get("identification"), found.get("attribute"), dict[str, Any]()
+    if isinstance(risk, br.IdentificationRisk):
+        section, files = study.identification, ready.release.datasets
+        whole = all(set(ready.df) <= set(table) for table in files)
+        how: dict[str, Any] = {"members": section.members, "fallback": section.fallback}
+        how |= {key: [c for c in getattr(section, key) if c not in risk.radius] for key in KEYS}
+        if how["known"] or how["synthesized"]:
+            given = files if whole else ready.release
+            made["household_matching"] = br.household_matching(df, given, household=own, **how)
+        made["household_risk"] = br.household_risk(risk, df[own.id])
+    if attribute is not None and len(attribute.index) == len(df):
+        made["household_attribute_risk"] = br.household_risk(attribute, df[own.id])
+    return made
 
 
 def read_release(

@@ -38,14 +38,14 @@ def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 TEXT = """\
 study: title random_seed data model release attribute history identification utility context
     bounds membership full_table reweight sweep compare thresholds output
-data: path demo columns index person missing missing_codes na days coarsen separator decimal
-    encoding levels
+data: path demo columns index person household relate head household_variables missing
+    missing_codes na days coarsen separator decimal encoding levels
 release: m n columns classes parameters files
 attribute: evidence target_mcse max_doublings refit_budget before by guesses prior knows_columns
     intruder targets guess_budget privacy_loss
 history: same_table evidence transition
 identification: known synthesized radius shape closed missing population strategy fallback
-    corresponds by
+    corresponds by members
 utility: columns numbers groups missing permutations analyses rules confidence
 context: keys target groups distances holdout lookups
 bounds: patterns m how numbers
@@ -61,12 +61,13 @@ thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_ga
     accept_simulated utility
 output: folder confidential release keep_labels redact min_count
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
-model.DPMPM: kind n_classes concentration_prior level_prior impossible draws tune chains thin
-    splits
+model.Chain: kind parts draws tune chains missing_numbers
+model.DPMPM: kind n_classes concentration_prior level_prior impossible columns draws tune chains
+    thin splits
 model.Forest: kind order n_trees min_leaf votes dirichlet chain
-model.Marginals: kind level_prior
+model.Marginals: kind level_prior columns
 model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
-    rate_prior normal_prior zeros draws tune chains thin splits missing_numbers
+    rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers
 model.PMM: kind order identifying threshold cuts models constraints donors later selection
 model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
     covariates exposure level_prior draws tune chains thin splits

@@ -265,6 +265,10 @@ class DataSection(Section):
     columns: list[str] | None = worded(COLUMNS)
     index: str | None = worded("the name of the column with record labels")
     person: str | None = worded("the name of the column with the person of each record")
+    household: str | None = worded("the name of the column with the household of each person")
+    relate: str | None = worded("the name of the column with the relation to the head")
+    head: Label | None = worded("a text or a whole number")
+    household_variables: list[str] = worded(COLUMNS, [])
     missing: Literal["error", "level"] = worded('"error" or "level"', "error")
     missing_codes: MissingCodes | dict[str, MissingCodes] = worded(
         '"error", "level" or "blank", or a table of column = one of them', "error"
@@ -393,6 +397,7 @@ IdentificationSection = section(
     keys=("known", "synthesized", "radius", "shape", "closed", "missing", "population")
     + ("strategy", "fallback", "corresponds", "by"),
     population=(PopulationSection | None, worded('{ file = "all.csv" } or { size = 500000 }')),
+    members=(int | None, whole("members")),
 )
 
 

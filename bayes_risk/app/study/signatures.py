@@ -37,6 +37,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import BOUNDS, RANGES, WORDS
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.matching.radii import Radius
+from bayes_risk.models.fits.synthesis import Declaration
 from bayes_risk.release.alike import read_like
 
 from .keys import (
@@ -122,6 +123,8 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
         origin, hint, inner = Literal, Literal[WORDS[name]], WORDS[name]
     if origin in SIMPLE:
         return SIMPLE[origin]
+    if origin is Declaration:
+        return MODEL_PART, '{ kind = "CART", ... }'
     if origin is Literal:
         return hint, " or ".join(f'"{word}"' for word in inner)
     if origin is Callable:
@@ -268,6 +271,8 @@ def made(
     inner = next((get_args(one)[-1] for one in types if get_args(one)), None)
     if isinstance(value, DeclaredPart):
         return value.made()
+    if isinstance(value, ModelSection):
+        return value.declared(df, run=run)
     if br.Impossible in types and value is not None:
         if isinstance(value, Path):
             if df is None:
@@ -400,8 +405,8 @@ class ModelSection(Section):
 def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
     """The section of a registered model that is fitted in one way."""
     declares = getattr(models, kind)
-    own, more = arguments_of(declares), arguments_of(getattr(declares, way))
-    if isinstance(inspect.getattr_static(declares, way), classmethod):
+    own, more = arguments_of(declares), arguments_of(getattr(declares, way)) if way else {}
+    if way and isinstance(inspect.getattr_static(declares, way), classmethod):
         own = {k: one for k, one in own.items() if one.default is one.empty}
     keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
     keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
@@ -411,6 +416,19 @@ def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
     return section
+
+
+def read_part(value: Any, info: ValidationInfo) -> Any:
+    """A part of a chain: the declaration of a model; how all are fitted, the chain says."""
+    if not isinstance(value, Mapping):
+        return value
+    kinds = ("CART", "DPMPM", "Marginals", "Mixture", "Regression")
+    if (kind := value.get("kind")) not in kinds:
+        raise misfit("kind", kind, " or ".join(f'"{k}"' for k in kinds))
+    return section_of(kind, "").model_validate(value, context=info.context)
+
+
+MODEL_PART = Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_part)]
 
 
 def ways_of(kind: str) -> dict[str, list[str]]:

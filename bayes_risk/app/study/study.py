@@ -219,6 +219,11 @@ def check_agreement(study: Study) -> None:
         (("thresholds", "utility"), wanted.utility, utility, "[utility]"),
         *((who, name in ESTIMATES, utility and utility.analyses,
            '[utility] analyses = "analyses.py:fit"') for who, name in judged.items()),
+        *((("data", key), getattr(study.data, key), study.data.household,
+           'household = "...", the column with the household of each person')
+          for key in ("relate", "head", "household_variables")),
+        (("identification", "members"), keys and keys.members, study.data.household,
+         "household of [data]"),
         (("compare",), compare, compare and compare.candidates, "a candidate: [compare.NAME]"),
         (("compare",), compare, audit or keys, "a risk: [attribute] or [identification]"),
         (("compare", "risk", compare and compare.risk), risk, risk and getattr(study, risk),

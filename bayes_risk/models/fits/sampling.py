@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayes_risk._compat import draws_object, group, group_names
+from bayes_risk._compat import draws_object, group, group_names, taken_apart
 from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.parallel import forking
@@ -80,19 +80,6 @@ def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
 
     parts = stage("draws", whole)
     return draws_object({name: xr.Dataset.from_dict(part) for name, part in parts.items()})
-
-
-def taken_apart(data: xr.Dataset) -> dict[str, Any]:
-    """Arrays, texts and plain attributes, as `xarray.Dataset.from_dict` reads them."""
-    found: dict[str, Any] = data.to_dict(data="array")
-    variables = {**found["coords"], **found["data_vars"]}
-    for held in variables.values():
-        held["attrs"] = {}
-        if held["data"].dtype.kind not in "biuf":
-            held["data"] = [str(v) for v in held["data"]]
-    plain = (str, int, float)
-    found["attrs"] = {k: v for k, v in found["attrs"].items() if isinstance(v, plain)}
-    return found
 
 
 def blocks(U: int, per_target: int) -> Iterator[slice]:

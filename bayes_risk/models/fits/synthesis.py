@@ -4,19 +4,23 @@ A fit adds how one table is drawn. Each table is drawn by its own child generato
 data sets are the same however many follow.
 """
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
+from bayes_risk._compat import group, group_names
 from bayes_risk._core.arguments import public
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of, whole_number
+from bayes_risk.data.kept import Saved, read_kept
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
 from bayes_risk.data.variables import is_numeric, stand_ins
 from bayes_risk.evidence import contract
@@ -73,6 +77,17 @@ def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[
     return tuple(known_columns(name, given, list(given)))
 
 
+def of_columns(df: Any, columns: Sequence[str] | None) -> Any:
+    """A table of these columns alone; None: of all."""
+    if columns is None:
+        return df
+    if isinstance(df, Microdata):
+        raise InputError(
+            "columns", list(columns), "is for a DataFrame, not Microdata; leave it out"
+        )
+    return checked_table(df)[known_columns("columns", list(columns), list(df.columns))]
+
+
 def check_outcome(
     data: Microdata, column: int, predictors: Ints, rows: Any, cure: str = ""
 ) -> None:
@@ -107,10 +122,11 @@ class Declaration(Shown):
         return list(columns)
 
 
-class Fitted(Shown):
+class Fitted(Shown, Saved):
     """What fits have alike: the contract's words for methods that have none of their own."""
 
     __slots__ = ()
+    KEPT_AS: ClassVar[str] = "fit"
     records_differ: ClassVar[bool] = False  # records with the same values have the same evidence
     posterior: Any
 
@@ -119,12 +135,61 @@ class Fitted(Shown):
         """Number H of draws."""
         return int(self.posterior.n_draws)
 
+    def to_datatree(self) -> xr.DataTree:
+        """Draws and their diagnostics as ArviZ 1 has them, by group; of a chain by part.
+
+        Raises
+        ------
+        InputError
+            A fit without draws.
+        """
+        own: Any = self
+        parts = enumerate(getattr(own, "parts", ()), 1)
+        each = {f"part {k}/": part.fit for k, part in parts} or {"": own}
+        found = {
+            f"{where}{name}": group(fit.idata, name)
+            for where, fit in each.items()
+            if getattr(fit, "idata", None) is not None
+            for name in group_names(fit.idata)
+        }
+        if not found:
+            raise InputError(f"a fit of {model_name(own)} has no draws; it needs no ArviZ")
+        return xr.DataTree.from_dict(found)
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, member in vars(cls).items():
             if callable(member) or isinstance(member, property):
                 member.__doc__ = member.__doc__ or WORDS.get(name)
         public(cls)
+
+
+def open_fit(path: str | os.PathLike[str]) -> Any:
+    """Read a fit back: it synthesises and is audited as the one that was saved.
+
+    Parameters
+    ----------
+    path : path
+        What ``fit.save(path)`` wrote. A fit of `Simulator` runs its command when it is audited.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    InputError
+        No such file; one of another format, damaged, or of another thing than a fit.
+
+    Examples
+    --------
+    >>> open_fit("fit.nc").synthesize(m=2)  # doctest: +SKIP
+    """
+    found = read_kept(path)
+    fit = found.get(Fitted.KEPT_AS) if isinstance(found, dict) else None
+    if not isinstance(fit, Fitted):
+        raise InputError("path", str(path), "holds no fit; take open_result or open_evidence")
+    return fit
 
 
 class Synthesis(Fitted, ABC):
@@ -171,6 +236,7 @@ class Request:
     seed_entropy: str
     parameters: str  # how draws were chosen, of `PARAMETERS`
     maker: str | None = None
+    begun: Iterator[Codes] | None = None  # tables that earlier parts of a chain have begun
 
     @classmethod
     def of(
@@ -227,6 +293,8 @@ class Request:
 
     def table(self) -> Codes:
         """A table to be filled: the confidential one; of another length it says nothing."""
+        if self.begun is not None:
+            return next(self.begun)
         y, size = self.microdata.codes, len(self.mask)
         return y.copy() if size == len(y) else np.zeros((size, y.shape[1]), y.dtype)
 

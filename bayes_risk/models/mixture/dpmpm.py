@@ -15,6 +15,7 @@ With M_jk the counts of levels of variable j in class k, of d levels, and G the 
     log DM(M; l) = log G(d l) - log G(d l + sum_c M_c) + sum_c [log G(l+M_c) - log G(l)].
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -118,17 +119,21 @@ class DPMPM(MixtureModel[DPMPMFit]):
         Structural zeros, combinations that no record can have: the model's support is what is left,
         p(y) proportional to ``1{y not in S} sum_k pi_k prod_j phi_kj(y_j)`` (Manrique-Vallier &
         Reiter 2014).
+    columns : list of str, optional
+        Columns of the table to model; all by default.
 
     Examples
     --------
     >>> DPMPM(n_classes=30)
-    DPMPM(n_classes=30, concentration_prior=(0.25, 0.25), level_prior=1.0, impossible=None)
+    DPMPM(n_classes=30, concentration_prior=(0.25, 0.25), level_prior=1.0, impossible=None, \
+columns=None)
     """
 
     n_classes: int = 30
     concentration_prior: tuple[float, float] = (0.25, 0.25)
     level_prior: float = 1.0
     impossible: Impossible | None = None
+    columns: Sequence[str] | None = None
     _FIT: ClassVar[Any] = DPMPMFit
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Declaration, Ticker
+from bayes_risk.models.fits.synthesis import Declaration, Ticker, column_order, of_columns
 
 from .columns import Columns, RatePrior, checked_count, powers_of, prior_of, refuse, whole_from_zero
 from .fit import MixtureFit
@@ -56,6 +56,7 @@ def fitted(
 
     splits, sampler, sample, random_seed, n_jobs, progress = run
     one_of("sampler", sampler, ("gibbs", "nuts"))
+    df = of_columns(df, getattr(model, "columns", None))
     data = df if isinstance(df, Microdata) else model._coded(df, **tables)
     data, columns, prior, alpha = model._read(data, weights)
     nuts, rng = sampler == "nuts", np.random.default_rng(random_seed)
@@ -181,6 +182,8 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         positives("concentration_prior", of.concentration_prior, (0.25, 0.25))
         if getattr(of, "zeros", None) is not None:
             positives("zeros", of.zeros, (1.0, 1.0))
+        if getattr(of, "columns", None) is not None:
+            object.__setattr__(self, "columns", column_order("columns", of.columns))
 
     @shows_progress
     def fit(
@@ -311,6 +314,8 @@ class Mixture(MixtureModel[MixtureFit]):
         m, kappa, a, b of the normal-gamma prior of amounts on their scale.
     zeros : tuple of two floats, optional
         Beta prior of a class's chance that a count is a structural zero; by default there are none.
+    columns : list of str, optional
+        Columns of the table to model; all by default.
 
     Raises
     ------
@@ -333,6 +338,7 @@ class Mixture(MixtureModel[MixtureFit]):
     rate_prior: RatePrior = None
     normal_prior: tuple[float, float, float, float] = (0.0, 0.1, 2.0, 0.5)
     zeros: tuple[float, float] | None = None
+    columns: Sequence[str] | None = None
     _FIT: ClassVar[Any] = MixtureFit
 
     def __post_init__(self) -> None:

@@ -65,6 +65,15 @@ class PMMFit(Fitted):
     # ``vulnerable`` and ``kept`` records, ``sensitive_cells``, ``notes`` of the fits, and, after
     # each `synthesize`, ``redraws``: how often a constraint refused the nearest donors
     diagnostics: dict[str, float]
+    KEPT_PARTS: ClassVar = tuple("model microdata rows variables kinds chosen diagnostics".split())
+
+    @classmethod
+    def of_parts(cls, **parts: Any) -> "PMMFit":
+        """What was saved, its prediction models fitted anew."""
+        names = ("microdata", "variables", "rows", "kinds", "model")
+        data, variables, rows, kinds, model = (parts[name] for name in names)
+        kept = rows[~parts["chosen"]]
+        return cls(base=fit_mechanism(data, variables, kept, kinds, model), **parts)
 
     @property
     def notes(self) -> tuple[str, ...]:

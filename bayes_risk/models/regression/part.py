@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pandas as pd
 from bayes_risk._compat import group
 from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.models.fits.sampling import Length, kept_chains
@@ -134,6 +135,14 @@ class Part:
     family: Family
     prior: RegressionPrior
     scaling: Scaling = field(default_factory=lambda: NO_SCALING)
+    KEPT_PARTS: ClassVar = ("microdata", "column", "formula", "family", "prior")
+
+    @classmethod
+    def of_parts(
+        cls, microdata: Microdata, column: int, formula: str, family: Family, prior: Any
+    ) -> "Part":
+        """What was saved, its formula learnt anew."""
+        return cls.from_formula(microdata.columns[column], formula, family, prior, microdata)
 
     @classmethod
     def from_formula(
@@ -348,12 +357,22 @@ class Nuts:
 
     def __init__(self, part: Part, nuts_sampler: str) -> None:
         self.part, self.nuts_sampler = part, nuts_sampler
+        self.spread: Array | None = None  # the metric, once it is learnt
         self.model: Any = None
         self.step: Any = None
         self.compiled: Any = None  # nutpie's
         self.data: dict[str, Array] = {}
         self.others: dict[str, Nuts] = {}  # of the same regression under other priors
         self.lock = threading.Lock()
+
+    KEPT_PARTS: ClassVar = ("part", "nuts_sampler", "spread")
+
+    @classmethod
+    def of_parts(cls, part: Part, nuts_sampler: str, spread: Array | None) -> "Nuts":
+        """What was saved; it compiles when it samples."""
+        found = cls(part, one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie")))
+        found.spread = spread
+        return found
 
     def of(self, part: Part) -> "Nuts":
         """The same regression under another prior, compiled once for each."""
@@ -425,6 +444,8 @@ class Nuts:
 
         if self.step is None:
             self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
+            if self.spread is not None:
+                self._set_metric(self.spread)
 
     def _nutpie(self, length: Length, rng: Rng) -> Any:
         """The same by nutpie, which finds its own starts and metric."""
@@ -446,9 +467,6 @@ class Nuts:
             )
 
     def _learn_metric(self, found: Values) -> None:
-        from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
-        from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
-
         if self.nuts_sampler == "nutpie":
             return
         with self.model, warnings.catch_warnings():
@@ -462,7 +480,13 @@ class Nuts:
         draws = np.hstack(columns)
         spread = np.atleast_2d(np.cov(draws, rowvar=False))
         trusted = len(draws) / (len(draws) + 10.0 * len(spread))  # few draws tell no correlation
-        spread = trusted * spread + (1.0 - trusted) * np.diag(np.diag(spread))
+        self.spread = trusted * spread + (1.0 - trusted) * np.diag(np.diag(spread))
+        self._set_metric(self.spread)
+
+    def _set_metric(self, spread: Array) -> None:
+        from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
+        from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
+
         metric = QuadPotentialFull(spread, rng=np.random.default_rng(0))
         # The integrator holds the metric too. With another there, momenta and energies disagree,
         # and every warm fit samples a wrong distribution (test_warm_starts_sample_the_same).

@@ -219,7 +219,7 @@ class Regression(Declaration):
     def _microdata(self, df: pd.DataFrame, **how: Any) -> Microdata:
         """The columns that formulas name, each a number or a category."""
         checked_table(df)
-        names = self._columns(df)
+        names = self.columns_of(df)
         counted = {c: family_of(given).kind != "category" for c, given in self.families.items()}
         numbers = [c for c in names if counted.get(c, is_numeric(df[c].dtype))]
         data = Microdata.from_frame(df, columns=names, numbers=numbers, **how)
@@ -242,7 +242,7 @@ class Regression(Declaration):
                 )
         return data
 
-    def _columns(self, df: pd.DataFrame) -> list[str]:
+    def columns_of(self, df: pd.DataFrame) -> list[str]:
         """Columns of the table that the formulas name, in the table's order."""
         wanted = dict.fromkeys(self.formulas)
         for name, formula in self.formulas.items():

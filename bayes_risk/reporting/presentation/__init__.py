@@ -3,6 +3,7 @@
 from . import attribute as attribute
 from . import files as files
 from . import groups as groups
+from . import households as households
 from . import matching as matching
 from . import records as records
 from . import studies as studies

@@ -13,6 +13,7 @@ from bayes_risk._core.pareto import GOOD_KHAT
 from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.release.exposure import Exposure
 from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.result import Utility
@@ -84,6 +85,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "were released"
     ),
     "keys": "coarsen or synthesise the unsynthesised keys ({keys}), those of most levels first",
+    "households": "household of [data], or household_matching and household_risk",
     "public": (
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         f"{PUBLIC}"
@@ -169,6 +171,13 @@ def _(risk: AttributeRisk) -> Iterator[Doubt]:
 @doubts_of.register
 def _(risk: IdentificationRisk) -> Iterator[Doubt]:
     yield from ((None, one.sentence, one.cure) for one in of_matching(risk))
+
+
+@doubts_of.register
+def _(shown: Exposure) -> Iterator[Doubt]:
+    if shown.household:
+        why = f"Column {shown.household} names households, whose members count as independent here"
+        yield None, why, "households"
 
 
 @doubts_of.register

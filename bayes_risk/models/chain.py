@@ -1,0 +1,527 @@
+"""Models by groups of columns, one after another, as synthpop's ``method=`` vectors.
+
+Part k of K draws its columns Z_k given all that comes before them, Z_<k: the columns that no part
+draws, and those of earlier parts. Its parameters are estimated from the same columns of the
+confidential table, so that a release has the probability
+
+    p(Z^(l) | y) = prod_k p_k(Z_k^(l) | Z_<k^(l), y_<k, y_k).
+
+An intruder who knows every other record knows y entirely under each guess, and the log evidence of
+a guess is the sum of the parts'. A guess of a column moves the part that draws it, and each later
+part of which it is a predictor.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.arguments import taken
+from bayes_risk._core.arrays import Array, Ints, Rng
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.matching import distinct_rows
+from bayes_risk._core.progress import Asked, Progress, shows_progress
+from bayes_risk._core.validate import is_sequence, known_columns
+from bayes_risk.data.microdata import Codes, Microdata, checked_table
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.by_column import factors_of
+from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn, offers, rows_kept
+from bayes_risk.evidence.evidence import Evidence, in_batches
+from bayes_risk.evidence.leave_one_out import ratio_of_fit
+from bayes_risk.evidence.methods import EvidenceMethod, choose_method
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import Budget, EvidenceRunner
+from bayes_risk.intruder.guesses import GuessSet, Itself
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.release import EncodedRelease
+
+from .fits.synthesis import Declaration, Request, Synthesis, made_columns
+from .marginals import Marginals
+from .mixture.dpmpm import DPMPM
+from .mixture.mixture import Mixture
+from .regression.regression import Regression
+from .trees.cart import CART
+
+REFITS = 10  # of a part, as in `attribute_risk`
+ALL_KNOWN = (
+    "not offered by Chain: records that are not known are in several parts at once; give "
+    'knows_records="all-but-target"'
+)
+
+
+@contextmanager
+def _of_part(k: int, model: Any, about: str = "") -> Iterator[None]:
+    """Errors name the part, counted from 1."""
+    try:
+        yield
+    except InputError as error:
+        name = type(model).__name__
+        raise InputError(f"part {k} of the chain ({name}){about}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Declaration):
+    """Declaration of a model for each group of columns, in their order.
+
+    Parameters
+    ----------
+    parts : list of models
+        `CART` and `Regression` draw their columns given those before them. `Marginals` draws each
+        of its ``columns`` by itself. `DPMPM` and `Mixture` draw their ``columns`` together: as the
+        first part given the columns that no part draws, later independently of all other columns.
+
+    Raises
+    ------
+    InputError
+        No part, other models, columns that are not named or in two parts; exposures or impossible
+        combinations in a mixture.
+
+    Examples
+    --------
+    >>> from bayes_risk.models import CART, Regression
+    >>> chain = Chain([CART(["job"]), Regression({"income": "1 + C(job)"})])
+    >>> chain.synthesizes(["age", "job", "income"])
+    ['job', 'income']
+    """
+
+    parts: Sequence[Declaration]
+
+    def __post_init__(self) -> None:
+        if not is_sequence(self.parts) or not len(self.parts):
+            raise InputError("parts", "; give a list of models, such as [CART([...]), DPMPM(...)]")
+        object.__setattr__(self, "parts", tuple(self.parts))
+        where: dict[str, int] = {}
+        for k, model in enumerate(self.parts, start=1):
+            with _of_part(k, model):
+                for name in drawn_by(model):
+                    if name in where:
+                        raise InputError(
+                            f"column {name!r} is drawn by part {where[name]} too; name it once"
+                        )
+                    where[name] = k
+
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        return [name for model in self.parts for name in drawn_by(model)]
+
+    @shows_progress
+    def fit(
+        self,
+        df: pd.DataFrame,
+        draws: int | None = None,
+        *,
+        tune: int | None = None,
+        chains: int | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
+        weights: Any = None,
+        sample: bool = True,
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Asked = None,
+    ) -> "ChainFit":
+        """Fit each part to the columns before it and its own.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table.
+        draws, tune, chains : int, optional
+            Of parts that are sampled; by default as each model has them.
+        levels, releases, missing, missing_numbers
+            See `Microdata.from_frame`. A column is a number, or a category, to all parts alike.
+        weights, sample, random_seed, n_jobs, progress
+            As in `DPMPM.fit`, for all parts.
+
+        Raises
+        ------
+        InputError
+            Columns that the table lacks; what a part refuses, with the number of the part; a
+            column that parts read differently; parts that draw parameters in no common way.
+        """
+        checked_table(df)
+        made = known_columns("parts", self.synthesizes(list(df.columns)), list(df.columns))
+        seen, fits = [c for c in df.columns if c not in made], list[Any]()
+        how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains}
+        how = {key: value for key, value in how.items() if value is not None}
+        how |= {"releases": releases, "missing": missing, "weights": weights, "sample": sample}
+        how |= {"n_jobs": n_jobs, "progress": progress}
+        *children, last = np.random.default_rng(random_seed).spawn(len(self.parts) + 1)
+        for k, (model, child) in enumerate(zip(self.parts, children, strict=True), start=1):
+            seen += (own := drawn_by(model))
+            table = df[[c for c in df.columns if c in (seen if _given(model, k) else own)]]
+            about = f", which sees {', '.join(map(str, table.columns))}"
+            with _of_part(k, model, about):
+                fits.append(_fitted(model, table, levels, missing_numbers, how, child))
+        data, at = _together(df, self.parts, fits)
+        parts = zip(fits, map(drawn_by, self.parts), at, strict=True)
+        found = ChainFit(
+            model=self,
+            microdata=data,
+            parts=tuple(FittedPart(fit=f, own=tuple(own), at=j) for f, own, j in parts),
+            seed=int(last.integers(2**31)),
+        )
+        if not found.parameters:
+            ways = "; ".join(f"part {k}: {', '.join(f.parameters)}" for k, f in enumerate(fits, 1))
+            raise InputError(f"the parts draw parameters in no common way ({ways}); change a part")
+        return found
+
+
+def drawn_by(model: Any) -> list[str]:
+    """The columns that a part draws, in their order."""
+    if isinstance(model, CART | Regression):
+        return model.synthesizes([])
+    if not isinstance(model, DPMPM | Mixture | Marginals):
+        raise InputError("cannot be in a chain; give CART, Regression, Marginals, DPMPM, Mixture")
+    if model.columns is None:
+        raise InputError("names no columns; give columns=[...], those that the part draws")
+    if getattr(model, "impossible", None) is not None:
+        raise InputError("impossible", "is not offered in a chain; leave it out")
+    if getattr(model, "exposure", None) is not None:
+        raise InputError("exposure", "is not offered in a chain; leave it out")
+    return list(model.columns)
+
+
+def _given(model: Any, k: int) -> bool:
+    """Whether part k draws its columns given those before them."""
+    return isinstance(model, CART | Regression) or (k == 1 and not isinstance(model, Marginals))
+
+
+def _fitted(
+    model: Any, table: pd.DataFrame, levels: Any, missing_numbers: Any, how: Any, rng: Rng
+) -> Any:
+    if isinstance(model, Regression):
+        table = table[model.columns_of(table)]
+    elif not isinstance(model, CART):
+        model = replace(model, columns=None)
+    given = {"levels": levels, "missing_numbers": missing_numbers}
+    for name, of in given.items():
+        own = {c: v for c, v in (of or {}).items() if c in table}
+        how |= {name: own or None}
+    return model.fit(table, **taken(model.fit, **how, random_seed=rng))
+
+
+def _together(
+    df: pd.DataFrame, models: Sequence[Any], fits: Sequence[Any]
+) -> tuple[Microdata, list[Ints]]:
+    """All columns that parts have, as the part that draws them has them; where each part's are."""
+    columns: dict[str, tuple[int, Variable | Number, Codes]] = {}
+    for k, (model, fit) in enumerate(zip(models, fits, strict=True), start=1):
+        data, own = fit.microdata, drawn_by(model)
+        for variable, codes in zip(data.variables, data.codes.T, strict=True):
+            name = variable.name
+            first, as_first, those = columns.setdefault(name, (k, variable, codes))
+            if as_first.n_levels != variable.n_levels or not np.array_equal(those, codes):
+                kinds = ["a category" if v.n_levels else "a number" for v in (as_first, variable)]
+                cure = "name its missing_numbers" if kinds[0] == kinds[1] else "list its levels"
+                raise InputError(
+                    f"column {name!r} is {kinds[0]} to part {first} of the chain and {kinds[1]} "
+                    f"to part {k}, with other codes; {cure}, or make it a pandas category"
+                )
+            if name in own:
+                columns[name] = k, variable, codes
+    names = [c for c in df.columns if c in columns]
+    codes = np.column_stack([columns[c][2] for c in names])
+    variables = tuple(columns[c][1] for c in names)
+    at = [np.array([names.index(c) for c in fit.microdata.columns]) for fit in fits]
+    return Microdata(codes=codes, variables=variables, index=fits[0].microdata.index), at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedPart:
+    """A part that is fitted: the columns that it draws, and where the chain has its columns."""
+
+    fit: Any
+    own: tuple[str, ...]
+    at: Ints  # (p_k,)
+
+    def table(self, codes: Codes) -> Codes:
+        """Its columns of the chain's coded tables (..., p)."""
+        return codes[..., self.at].astype(self.fit.microdata.codes.dtype)
+
+    def release(self, release: EncodedRelease) -> EncodedRelease | None:
+        """What it made of the chain's release, the columns before it as released; None: nothing."""
+        names = [c for c in release.synthesized if c in self.own]
+        data, way = self.fit.microdata, self.way(release.parameters)
+        if not names:
+            return None
+        columns = np.array([c in names for c in data.columns])
+        source = replace(release.source, synthesized=names, draw_index=None, maker=None)
+        more: Any = {"source": replace(source, parameters=way), "synthesized": names}
+        more |= {"codes": self.table(release.codes), "columns": columns, "parameters": way}
+        return replace(release, microdata=data, **more)
+
+    def way(self, parameters: str | None) -> str | None:
+        """How its parameters are drawn: without modes those of one mode are any."""
+        modes = "one-mode" in self.fit.parameters
+        return "independent" if parameters == "one-mode" and not modes else parameters
+
+    def targets(self, cases: Targets) -> tuple[Targets, Ints] | None:
+        """The targets with their guesses of its columns, each once, and which guess has which."""
+        place = {int(j): k for k, j in enumerate(self.at)}
+        there = [q for q, j in enumerate(cases.columns) if int(j) in place]
+        if not there:
+            return None
+        guesses, dtype = cases.guesses, self.fit.microdata.codes.dtype
+        first, cell, _ = distinct_rows(guesses.cells[:, there])
+        counted = np.zeros((len(first), len(cases)), dtype=bool)
+        np.logical_or.at(counted, cell, guesses.counted)
+        codes = guesses.codes[first][:, :, there].astype(dtype)
+        own = GuessSet(codes, cell[guesses.truth], counted, guesses.cells[first][:, there])
+        columns = np.array([place[int(cases.columns[q])] for q in there])
+        profiles = self.table(cases.profiles)
+        return replace(cases, profiles=profiles, columns=columns, guesses=own), cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ChainFit(Synthesis):
+    """Fits of the parts, each to the columns before it and its own."""
+
+    model: Any
+    microdata: Microdata  # all columns that parts have
+    parts: tuple[FittedPart, ...]
+    seed: int  # of what is read off draws
+
+    @property
+    def weights(self) -> Array | None:
+        found: Array | None = self.parts[0].fit.weights
+        return found
+
+    @property
+    def n_draws(self) -> int:
+        """The fewest draws of a part that has any."""
+        return min((d for d in (one.fit.n_draws for one in self.parts) if d), default=0)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Ways that all parts have, in the order of the first mixture, or part."""
+        each = [one.fit.parameters for one in self.parts]
+        first = next((ways for ways in each if "one-mode" in ways), each[0])
+        return tuple(
+            w for w in first if all(one.way(w) in one.fit.parameters for one in self.parts)
+        )
+
+    @property
+    def diagnostics(self) -> Mapping[str, float]:
+        """Draws and chains of the part that has the fewest draws, and the worst mixing of all."""
+        sampled = [one.fit.diagnostics for one in self.parts if one.fit.n_draws]
+        sampled = [found for found in sampled if found]
+        if not sampled:
+            return {}
+        fewest = min(sampled, key=lambda found: found["draws"] * found["chains"])
+        rhats = {k: max(one[k] for one in sampled) for k in ("max_rhat", "median_rhat")}
+        sizes = {k: min(one[k] for one in sampled) for k in ("min_ess", "median_ess")}
+        return {"draws": fewest["draws"], "chains": fewest["chains"], **rhats, **sizes}
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        lacking = f"no part draws it; the parts draw {list(self._modelled)}"
+        made_columns(release, self.microdata, self._modelled, lacking)
+        if release.classes == "own" or release.groups is not None:
+            raise InputError('classes="own" and groups are not offered for a chain; leave them out')
+        if intruder.knows_less:
+            why = f"{intruder.in_words()[:-1]}: {ALL_KNOWN}"
+            return Capabilities([Offer("parts", refusal=why)])
+        can = []
+        for one, part in self._made(release):
+            with _of_part(1 + self.parts.index(one), one.fit.model):
+                can.append(one.fit.capabilities(part, intruder))
+        further = ["factors", *["log-prior"] * all(map(_predicts, can))]
+        own: Any = {"compute": self.evidence, "in_words": self._in_words, "workers": True}
+        found = [Offer("parts", **own), *offers(self, *further)]
+        return Capabilities(found, any_rows=all(one.any_rows for one in can))
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        said = [
+            f"part {1 + self.parts.index(one)} ({', '.join(part.synthesized)}): "
+            f"{one.fit.mechanism(part)}"
+            for one, part in self._made(release)
+        ]
+        return "; ".join(
+            [*said, "trees and regressions are given the released columns before them"]
+        )
+
+    def _made(self, release: EncodedRelease) -> list[tuple[FittedPart, EncodedRelease]]:
+        """The parts that made a release, and what each made."""
+        release = replace(release, parameters=drawn(self, release))
+        each = ((one, one.release(release)) for one in self.parts)
+        return [(one, part) for one, part in each if part is not None]
+
+    def _seen(
+        self, release: EncodedRelease, targets: Targets
+    ) -> Iterator[tuple[AuditProblem, EvidenceMethod, Ints]]:
+        """The audit of each part that guesses move, how it is done, and its guess of each."""
+        for one, part in self._made(release):
+            if (seen := one.targets(targets)) is None:
+                continue
+            cases, cell = seen
+            with _of_part(1 + self.parts.index(one), one.fit.model):
+                problem = _problem(one.fit, part, cases)
+                yield problem, choose_method(problem), cell
+
+    def _in_words(self, release: EncodedRelease, targets: Targets) -> str:
+        each = self._seen(release, targets)
+        said = [f"{', '.join(of.release.synthesized)} {way.name}" for of, way, _ in each]
+        return f"parts: log evidence of the parts of the chain, added ({'; '.join(said)})"
+
+    def evidence(
+        self,
+        release: EncodedRelease,
+        targets: Targets,
+        *,
+        rng: Rng,
+        progress: Progress | None,
+        n_jobs: int = 1,
+        target_mcse: float | None = None,
+        max_doublings: int = 0,
+    ) -> Evidence:
+        """Evidence of the parts, added; each is an audit of its own, of the guesses it can see."""
+        seen = [*self._seen(release, targets)]
+        # independent errors, of which the squares add
+        exact = None if target_mcse is None else target_mcse / len(seen) ** 0.5
+        budget, found, apart = Budget(exact, max_doublings, REFITS), list[Evidence](), True
+        for (problem, way, cell), child in zip(seen, rng.spawn(len(seen)), strict=True):
+            runner = EvidenceRunner(problem, way.offer, child, n_jobs, progress)
+            one = way.run(runner, problem.cases, budget)
+            found.append(_of_guesses(replace(one, base=runner.base(problem.cases, one)), cell))
+            own = factors_of(problem.capabilities, way.name, problem.release, problem.cases)
+            several = not isinstance(own, str) and len(own) > 1
+            apart &= one.by_column is not None or not several
+        whole = _added(found)
+        return whole if apart else replace(whole, by_column=None)
+
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
+        """The columns of the parts that guesses move, in their order."""
+        names: list[str] = []
+        for problem, way, _ in self._seen(release, targets):
+            part = problem.release
+            own = factors_of(problem.capabilities, way.name, part, problem.cases)
+            if isinstance(own, str) and len(part.synthesized) > 1:
+                return f"the columns {', '.join(part.synthesized)} are drawn together"
+            names += part.synthesized if isinstance(own, str) else own
+        return tuple(names)
+
+    def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
+        """What the parts expect of a record given its columns before theirs, added, (G, U)."""
+        out, rng = np.zeros(targets.guesses.codes.shape[:2]), np.random.default_rng(self.seed)
+        for problem, _, cell in self._seen(release, targets):
+            part, cases, can = problem.release, problem.cases, problem.capabilities
+            if (predicting := can.fit_for("log-prior")) is not None:
+                out += predicting.log_prior(part, cases)[cell]
+                continue
+            posterior = partial(can["predictive"].fit.informed, part)
+            (child,) = rng.spawn(1)
+            out += ratio_of_fit(posterior, cases, child, 1).value[cell]
+        return out
+
+    @property
+    def _modelled(self) -> Sequence[str]:
+        return [name for one in self.parts for name in one.own]
+
+    def _tables(self, request: Request) -> Iterable[Codes]:
+        tables = [request.table() for _ in request.rngs]
+        for one, child in zip(self.parts, request.rngs[0].spawn(len(self.parts)), strict=True):
+            names = [c for c in request.columns if c in one.own]
+            if not names:
+                continue
+            for table, made in zip(tables, _drawn(one, names, request, tables, child), strict=True):
+                for name in names:
+                    j = one.fit.microdata.columns.index(name)
+                    table[request.mask, one.at[j]] = made[request.mask, j]
+        return tables
+
+    def __repr__(self) -> str:
+        each = enumerate(self.parts, start=1)
+        said = [
+            f"  part {k}: {', '.join(one.own)} by {type(one.fit.model).__name__}" for k, one in each
+        ]
+        return "\n".join([f"ChainFit: {len(self.microdata.codes):,} records", *said])
+
+
+def _drawn(
+    one: FittedPart, names: Sequence[str], request: Request, tables: Sequence[Codes], rng: Rng
+) -> Iterable[Codes]:
+    """Tables of a part in which it has drawn its columns, given those of the earlier parts."""
+    fit: Any = one.fit
+    m, mask = len(tables), request.mask
+    n = len(mask) if len(mask) != len(fit.microdata.codes) else None
+    records = None if n is not None or mask.all() else mask
+    how: dict[str, Any] = {"parameters": one.way(request.parameters), "random_seed": rng}
+    if isinstance(fit.model, DPMPM | Mixture):  # nothing before it is synthetic to it
+        release = fit.synthesize(m, names, records, n=n, **how)
+        return [fit.microdata.encode(table, "the part") for table in release.datasets]
+    asked = Request.of(fit, fit._modelled, m, names, **how)
+    begun = (one.table(codes) for codes in tables)
+    found: Iterable[Codes] = fit._tables(replace(asked, mask=mask, begun=begun))
+    return found
+
+
+def _predicts(can: Capabilities) -> bool:
+    """Whether a part says what it expects of a record before the release."""
+    return "log-prior" in can or ("predictive" in can and can["predictive"].fit is not None)
+
+
+def _problem(fit: Any, release: EncodedRelease, cases: Targets) -> AuditProblem:
+    """The audit of a part, for an intruder who knows every other record."""
+    worst, nobody = Intruder(), np.zeros(0, dtype=np.int64)
+    can = fit.capabilities(release, worst)
+    return AuditProblem(fit, release, worst, can, Itself(), nobody, None, None, cases, nobody)
+
+
+def _added(each: Sequence[Evidence]) -> Evidence:
+    """Evidence of the parts for the same guesses: logs add.
+
+    Errors of fits with the same place in their audits are added batch by batch: the parts' draws
+    are independent, so that the variances add. Those without a base fit stand last.
+    """
+    m = len(each[0].log_evidence)
+    B = min((one.deviations.shape[1] for one in each if one.deviations.any()), default=2)
+    moved = [in_batches(one.deviations, B) for one in each]
+    drawn = [of for of in moved if len(of) == m + 1]
+    alone = [of for of in moved if len(of) == 1 and of.any()]
+    deviations = [reduce(np.add, of) for of in (drawn, alone) if of] or moved[:1]
+    bases = [one.base for one in each if one.base is not None]
+    led = [one for one in each if one.modes is not None]
+    modes = [[*one.apart] or [one] for one in each] if any(one.apart for one in each) else []
+    apart = tuple(_added(some) for some in product(*modes)) if modes else ()
+    return Evidence(
+        log_evidence=reduce(np.add, (one.log_evidence for one in each)),
+        deviations=np.concatenate(deviations),
+        khat=np.max([one.khat for one in each], axis=0),
+        ess=np.min([one.ess for one in each], axis=0),
+        base=reduce(np.add, bases) if len(bases) == len(each) else None,
+        base_deviations=None if drawn else np.zeros_like(moved[0][0]),
+        modes=led[0].modes if led else None,
+        imputed=any(one.few_chains for one in each),
+        apart=apart,
+        by_column=_by_column(each),
+        joined=m * bool(drawn and alone),
+    )
+
+
+def _of_guesses(found: Evidence, cell: Ints) -> Evidence:
+    """The same for guesses of which several may be one here."""
+    along = {"log_evidence": 1, "deviations": 2, "base": 0, "by_column": 2}
+    of = {name: getattr(found, name) for name in along}
+    taken_at: Any = {
+        k: None if v is None else np.take(v, cell, axis=along[k]) for k, v in of.items()
+    }
+    apart = tuple(_of_guesses(one, cell) for one in found.apart)
+    return replace(found, apart=apart, **taken_at)
+
+
+def _by_column(each: Sequence[Evidence]) -> Array | None:
+    """Factors of all parts one behind the other; of a part with one, all its evidence."""
+    parts = [one.log_evidence[None] if one.by_column is None else one.by_column for one in each]
+    if sum(map(len, parts)) == 1:
+        return None
+    m = len(each[0].log_evidence)
+    whole = all(part.shape[1] == m for part in parts) and rows_kept(each[0].log_evidence) == m
+    return np.concatenate([part if whole else part.sum(axis=1, keepdims=True) for part in parts])

@@ -1,0 +1,106 @@
+"""Studies of households: their column is read and kept from models; results, report, refusals."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.app.run.runner import run
+from bayes_risk.app.study.study import parse_study
+
+rng = np.random.default_rng(1)
+TABLE = pd.DataFrame(
+    {
+        "hid": np.repeat(np.arange(40), 2) + 100,
+        "relate": np.tile(["head", "other"], 40),
+        "sex": rng.choice(["f", "m"], 80),
+        "rooms": np.repeat(rng.choice(["few", "many"], 40), 2),
+        "age": rng.integers(20, 26, 80),
+        "job": rng.choice(list("abc"), 80),
+    }
+)
+
+
+def study(tmp_path, table=TABLE, **sections):
+    table.to_csv(tmp_path / "persons.csv", index=False)
+    data = {
+        **{"path": "persons.csv", "household": "hid", "relate": "relate", "head": "head"},
+        **{"household_variables": ["rooms"], "columns": ["sex", "rooms", "age", "job"]},
+    }
+    content = {
+        "data": data | sections.pop("data", {}),
+        "model": {"kind": "CART", "order": ["job", "age"], "min_leaf": 5},
+        "release": {"m": 3},
+        "attribute": {"guesses": {"age": "levels", "job": "levels"}},
+        "identification": {
+            "known": ["sex", "rooms"],
+            "synthesized": ["job", "age"],
+            "radius": {"age": 0.1},
+        },
+        "random_seed": 1,
+    }
+    return parse_study(content | sections, folder=tmp_path)
+
+
+def audited(what, **how):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return run(what, what="audit", **how)
+
+
+@pytest.mark.check
+def test_households_stand_beside_persons(tmp_path):
+    out = tmp_path / "out"
+    found = audited(study(tmp_path, output={"folder": str(out)}))
+    assert "hid" not in found.release.datasets[0] and "relate" not in found.release.datasets[0]
+    table = TABLE[["sex", "rooms", "age", "job", "hid"]]
+    right = br.household_matching(
+        table, found.release, household="hid", known=["sex", "rooms"], synthesized=["job"]
+    )  # age has a radius
+    assert found.household_matching.summary().equals(right.summary())
+    assert found.household_matching.variables == ("rooms",)
+    for name in ("identification", "attribute"):
+        key = "household_risk" if name == "identification" else "household_attribute_risk"
+        right = br.household_risk(getattr(found, name), TABLE["hid"])
+        assert getattr(found, key).summary().equals(right.summary())
+    page = (out / "report.html").read_text()
+    assert "Households: does the intruder find the household?" in page
+    assert "Household risk, identification" in page and "Household risk, attribute" in page
+    files = {path.name for path in out.iterdir()}
+    assert {f"households-{k}.csv" for k in ("matching", "identification", "attribute")} <= files
+
+
+def test_a_column_of_households_that_is_not_named_is_a_warning(tmp_path):
+    table = TABLE.assign(hid=rng.permutation(TABLE["hid"]))
+    shown = br.exposure(table, table)
+    assert shown.household == "hid"
+    others = ({"person": "hid"}, table), ({}, table.drop(columns="hid"))
+    assert [br.exposure(t, t, **how).household for how, t in others] == ["", ""]
+    page = br.report(shown, path=tmp_path / "page.html").read_text()
+    assert "Column hid names households" in page and "household of [data]" in page
+
+
+SECTIONS = [
+    ({"data": {"household": None}}, "relate needs household"),
+    ({"data": {"household": "no"}}, "household names column 'no'"),
+    ({"data": {"head": "chief"}}, "head='chief' does not occur|head = \"chief\" does not occur"),
+    ({"data": {"household_variables": ["job"]}}, "household variable 'job' has two values"),
+    ({"data": {"household_variables": ["no"]}}, "names column 'no'"),
+]
+
+
+@pytest.mark.parametrize(("sections", "message"), SECTIONS, ids=[m[:30] for _, m in SECTIONS])
+def test_what_cannot_be_is_named_before_a_model_is_sampled(tmp_path, sections, message):
+    with pytest.raises(InputError, match=message):
+        audited(study(tmp_path, **sections))
+
+
+def test_members_need_households(tmp_path):
+    own = {"known": ["sex"], "synthesized": ["job"], "members": 1}
+    found = audited(study(tmp_path, identification=own)).household_matching
+    assert found.known_members == 1
+    with pytest.raises(InputError, match="members needs household of .data."):
+        parse_study({"data": {"demo": "visits"}, "identification": own})
