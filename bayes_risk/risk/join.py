@@ -133,10 +133,11 @@ def check_earlier(
     transition: Transition | None = None,
 ) -> None:
     """Refuse, before a new release is audited, what could not be joined with its evidence."""
-    if transition is not None:
-        last = before[-1]
-        names = [last.microdata.columns[j] for j in last.cases.columns]
-        steps_of(transition, names, [*before, replace(last, microdata=microdata)])
+    last = before[-1]
+    names = [last.microdata.columns[j] for j in last.cases.columns]
+    if transition is not None and set(names) <= set(microdata.columns):
+        new = replace(last, microdata=microdata, cases=replace(last.cases, known=None))
+        steps_of(transition, names, [*before, new])
     joined(before, same_table=same_table, transition=transition)
     for k, one in enumerate(before, start=1):
         if same_table and transition is None:

@@ -123,8 +123,9 @@ def _of_panel(
     old, new = data
     place = old.index.get_indexer(new.index)
     linked = place >= 0
-    if known[0] is not None:
-        linked &= known[0][place] & known[1]
+    for seen, rows in zip(known, (place, slice(None)), strict=True):
+        if seen is not None:
+            linked &= seen[rows]
     if linked.sum() < 2:
         raise refused(
             f"cannot be counted {where}: the tables have no record in common but the "

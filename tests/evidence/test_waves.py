@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.batches import standard_error
 from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.join import joined
+from bayes_risk.risk.join import check_earlier, joined
 
 LEVELS = ["x", "y", "z"]
 MOVES = pd.DataFrame(
@@ -485,3 +485,16 @@ def test_joined_waves_under_other_priors(waves):
     assert both.balance() is None and "joined" in repr(both)
     assert br.join(waves[:1], transition="panel").records.equals(waves[0].risk().records)
     assert br.privacy_loss(br.join(waves, transition="panel")).summary() is not None
+
+
+def test_a_new_table_is_checked_before_its_audit(waves):
+    """Of any size and columns: what a table lacks is refused, what comes later is not."""
+    some = [gathered(f := Marginals().fit(table("xyzzx")), f.synthesize(1, random_seed=1),
+                     intruder=br.Intruder([0, 1, 2]))]  # fmt: skip
+    larger = br.Microdata.from_frame(table("xyzxyzx"))
+    for before in (some, waves):
+        check_earlier(before, larger, same_table=True, transition="panel")
+        with pytest.raises(br.InputError, match="lacks 1 of the 3 values"):
+            check_earlier(before, larger, same_table=True, transition=MOVES.drop(index="x"))
+    other = br.Microdata.from_frame(pd.DataFrame({"b": list("uvuv")}))
+    check_earlier(waves, other, same_table=True, transition="panel")
