@@ -21,7 +21,7 @@ import xarray as xr
 from bayes_risk._compat import draws_object, group_names, holds_draws, taken_apart
 from bayes_risk._compat import group as draws_group
 from bayes_risk._core import __version__
-from bayes_risk._core.checkpoint import packed, unpacked
+from bayes_risk._core.checkpoint import Makers, packed, unpacked
 from bayes_risk._core.errors import InputError
 
 RESULT = "risk.nc"  # in the folder of a run
@@ -107,7 +107,7 @@ def _array(content: list[Any]) -> npt.NDArray[Any]:
     return np.asarray(_column([np.dtype(object), *cells[1:]])).astype(dtype).reshape(shape)
 
 
-MAKERS = {
+MAKERS: Makers = {
     "frame": _frame,
     "series": lambda c: pd.Series(_column(c[0]), index=c[1], name=c[2]),
     "levels": lambda c: pd.MultiIndex.from_arrays(c[0], names=c[1]),

@@ -143,16 +143,16 @@ class Fitted(Shown, Saved):
         InputError
             A fit without draws.
         """
+        fit: Any = self
         parts = getattr(self, "parts", None)
-        each = {f"part {k}/": p.fit for k, p in enumerate(parts, 1)} if parts else {"": self}
+        each = {f"part {k}/": p.fit for k, p in enumerate(parts, 1)} if parts else {"": fit}
         found = {
-            f"{where}{name}": group(fit.idata, name)
-            for where, fit in each.items()
-            if getattr(fit, "idata", None) is not None
-            for name in group_names(fit.idata)
+            f"{where}{name}": group(one.idata, name)
+            for where, one in each.items()
+            if getattr(one, "idata", None) is not None
+            for name in group_names(one.idata)
         }
         if not found:
-            fit: Any = self
             raise InputError(f"a fit of {model_name(fit)} has no draws; it needs no ArviZ")
         return xr.DataTree.from_dict(found)
 
