@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ import xarray as xr
 from bayes_risk._compat import draws_object, group_names, holds_draws, taken_apart
 from bayes_risk._compat import group as draws_group
 from bayes_risk._core import __version__
-from bayes_risk._core.checkpoint import packed, unpacked
+from bayes_risk._core.checkpoint import Makers, packed, unpacked
 from bayes_risk._core.errors import InputError
 
 from .kinds import check_unpacked
@@ -112,7 +112,7 @@ def _array(content: list[Any]) -> npt.NDArray[Any]:
     return np.asarray(_column([np.dtype(object), *cells[1:]])).astype(dtype).reshape(shape)
 
 
-MAKERS: dict[str, Callable[[Any], Any]] = {
+MAKERS: Makers = {
     "frame": _frame,
     "series": lambda c: pd.Series(_column(c[0]), index=c[1], name=c[2]),
     "levels": lambda c: pd.MultiIndex.from_arrays(c[0], names=c[1]),

@@ -147,10 +147,10 @@ class Fitted(Shown, Saved):
         parts = enumerate(getattr(own, "parts", ()), 1)
         each = {f"part {k}/": part.fit for k, part in parts} or {"": own}
         found = {
-            f"{where}{name}": group(fit.idata, name)
-            for where, fit in each.items()
-            if getattr(fit, "idata", None) is not None
-            for name in group_names(fit.idata)
+            f"{where}{name}": group(one.idata, name)
+            for where, one in each.items()
+            if getattr(one, "idata", None) is not None
+            for name in group_names(one.idata)
         }
         if not found:
             raise InputError(f"a fit of {model_name(own)} has no draws; it needs no ArviZ")
